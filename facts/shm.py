@@ -1,0 +1,156 @@
+"""Shared memory: the mount of /dev/shm, its size, mode and fstab lines, the container around."""
+
+from __future__ import annotations
+
+import re
+
+from facts.area import AreaFact, State
+from facts.probe import Readings, Section, Unreadable
+
+PATH = "/dev/shm"
+# Bit of CAP_SYS_ADMIN in a capability mask (linux/capability.h): needed to mount and remount.
+CAP_SYS_ADMIN = 21
+
+_FSTAB = """
+[ ! -e /etc/fstab ] ||
+awk '$1 !~ /^#/ && $2 ~ "^/dev/shm/?$" { print NR " " $0 }' /etc/fstab
+"""
+# The first marker found names the container manager; the environment of pid 1 needs root.
+_CONTAINER = r"""
+kind=none
+[ ! -e /run/.containerenv ] || kind=podman
+[ ! -e /.dockerenv ] || kind=docker
+if [ "$kind" = none ] && [ -s /run/systemd/container ]; then
+  read -r kind </run/systemd/container
+elif [ "$kind" = none ] && [ -r /proc/1/environ ]; then
+  said=$(tr '\0' '\n' </proc/1/environ 2>/dev/null | sed -n 's/^container=//p')
+  kind=${said:-none}
+fi
+echo "$kind"
+sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status
+"""
+
+SECTIONS = (
+    Section("shm.mount", "awk '$5 == \"/dev/shm\"' /proc/self/mountinfo"),
+    Section("shm.size", "df -Pk /dev/shm | tail -n 1"),
+    Section("shm.mode", "ls -ldn /dev/shm/."),
+    Section("shm.fstab", _FSTAB),
+    Section("shm.container", _CONTAINER),
+)
+
+
+class Mount(State):
+    """The topmost mount at /dev/shm; `layers` counts the mounts stacked there, 0 for none."""
+
+    layers: int
+    fstype: str = ""
+    source: str = ""
+    flags: tuple[str, ...] = ()
+
+
+class Usage(State):
+    """Bytes of the file system at /dev/shm."""
+
+    size: int
+    used: int
+
+
+class Mode(State):
+    """Permission bits (octal, as chmod takes them) and owner of /dev/shm."""
+
+    mode: str
+    uid: int
+    gid: int
+
+
+class FstabLine(State):
+    """A line of /etc/fstab about /dev/shm; `size` as written there, empty when it says none."""
+
+    line: int
+    fstype: str
+    options: str
+    size: str
+
+
+class Container(State):
+    """The container manager's name ("none" on a plain machine) and whether mounting is allowed."""
+
+    kind: str
+    can_mount: bool
+
+
+class ShmState(State):
+    """Everything about /dev/shm that a rule asks for."""
+
+    mount: Mount | None
+    usage: Usage | None
+    mode: Mode | None
+    fstab: tuple[FstabLine, ...] | None
+    container: Container | None
+
+
+def parse_mount(text: str) -> Mount:
+    """Parse mountinfo lines (proc(5)): id parent maj:min root point flags … - type source super."""
+    lines = text.splitlines()
+    if not lines:
+        return Mount(layers=0)
+    before, _, after = lines[-1].partition(" - ")
+    fstype, source = after.split()[:2]
+    flags = tuple(before.split()[5].split(","))
+    return Mount(layers=len(lines), fstype=fstype, source=source, flags=flags)
+
+
+def parse_usage(text: str) -> Usage:
+    """Parse the last line of `df -Pk`: device, 1024-blocks, used, available, capacity, mount."""
+    fields = text.split()
+    size, used = int(fields[-5]), int(fields[-4])
+    return Usage(size=size * 1024, used=used * 1024)
+
+
+def parse_mode(text: str) -> Mode:
+    """Parse `ls -ldn`; a trailing `+` or `.` (ACL, SELinux) is not part of the mode."""
+    symbols, _, uid, gid = text.split()[:4]
+    bits = 0
+    for index, (symbol, letter) in enumerate(zip(symbols[1:10], "rwxrwxrwx", strict=True)):
+        if symbol not in f"{letter}-sStT":
+            raise Unreadable(f"{symbols!r} is not a file mode")
+        bits |= (symbol not in "-ST") << (8 - index)
+    special = (symbols[3] in "sS") << 2 | (symbols[6] in "sS") << 1 | (symbols[9] in "tT")
+    return Mode(mode=f"{special:o}{bits:03o}", uid=int(uid), gid=int(gid))
+
+
+def parse_fstab(text: str) -> tuple[FstabLine, ...]:
+    """Parse lines `NUMBER device point type options …` (fstab(5))."""
+    return tuple(_fstab_line(line) for line in text.splitlines() if line.strip())
+
+
+def _fstab_line(line: str) -> FstabLine:
+    number, _device, _point, fstype, *rest = line.split()
+    options = rest[0] if rest else "defaults"
+    sizes = re.findall(r"(?:^|,)size=([^,]*)", options)
+    size = sizes[-1] if sizes else ""
+    return FstabLine(line=int(number), fstype=fstype, options=options, size=size)
+
+
+def parse_container(text: str) -> Container:
+    """Parse the container's name and the capability bounding set in hex."""
+    kind, mask = text.split()
+    return Container(kind=kind, can_mount=bool(int(mask, 16) >> CAP_SYS_ADMIN & 1))
+
+
+def parse(readings: Readings) -> ShmState:
+    """Return the area's state from the probe's answers."""
+    return ShmState(
+        mount=readings.take("shm.mount", parse_mount),
+        usage=readings.take("shm.size", parse_usage),
+        mode=readings.take("shm.mode", parse_mode),
+        fstab=readings.take("shm.fstab", parse_fstab),
+        container=readings.take("shm.container", parse_container),
+    )
+
+
+class SharedMemory(AreaFact):
+    """Returns `ShmState` as a dict: {"mount": {...}, "usage": {"size": 67108864, ...}, ...}."""
+
+    sections = SECTIONS
+    parse = staticmethod(parse)

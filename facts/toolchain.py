@@ -1,0 +1,100 @@
+"""Toolchain: the operating system and kernel, and every cmake that PATH leads to."""
+
+from __future__ import annotations
+
+import re
+
+from facts.area import AreaFact, State
+from facts.probe import Readings, Section, Unreadable
+
+_OS = """
+if [ -r /etc/os-release ]; then . /etc/os-release; echo "${PRETTY_NAME:-$NAME}"
+else cat /etc/redhat-release; fi
+"""
+# PATH is the one a launcher's non-interactive shell has: the probe runs in such a shell.
+_CMAKE = r"""
+echo "$PATH"
+IFS=:; set -f
+for d in $PATH; do
+  p=${d:-.}/cmake
+  [ -f "$p" ] && [ -x "$p" ] || continue
+  printf '%s\n%s\n' "$p" "$(readlink -f "$p" || echo "$p")"
+  said=$("$p" --version 2>&1)
+  printf '%s\n' "$said" | head -n 1
+done
+"""
+
+SECTIONS = (
+    Section("toolchain.os", _OS),
+    Section("toolchain.kernel", "uname -r"),
+    Section("toolchain.cmake", _CMAKE),
+)
+
+_VERSION = re.compile(r"^cmake\d* version (\d+(?:\.\d+)+)")
+
+
+class Cmake(State):
+    """A cmake in PATH, its real file, and its version (None: it did not say one, but `said`)."""
+
+    path: str
+    real: str
+    version: str | None
+    said: str
+
+
+class Cmakes(State):
+    """The directories of PATH, and the cmakes in them in the order the shell finds them."""
+
+    path: tuple[str, ...]
+    found: tuple[Cmake, ...]
+
+
+class ToolchainState(State):
+    """Everything about the build tools that a rule asks for."""
+
+    os: str | None
+    kernel: str | None
+    cmake: Cmakes | None
+
+
+def parse_name(text: str) -> str:
+    """Parse a one-line answer that must not be empty."""
+    name = text.strip()
+    if not name:
+        raise Unreadable("an empty answer")
+    return name
+
+
+def parse_cmake(text: str) -> Cmakes:
+    """Parse PATH, then three lines a cmake: path, real path, first line of `--version`."""
+    path, *lines = text.split("\n")
+    if len(lines) % 3:
+        raise Unreadable(f"{len(lines)} lines about cmake, not three each")
+    triples = zip(lines[::3], lines[1::3], lines[2::3], strict=True)
+    return Cmakes(path=tuple(path.split(":")), found=tuple(_distinct(triples)))
+
+
+def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
+    """Return each file once, where PATH first reaches it (/bin is /usr/bin on merged systems)."""
+    found: dict[str, Cmake] = {}
+    for path, real, said in triples:
+        match = _VERSION.match(said)
+        version = match[1] if match else None
+        found.setdefault(real, Cmake(path=path, real=real, version=version, said=said))
+    return list(found.values())
+
+
+def parse(readings: Readings) -> ToolchainState:
+    """Return the area's state from the probe's answers."""
+    return ToolchainState(
+        os=readings.take("toolchain.os", parse_name),
+        kernel=readings.take("toolchain.kernel", parse_name),
+        cmake=readings.take("toolchain.cmake", parse_cmake),
+    )
+
+
+class Toolchain(AreaFact):
+    """Returns `ToolchainState` as a dict: {"os": "CentOS Linux 7 (Core)", "cmake": {...}, ...}."""
+
+    sections = SECTIONS
+    parse = staticmethod(parse)
