@@ -69,7 +69,7 @@ class User(State):
 
 
 class Line(State):
-    """A line of limits.conf or limits.d; `kind` is soft, hard or -, `value` in the kernel's unit."""
+    """A line that sets a limit: `kind` is soft, hard or -, `value` in the kernel's unit."""
 
     path: str
     line: int

@@ -36,6 +36,7 @@ SECTIONS = (
     Section("shm.mode", "ls -ldn /dev/shm/."),
     Section("shm.fstab", _FSTAB),
     Section("shm.container", _CONTAINER),
+    Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo"),
 )
 
 
@@ -87,6 +88,8 @@ class ShmState(State):
     mode: Mode | None
     fstab: tuple[FstabLine, ...] | None
     container: Container | None
+    # Bytes of the node's memory: what a size in percent, or none at all, is counted from.
+    memory: int | None
 
 
 def parse_mount(text: str) -> Mount:
@@ -146,6 +149,7 @@ def parse(readings: Readings) -> ShmState:
         mode=readings.take("shm.mode", parse_mode),
         fstab=readings.take("shm.fstab", parse_fstab),
         container=readings.take("shm.container", parse_container),
+        memory=readings.take("shm.memory", lambda text: int(text) * 1024),
     )
 
 

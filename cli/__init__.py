@@ -1,0 +1,1 @@
+"""The `gpu-node` command: thin, it calls the other rooms."""

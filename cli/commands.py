@@ -1,0 +1,20 @@
+"""The commands of `gpu-node`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import click
+
+from cli.drift import drift
+from cli.lab import lab
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("gpu-node"), prog_name="gpu-node")
+def commands() -> None:
+    """Make one cluster of unlike GPU servers, and prove it."""
+
+
+commands.add_command(drift)
+commands.add_command(lab)

@@ -1,0 +1,96 @@
+"""`gpu-node drift`: probe every node once, judge it, write the report."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from drift.report import json, table
+from drift.report.model import Report, Seen, Tool, build
+from facts.gather import Answer, gather
+from inventories.schema import InventoryError, NodeWanted
+
+
+@click.command()
+@click.argument("inventory")
+@click.option("--limit", "limits", multiple=True, metavar="X", help="A group or host (pattern).")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE, not stdout.")
+def drift(inventory: str, limits: tuple[str, ...], form: str, output: str | None) -> int:
+    """Read every node of INVENTORY and report what differs. Changes nothing.
+
+    A value that could not be read is reported as unreadable, never left out.
+
+    \b
+    Exit status:  0 nothing differs   2 drift   1 could not tell (wins over 2)
+    Examples:     gpu-node drift inventories/lab.py
+                  gpu-node drift inventories/lab.py --limit v100-01 --format json
+    """
+    _require_file(inventory)
+    with Console(stderr=True).status(f"Reading the nodes of {inventory}"):
+        answers = gather(inventory, limits)
+    report = _report(inventory, answers)
+    _write(report, form, output)
+    return report.exit_code()
+
+
+def _require_file(inventory: str) -> None:
+    """Refuse a path to no file: pyinfra would take it for the name of a host."""
+    looks_like_file = inventory.endswith((".py", ".yml", ".yaml")) or os.sep in inventory
+    if looks_like_file and not Path(inventory).is_file():
+        raise click.UsageError(f"no such inventory file: {inventory}")
+    if inventory.endswith((".yml", ".yaml")):
+        raise click.UsageError(
+            f"{inventory} is what an inventory reads; give the inventory itself, "
+            f"{Path(inventory).with_suffix('.py')}"
+        )
+
+
+def _report(inventory: str, answers: dict[str, Answer]) -> Report:
+    seen = {name: _seen(name, answer) for name, answer in answers.items()}
+    tool = Tool(name="gpu-node", version=version("gpu-node"))
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return build(seen, tool, inventory, now)
+
+
+def _seen(name: str, answer: Answer) -> Seen:
+    try:
+        wanted = NodeWanted.from_data(answer.data)
+    except InventoryError as error:
+        raise click.ClickException(f"{name}: {error}") from error
+    return Seen(wanted, answer.state, answer.error, answer.reached)
+
+
+def _write(report: Report, form: str, output: str | None) -> None:
+    if output is None and form == "table":
+        table.write(report, Console(file=sys.stdout))
+    else:
+        text = json.render(report) if form == "json" else _plain_table(report)
+        _save(text, output) if output else click.echo(text, nl=False)
+
+
+def _plain_table(report: Report) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    table.write(report, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _save(text: str, output: str) -> None:
+    """Write a file beside the target and rename it: a reader never sees half a report."""
+    target = Path(output)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {output}: {error.strerror}") from error

@@ -1,0 +1,28 @@
+"""Where `gpu-node` starts: sockets made cooperative first, and every user's mistake one line, exit 1."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command and exit with the codes of the contract: a usage error is 1, not click's 2."""
+    # Before anything imports socket or ssl, as pyinfra's own command does.
+    from gevent import monkey
+
+    monkey.patch_all()
+
+    import click
+    from pyinfra.api.exceptions import PyinfraError
+
+    from cli.commands import commands
+
+    try:
+        sys.exit(commands.main(prog_name="gpu-node", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+    except (click.Abort, KeyboardInterrupt):
+        print("gpu-node: interrupted", file=sys.stderr)
+    except PyinfraError as error:
+        print(f"gpu-node: {error}", file=sys.stderr)
+    sys.exit(1)

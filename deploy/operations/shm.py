@@ -1,0 +1,110 @@
+"""Operations on /dev/shm.
+
+pyinfra's server.mount compares option strings, so a size is remounted in every run, and where the
+path is not mounted it takes another mount of the same device (#1611); files.line appends a second
+fstab line when a size changes (#1714).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import StringCommand, operation
+
+from deploy.replacement import replace
+from deploy.scripts import script
+from facts.files import FileBytes
+from facts.shm import SharedMemory, ShmState
+
+FSTAB = "/etc/fstab"
+_LINE = re.compile(r"(\s*[^#\s]\S*\s+/dev/shm/?\s+\S+\s+)(\S+)(.*)", re.DOTALL)
+_SIZE = re.compile(r"(^|,)size=[^,]*")
+# Flags of the mount that fstab's new line keeps.
+_KEPT_FLAGS = ("nosuid", "nodev", "noexec")
+# Refuse what findmnt finds wrong, unless it found the old file wrong already. util-linux before
+# 2.29 (CentOS 7) has no --verify: there the edit stands on its own tests.
+_VERIFY = """
+findmnt --help 2>&1 | grep -q -- --verify || exit 0
+findmnt --verify --tab-file "$2" >/dev/null 2>&1 || exit 0
+findmnt --verify --tab-file "$1" 2>&1
+"""
+
+
+def with_size(fstab: str, size: str, flags: tuple[str, ...] = ()) -> str:
+    """Return fstab's text with `size=` in each /dev/shm line, or with such a line at its end."""
+    lines = re.split(r"(?<=\n)", fstab)
+    matches = [_LINE.fullmatch(line) for line in lines]
+    if any(matches):
+        return "".join(
+            f"{match[1]}{_with_option(match[2], size)}{match[3]}" if match else line
+            for line, match in zip(lines, matches, strict=True)
+        )
+    options = ",".join(["defaults", *(flag for flag in _KEPT_FLAGS if flag in flags)])
+    gap = "" if fstab.endswith("\n") or not fstab else "\n"
+    return f"{fstab}{gap}tmpfs /dev/shm tmpfs {options},size={size} 0 0\n"
+
+
+def _with_option(options: str, size: str) -> str:
+    if _SIZE.search(options):
+        return _SIZE.sub(lambda found: f"{found[1]}size={size}", options)
+    return f"{options},size={size}"
+
+
+def _state() -> ShmState:
+    found = dict(host.get_fact(SharedMemory))
+    found.pop("unreadable", None)
+    return ShmState.model_validate(found)
+
+
+@operation()
+def fstab(size: str) -> Generator[StringCommand, None, None]:
+    """
+    Give /dev/shm its size in /etc/fstab; every other byte of the file stays.
+
+    + size: as tmpfs takes it, eg ``8G``
+
+    **Example:**
+
+    .. code:: python
+
+        shm.fstab(name="Keep /dev/shm at 8G over a boot", size="8G")
+    """
+    content = host.get_fact(FileBytes, path=FSTAB)
+    mount = _state().mount
+    new = with_size(content["text"], size, mount.flags if mount else ())
+    if content["exists"] and new == content["text"]:
+        host.noop(f"{FSTAB} gives /dev/shm {size}")
+        return
+    yield replace(FSTAB, content, new, check=_VERIFY)
+
+
+@operation()
+def size(size: int) -> Generator[StringCommand, None, None]:
+    """
+    Grow the tmpfs at /dev/shm, or mount one; it is never made smaller.
+
+    + size: in bytes
+    """
+    found = _state()
+    mounted = found.mount is not None and found.mount.layers > 0
+    if mounted and found.usage is not None and found.usage.size >= size:
+        host.noop(f"/dev/shm has {found.usage.size} bytes")
+        return
+    flags = ",".join(found.mount.flags) if found.mount else ""
+    yield script("remount", kib=str(-(-size // 1024)), flags=flags)
+
+
+@operation()
+def permissions(mode: str) -> Generator[StringCommand, None, None]:
+    """
+    Give /dev/shm to root, with a mode.
+
+    + mode: octal, eg ``1777``
+    """
+    found = _state().mode
+    if found is not None and (found.mode, found.uid, found.gid) == (mode, 0, 0):
+        host.noop(f"/dev/shm has mode {mode}")
+        return
+    yield StringCommand("chown 0:0 /dev/shm && chmod", mode, "/dev/shm")

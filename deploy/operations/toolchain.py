@@ -1,0 +1,119 @@
+"""Operations on build tools.
+
+pyinfra's files.unarchive after files.download aborts the dry run of a fresh host (#1546), and
+download moves the file into place before it checks the sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from pathlib import Path
+
+from gevent.lock import BoundedSemaphore
+from pyinfra import host, logger
+from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringCommand, operation
+
+from deploy.replacement import BACKUPS
+from deploy.scripts import script
+from facts.toolchain import Cmakes, Toolchain
+
+_ONE_DOWNLOAD = BoundedSemaphore()
+_CHUNK = 1 << 20
+Command = StringCommand | FileUploadCommand | FunctionCommand
+
+
+@operation()
+def cmake(
+    version: str, url: str, sha256: str, fetch: str = "node", links: str = "/usr/local/bin"
+) -> Generator[Command, None, None]:
+    """
+    Put a cmake release into ``/opt/cmake-VERSION`` and link its programs; older ones stay.
+
+    + version: as ``cmake --version`` says it
+    + url: of the release's tar.gz
+    + sha256: of the tar.gz
+    + fetch: ``node``, or ``controller`` for nodes without internet
+    + links: the directory of PATH that gets the symlinks
+
+    **Example:**
+
+    .. code:: python
+
+        toolchain.cmake(name="cmake 3.25.2", version="3.25.2", url="http://...", sha256="...")
+    """
+    if _is_linked(host.get_fact(Toolchain).get("cmake"), version, links):
+        host.noop(f"cmake {version} is linked in {links}")
+        return
+    tarball = ""
+    if fetch == "controller":
+        kept = cache() / f"cmake-{version}-{sha256[:16]}.tar.gz"
+        tarball = f"/var/tmp/gpu-node-{kept.name}"
+        yield FunctionCommand(download, [url, sha256, str(kept)], {})
+        yield FileUploadCommand(str(kept), tarball)
+    yield script(
+        "cmake",
+        version=version,
+        url=url,
+        sha256=sha256,
+        tarball=tarball,
+        links=links,
+        backups=BACKUPS,
+    )
+    if tarball:
+        yield StringCommand("rm", "-f", tarball)
+
+
+def _is_linked(found: object, version: str, links: str) -> bool:
+    if found is None:
+        return False
+    wanted = (f"{links}/cmake", f"/opt/cmake-{version}/bin/cmake", version)
+    cmakes = Cmakes.model_validate(found).found
+    return wanted in [(cmake.path, cmake.real, cmake.version) for cmake in cmakes]
+
+
+def cache() -> Path:
+    """Return the controller's folder for files that it pushes to nodes."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "gpu-node"
+
+
+def download(state: State, host: Host, url: str, sha256: str, target: str) -> bool:
+    """Fetch a file once for all nodes; a file whose sum is wrong is not kept."""
+    path = Path(target)
+    with _ONE_DOWNLOAD:
+        if path.is_file() and _sum(path) == sha256:
+            return True
+        logger.info(f"{host.print_prefix}Fetching {url} to the controller")
+        try:
+            return _fetch(url, sha256, path, host)
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            logger.error(f"{host.print_prefix}cmake: the controller cannot fetch {url}: {error}")
+            return False
+
+
+def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:
+        while block := source.read(_CHUNK):
+            sink.write(block)
+    if (found := _sum(part)) != sha256:
+        part.unlink()
+        logger.error(
+            f"{host.print_prefix}cmake: the tarball has sha256 {found}, the inventory wants {sha256}"
+        )
+        return False
+    part.replace(path)
+    return True
+
+
+def _sum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as source:
+        while block := source.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,59 @@
+"""The plan for a node: what its one probe found, what the inventory wants, and the findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyinfra import logger
+from pyinfra.api import Host
+from pyinfra.api.exceptions import PyinfraError
+
+from drift.check import check
+from drift.finding import Finding
+from facts.node import NodeState
+from facts.session import ProbeError, no_delay, probe
+from inventories.schema import InventoryError, NodeWanted
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything the steps ask: they look at no node themselves."""
+
+    wanted: NodeWanted
+    found: NodeState
+    findings: tuple[Finding, ...]
+
+    def repairs(self, *rules: str) -> bool:
+        """Whether one of `rules` has a finding that the deploy can repair."""
+        return any(each.fixable and each.rule in rules for each in self.findings)
+
+    @property
+    def has_repairs(self) -> bool:
+        """Whether there is anything to do."""
+        return any(each.fixable for each in self.findings)
+
+    @property
+    def by_hand(self) -> list[Finding]:
+        """The findings that keep the node from being right and that only a person can repair."""
+        return [each for each in self.findings if each.severity == "error" and not each.fixable]
+
+
+def wanted_of(host: Host) -> NodeWanted:
+    """Return what the inventory, and --data, want of a host; PyinfraError names a bad value."""
+    try:
+        return NodeWanted.from_data(host.data.dict())
+    except InventoryError as error:
+        raise PyinfraError(f"{host.name}: {error}") from error
+
+
+def plan(host: Host) -> Plan | None:
+    """Probe a host, once, and judge it; None, and the host failed, if it gave no usable answer."""
+    wanted = wanted_of(host)
+    no_delay(host.connector)
+    try:
+        found = probe(host)
+    except ProbeError as error:
+        logger.error(f"{host.print_prefix}{error}")
+        host.state.fail_hosts({host})
+        return None
+    return Plan(wanted, found, tuple(check(found, wanted)))

@@ -1,0 +1,65 @@
+"""The proof: after a change the node is probed again in a new session, and must be right."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, Host, State, operation
+from pyinfra.api.exceptions import PyinfraError
+
+from deploy.plan import Plan, wanted_of
+from drift.check import check
+from drift.finding import Finding
+from facts.session import ProbeError, fresh, probe
+
+
+def prove(plan: Plan) -> None:
+    """Add the operation that a plan ends with: the proof, or the refusal where only hands help."""
+    if plan.has_repairs:
+        second_probe(name="Prove it: probe again in a new session")
+    elif plan.by_hand:
+        refuse(name="Stop: what is left must be repaired by hand", findings=plan.by_hand)
+
+
+@operation(is_idempotent=False)
+def second_probe() -> Generator[FunctionCommand, None, None]:
+    """Probe the node over a new connection and fail it if anything is left that should not be."""
+    yield FunctionCommand(_second_probe, [], {})
+
+
+def _second_probe(state: State, host: Host) -> bool:
+    try:
+        with fresh(host) as connector:
+            found = probe(host, connector)
+    except (PyinfraError, ProbeError) as error:
+        logger.error(f"{host.print_prefix}not proved, no new session: {error}")
+        return False
+    findings = check(found, wanted_of(host))
+    for finding in findings:
+        _tell(host, finding)
+    return not any(finding.fixable or finding.severity == "error" for finding in findings)
+
+
+@operation(is_idempotent=False)
+def refuse(findings: Sequence[Finding]) -> Generator[FunctionCommand, None, None]:
+    """
+    Fail the node: nothing can be done from here, and it is not right.
+
+    + findings: what a person has to repair
+    """
+    yield FunctionCommand(_refuse, [findings], {})
+
+
+def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
+    for finding in findings:
+        _tell(host, finding)
+    return False
+
+
+def _tell(host: Host, finding: Finding) -> None:
+    hand = "still there" if finding.fixable else "by hand"
+    logger.error(
+        f"{host.print_prefix}{finding.rule}: {finding.subject} is {finding.found}, "
+        f"wanted {finding.wanted}; {hand}: {finding.fix}"
+    )

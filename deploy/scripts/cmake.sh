@@ -1,0 +1,58 @@
+# Put a cmake release into a prefix of its own and switch to it by symlinks; no older one is removed.
+# Variables: version, url, sha256, tarball (already on the node, or empty), links, backups.
+# shellcheck shell=sh disable=SC2154
+set -u
+LC_ALL=C; export LC_ALL
+umask 022
+prefix=/opt/cmake-$version
+work=/opt/.cmake-$version.gpu-node
+fail() { rm -rf "$work"; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
+answers() { "$1" --version 2>/dev/null | head -n 1 | grep -Fqx "cmake version $version"; }
+room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
+
+# Before anything is fetched: can the switch be made at all?
+mkdir -p "$links" && rm -f "$links/.gpu-node-link" && ln -s / "$links/.gpu-node-link" ||
+  fail "$links cannot be written"
+rm -f "$links/.gpu-node-link"
+
+if ! answers "$prefix/bin/cmake"; then
+  # What a run that was killed left behind; only this name, and nothing else makes it.
+  rm -rf "$work"
+  mkdir -p "$work" || fail "/opt cannot be written ($(room))"
+  if [ -z "$tarball" ]; then
+    tarball=$work/release.tar.gz
+    if command -v curl >/dev/null 2>&1; then
+      said=$(curl -fsSL --retry 2 --connect-timeout 20 -o "$tarball" "$url" 2>&1)
+    elif command -v wget >/dev/null 2>&1; then
+      said=$(wget -q -T 20 -O "$tarball" "$url" 2>&1)
+    else
+      fail "neither curl nor wget is here; set fetch: controller in the inventory"
+    fi || fail "$url cannot be fetched: ${said:-no reason given} (/opt has $(room))"
+  fi
+  sum=$(sha256sum <"$tarball" | cut -d' ' -f1)
+  [ "$sum" = "$sha256" ] || fail "the tarball has sha256 $sum, the inventory wants $sha256"
+  mkdir "$work/tree" || fail "/opt cannot be written ($(room))"
+  said=$(tar -xzf "$tarball" -C "$work/tree" 2>&1) ||
+    fail "unpacking failed: $(echo "$said" | tail -n 1) (/opt has $(room))"
+  set -- "$work/tree"/*/bin/cmake
+  [ $# -eq 1 ] && answers "$1" || fail "the tarball holds no cmake $version for this machine"
+  tree=${1%/bin/cmake}
+  chown -R 0:0 "$tree" || fail "the files cannot be given to root"
+  if [ -e "$prefix" ]; then
+    mkdir -p "$backups/opt" && mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
+  fi
+  mv "$tree" "$prefix" || fail "$prefix cannot be made"
+  rm -rf "$work"
+fi
+
+for program in "$prefix/bin"/*; do
+  link=$links/${program##*/}
+  [ "$(readlink "$link")" != "$program" ] || continue
+  if [ -e "$link" ] || [ -L "$link" ]; then
+    [ ! -d "$link" ] || fail "$link is a directory"
+    mkdir -p "$backups$links" && cp -pP "$link" "$backups$links/" || fail "$link cannot be kept"
+  fi
+  ln -s "$program" "$links/.gpu-node-link" && mv -f "$links/.gpu-node-link" "$link" ||
+    fail "$link cannot be set"
+done
+answers "$links/cmake" || fail "$links/cmake does not answer as $version"

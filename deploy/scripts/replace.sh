@@ -1,0 +1,45 @@
+# Replace one file as a whole: back it up, write a new one beside it, check that, rename it.
+# Variables: file, before (sha256 or "absent"), after (sha256), backups, check (a command or empty),
+# confirm (seconds until it is undone unless confirmed, or empty). stdin: one line, a printf format.
+# shellcheck shell=sh disable=SC2154,SC2059
+set -u
+LC_ALL=C; export LC_ALL
+umask 022
+fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
+sum() { sha256sum <"$1" | cut -d' ' -f1; }
+
+IFS= read -r format || fail "no content arrived; nothing was changed"
+real=$(readlink -f "$file") || fail "cannot be resolved; nothing was changed"
+new=${real%/*}/.${real##*/}.gpu-node
+saved=$backups$real
+trap 'rm -f "$new"' EXIT
+
+if [ "$before" = absent ]; then
+  [ ! -e "$real" ] || fail "appeared while we worked; nothing was changed, run again"
+  mkdir -p "${real%/*}" || fail "its directory cannot be made; nothing was changed"
+  { : >"$new" && chmod 644 "$new"; } || fail "cannot write beside it; nothing was changed"
+else
+  [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
+  mkdir -p "${saved%/*}" || fail "no backup can be kept in $backups; nothing was changed"
+  [ -e "$saved" ] || cp -p "$real" "$saved" || fail "cannot be backed up; nothing was changed"
+  cp -p "$real" "$new" || fail "cannot write beside it; nothing was changed"
+fi
+printf "$format" >"$new" || fail "cannot be written (disk full?); nothing was changed"
+[ "$(sum "$new")" = "$after" ] || fail "was not written whole (disk full?); nothing was changed"
+if [ -n "$check" ]; then
+  said=$(sh -c "$check" check "$new" "$real" 2>&1) || fail "the check refused it: $said"
+fi
+mv -f "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
+trap - EXIT
+! command -v restorecon >/dev/null 2>&1 || restorecon "$real" >/dev/null 2>&1 || :
+
+if [ -n "$confirm" ]; then
+  # Undo it by itself if nobody confirms from a new session: the controller may be gone by then.
+  pending=${new}-pending
+  : >"$pending" || fail "no mark for undoing it can be left"
+  undo='sleep "$1"; [ -e "$2" ] || exit 0
+    if [ -e "$3" ]; then cp -p "$3" "$2.old" && mv -f "$2.old" "$4"; else rm -f "$4"; fi
+    rm -f "$2"'
+  [ "$before" != absent ] || saved=/nonexistent/absent
+  nohup sh -c "$undo" undo "$confirm" "$pending" "$saved" "$real" </dev/null >/dev/null 2>&1 &
+fi

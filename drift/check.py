@@ -1,0 +1,41 @@
+"""The one definition of wrong: every rule over a node's found and wanted state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.finding import Finding
+from drift.rules import RULES
+from facts.node import NodeState
+from inventories.schema import NodeWanted
+
+
+def check(found: NodeState, wanted: NodeWanted) -> list[Finding]:
+    """Return all findings about one node; areas the inventory leaves out are not judged."""
+    return [*_unreadable(found, wanted), *_judged(found, wanted)]
+
+
+def _judged(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
+    for rule in RULES.values():
+        wish = getattr(wanted, rule.area)
+        if wish is not None:
+            yield from rule.findings(getattr(found, rule.area), wish)
+
+
+def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
+    """Yield a finding for each fact that could not be read: unknown is never equal."""
+    for unread in found.unreadable:
+        if getattr(wanted, unread.area) is None:
+            continue
+        yield Finding(
+            rule=f"{unread.area}.unreadable",
+            severity="error",
+            subject=unread.section,
+            found=unread.reason,
+            wanted="an answer",
+            cause="what cannot be read cannot be compared, and is never taken for right",
+            fix="look at the raw answer: pyinfra INVENTORY --limit NODE fact facts.node.NodeProbe "
+            "-vvv",
+            fixable=False,
+            step=unread.area,
+        )

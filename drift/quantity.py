@@ -1,0 +1,32 @@
+"""Quantities as the report writes them, and the order of limits with "unlimited" at the top."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Limit = int | Literal["unlimited"]
+
+_UNITS = ("", "K", "M", "G", "T")
+
+
+def size(count: int) -> str:
+    """Return bytes in the largest binary unit, with one decimal where it is not a whole number."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    text = f"{value:.1f}"
+    return f"{text.removesuffix('.0')}{_UNITS[unit]}"
+
+
+def at_least(found: Limit, wanted: Limit) -> bool:
+    """Return whether `found` grants all of `wanted`."""
+    if found == "unlimited":
+        return True
+    return wanted != "unlimited" and found >= wanted
+
+
+def limit(value: Limit, in_bytes: bool) -> str:
+    """Return a limit as people write it: a number, a size, or "unlimited"."""
+    if value == "unlimited":
+        return value
+    return size(value) if in_bytes else str(value)

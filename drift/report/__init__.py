@@ -1,0 +1,1 @@
+"""The drift report: its data, and one module for each form it is written in."""

@@ -1,0 +1,27 @@
+"""The report as JSON, schema version 1; `report.schema.json` beside this module describes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from drift.report.model import Report
+
+SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
+
+
+def render(report: Report) -> str:
+    """Return the report as indented JSON with a final newline."""
+    return report.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of the report as the models define it."""
+    described = Report.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}
+
+
+def schema_text() -> str:
+    """Return what `report.schema.json` must hold."""
+    return json.dumps(schema(), indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,132 @@
+"""The report for people: a matrix with nodes as columns, then each finding with cause and cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from drift.compare import FACTS, UNREADABLE, Fact
+from drift.finding import Finding
+from drift.report.model import HostReport, Report
+from facts.node import NodeState
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+_STATUS_STYLES = {
+    "ok": "green",
+    "drift": "red",
+    "unreachable": "bold red",
+    "unreadable": "bold red",
+}
+# A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
+WRONG = "✗"
+
+
+def render(report: Report) -> RenderableType:
+    """Return the report as a rich renderable."""
+    parts: list[RenderableType] = [_matrix(report), Text()]
+    parts += [_entry(finding, nodes) for finding, nodes in _grouped(report.hosts).items()]
+    parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
+    parts += [_difference_lines(report), _summary(report)]
+    return Group(*parts)
+
+
+def write(report: Report, console: Console) -> None:
+    """Write the report to a console."""
+    console.print(render(report))
+
+
+def _matrix(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for name, host in report.hosts.items():
+        table.add_column(Text(name, style="bold"), overflow="fold")
+    table.add_row(Text("status", style="dim"), *(_status(host) for host in report.hosts.values()))
+    for fact in FACTS:
+        cells = [_cell(fact, host) for host in report.hosts.values()]
+        table.add_row(Text(fact.name, style="dim"), *cells)
+    return table
+
+
+def _status(host: HostReport) -> Text:
+    return Text(host.status, style=_STATUS_STYLES[host.status])
+
+
+def _cell(fact: Fact, host: HostReport) -> Text:
+    if not host.facts:
+        return Text("?", style="bold red")
+    value = fact.value(NodeState.model_validate(host.facts))
+    if value is None:
+        return Text(UNREADABLE, style="bold red")
+    if fact.is_marked(host.findings):
+        return Text(f"{value} {WRONG}", style="red")
+    return Text(value)
+
+
+def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, list[str]]:
+    """Return each distinct finding with the nodes that have it, errors first."""
+    grouped: dict[Finding, list[str]] = {}
+    for name, host in hosts.items():
+        for finding in host.findings:
+            grouped.setdefault(finding, []).append(name)
+    order = list(_STYLES)
+    return dict(sorted(grouped.items(), key=lambda entry: order.index(entry[0].severity)))
+
+
+def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
+    head = Text.assemble(
+        (finding.severity, _STYLES[finding.severity]),
+        "  ",
+        (finding.rule, "bold"),
+        f"  {', '.join(nodes)}",
+    )
+    body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    body.add_column(style="dim", no_wrap=True)
+    body.add_column(overflow="fold")
+    for label, text in _lines(finding):
+        body.add_row(label, Text(text))
+    return Group(head, Padding(body, (0, 0, 1, 2)))
+
+
+def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
+    yield finding.subject, f"{finding.found}  (wanted: {finding.wanted})"
+    yield "cause", finding.cause
+    by_hand = "" if finding.fixable else "by hand: "
+    yield "fix", f"{by_hand}{finding.fix}"
+
+
+def _unreached(name: str, host: HostReport) -> RenderableType:
+    head = Text.assemble((host.status, _STATUS_STYLES[host.status]), "  ", (name, "bold"))
+    return Group(head, Padding(Text(host.error or ""), (0, 0, 1, 2)))
+
+
+def _difference_lines(report: Report) -> RenderableType:
+    apart = [difference for difference in report.differences if difference.drift]
+    if not apart:
+        return Text()
+    lines = [Text("Nodes differ where they may not", style="bold")]
+    for difference in apart:
+        values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
+        lines.append(Text(f"  {difference.fact} ({difference.comparison}): {values}"))
+    return Group(*lines, Text())
+
+
+def _summary(report: Report) -> Text:
+    total = report.summary
+    counts = [f"{total.hosts} nodes"]
+    counts += [
+        f"{count} {status}"
+        for status, count in (
+            ("ok", total.ok),
+            ("drift", total.drift),
+            ("unreachable", total.unreachable),
+            ("unreadable", total.unreadable),
+        )
+        if count
+    ]
+    found = [f"{count} {severity}" for severity, count in total.findings.items() if count]
+    text = f"{', '.join(counts)}; findings: {', '.join(found) or 'none'}"
+    return Text(text, style="bold green" if report.exit_code() == 0 else "bold")

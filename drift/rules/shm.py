@@ -1,0 +1,136 @@
+"""Shared memory rules: /dev/shm is large enough, stays so after a boot, and can be used by all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from drift.quantity import size
+from drift.rules.rule import Fault, rule
+from facts.shm import FstabLine, ShmState
+from inventories.schema import ShmWanted
+
+MODE = "1777"
+_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def _restricted(found: ShmState) -> bool:
+    """Whether nothing inside may mount: a container without CAP_SYS_ADMIN."""
+    return found.container is not None and not found.container.can_mount
+
+
+def _is_too_small(found: ShmState, wanted: ShmWanted) -> bool:
+    if found.mount is None or found.usage is None:
+        return False
+    return found.mount.fstype != "tmpfs" or found.usage.size < wanted.size
+
+
+def _shown(found: ShmState) -> str:
+    if found.mount is None or found.usage is None:
+        return "unreadable"
+    if found.mount.layers == 0:
+        return "not mounted"
+    if found.mount.fstype != "tmpfs":
+        return f"a {found.mount.fstype} mount"
+    return size(found.usage.size)
+
+
+@rule("shm.too-small", "error")
+def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+    """/dev/shm is smaller than the inventory wants."""
+    if _restricted(found) or not _is_too_small(found, wanted) or found.mount is None:
+        return
+    foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
+    remount = f"mount -o remount,size={size(wanted.size)} /dev/shm"
+    yield Fault(
+        subject="/dev/shm",
+        found=_shown(found),
+        wanted=size(wanted.size),
+        cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
+        "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
+        fix=f"{found.mount.fstype} is no tmpfs: unmount it by hand first" if foreign else remount,
+        fixable=not foreign,
+    )
+
+
+@rule("shm.container", "error")
+def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+    """/dev/shm is too small and cannot be remounted from inside this container."""
+    if not _restricted(found) or not _is_too_small(found, wanted) or found.container is None:
+        return
+    yield Fault(
+        subject="/dev/shm",
+        found=f"{_shown(found)}, {found.container.kind} container without CAP_SYS_ADMIN",
+        wanted=size(wanted.size),
+        cause="a container gets 64 MB unless it is started with more, and may not remount it; "
+        "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
+        fix=f"start the container with --shm-size={size(wanted.size).lower()}, or set "
+        "default-shm-size in the host's /etc/docker/daemon.json",
+        fixable=False,
+    )
+
+
+@rule("shm.not-persistent", "warning")
+def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+    """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
+    if _restricted(found) or found.fstab is None:
+        return
+    if not found.fstab and not _is_boot_default(found, wanted):
+        yield _fstab_fault("no line for /dev/shm", wanted, fixable=True)
+    for line in found.fstab:
+        given = _line_size(line, found.memory)
+        if line.fstype != "tmpfs":
+            yield _fstab_fault(f"line {line.line}: a {line.fstype}", wanted, fixable=False)
+        elif given is None or given < wanted.size:
+            said = f"size={line.size}" if line.size else "no size"
+            yield _fstab_fault(f"line {line.line}: {said}", wanted, fixable=True)
+
+
+def _fstab_fault(said: str, wanted: ShmWanted, fixable: bool) -> Fault:
+    return Fault(
+        subject="/etc/fstab",
+        found=said,
+        wanted=f"size={size(wanted.size)}",
+        cause="the next boot mounts /dev/shm as /etc/fstab says, or with half of the memory",
+        fix=f"tmpfs /dev/shm tmpfs defaults,size={size(wanted.size)} 0 0"
+        if fixable
+        else "that line mounts something else over /dev/shm: take it out by hand",
+        fixable=fixable,
+    )
+
+
+def _is_boot_default(found: ShmState, wanted: ShmWanted) -> bool:
+    """Whether /dev/shm has the size a boot gives without fstab: half of the memory (tmpfs(5)).
+
+    Writing the wanted size to fstab would then make it smaller; 2 % allow for the kernel's count.
+    """
+    if found.usage is None or found.memory is None or found.usage.size < wanted.size:
+        return False
+    return abs(found.usage.size - found.memory / 2) < 0.02 * found.memory / 2
+
+
+def _line_size(line: FstabLine, memory: int | None) -> int | None:
+    """Return the bytes that `size=` asks for: 8G, 8388608k, 50% (tmpfs(5)); None if it says none."""
+    match = re.fullmatch(r"(\d+)([kmgt%]?)", line.size.lower())
+    if match is None:
+        return None
+    count, unit = int(match[1]), match[2]
+    if unit == "%":
+        return None if memory is None else memory * count // 100
+    return count * _FACTORS[unit]
+
+
+@rule("shm.permissions", "error")
+def permissions(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+    """/dev/shm cannot be used by every user, or not safely."""
+    mode = found.mode
+    if mode is None or (mode.mode, mode.uid, mode.gid) == (MODE, 0, 0):
+        return
+    yield Fault(
+        subject="/dev/shm",
+        found=f"mode {mode.mode}, owner {mode.uid}:{mode.gid}",
+        wanted=f"mode {MODE}, owner 0:0",
+        cause="without write permission NCCL and DataLoader workers of other users cannot create "
+        "their segments; without the sticky bit users can delete each other's",
+        fix=f"chown 0:0 /dev/shm && chmod {MODE} /dev/shm",
+    )

@@ -1,0 +1,79 @@
+"""Toolchain rules: the cmake that a build on this node would really use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from drift.rules.rule import Fault, rule
+from facts.toolchain import Cmake, Cmakes, ToolchainState
+from inventories.schema import ToolchainWanted
+
+# Where the deploy links the programs of the wanted release.
+LINK_DIR = "/usr/local/bin"
+
+
+def _meets(cmake: Cmake, wanted: str) -> bool:
+    return cmake.version is not None and Version(cmake.version) >= Version(wanted)
+
+
+def _shown(cmake: Cmake) -> str:
+    return f"{cmake.version or f'broken ({cmake.said[:60]})'} at {cmake.path}"
+
+
+def _before_links(cmakes: Cmakes) -> list[Cmake]:
+    """Return the cmakes that PATH reaches before LINK_DIR; all of them if it is not in PATH."""
+    if LINK_DIR not in cmakes.path:
+        return list(cmakes.found)
+    ahead = cmakes.path[: cmakes.path.index(LINK_DIR)]
+    return [cmake for cmake in cmakes.found if cmake.path.rpartition("/")[0] in ahead]
+
+
+def _is_met(found: ToolchainState, wanted: ToolchainWanted) -> bool:
+    """Whether there is nothing to say about cmake: not managed, not readable, or right."""
+    if wanted.cmake is None or found.cmake is None:
+        return True
+    return bool(found.cmake.found) and _meets(found.cmake.found[0], wanted.cmake.version)
+
+
+@rule("toolchain.cmake-old", "error")
+def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
+    """No cmake in PATH is new enough."""
+    if _is_met(found, wanted) or wanted.cmake is None or found.cmake is None:
+        return
+    if any(_meets(cmake, wanted.cmake.version) for cmake in found.cmake.found):
+        return  # there is one, behind another: that is toolchain.cmake-shadowed
+    release = f"/opt/cmake-{wanted.cmake.version}"
+    yield Fault(
+        subject="cmake",
+        found=_shown(found.cmake.found[0]) if found.cmake.found else "none in PATH",
+        wanted=f"{wanted.cmake.version} or newer",
+        cause="builds of CUDA extensions stop with 'CMake 3.25 or higher is required'; unpacking a "
+        "release over /usr/local would mix two releases with no way back",
+        fix=f"unpack the release into {release} and link its programs in {LINK_DIR}",
+    )
+
+
+@rule("toolchain.cmake-shadowed", "error")
+def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
+    """A cmake that is too old or broken stands in PATH before the right one."""
+    if _is_met(found, wanted) or wanted.cmake is None or found.cmake is None:
+        return
+    version = wanted.cmake.version
+    right = [cmake for cmake in found.cmake.found if _meets(cmake, version)]
+    ahead = [cmake for cmake in _before_links(found.cmake) if not _meets(cmake, version)]
+    if not right and not ahead:
+        return
+    shadow = ahead[0] if ahead else found.cmake.found[0]
+    yield Fault(
+        subject=shadow.path,
+        found=_shown(shadow),
+        wanted=_shown(right[0]) if right else f"{version} or newer in {LINK_DIR}",
+        cause=f"PATH of a non-interactive shell reaches {shadow.path} first: builds use that one",
+        fix=f"remove {shadow.path} (conda remove cmake, pip uninstall cmake), or put {LINK_DIR} "
+        "before it in PATH"
+        if ahead
+        else f"link the programs of {version} in {LINK_DIR}",
+        fixable=not ahead,
+    )

@@ -1,0 +1,94 @@
+"""Gather: one probe from each node of an inventory, in parallel; a failure stays with its node."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyinfra.api import Config, Host, State
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.state import StateStage
+from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
+from pyinfra_cli.inventory import make_inventory
+
+from facts.node import NodeState
+from facts.session import ProbeError, close, no_delay, probe
+
+CONNECT_SECONDS = 10
+# Nodes probed at once; pyinfra's own default would be 20 for each processor.
+PARALLEL = 50
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One node's answer: the inventory's data about it, and its state or an error."""
+
+    data: dict[str, Any]
+    state: NodeState | None = None
+    error: str | None = None
+    reached: bool = False
+
+
+class NoHosts(PyinfraError):
+    """The inventory, or what --limit leaves of it, names no host."""
+
+
+def gather(inventory_path: str, limits: Iterable[str] = ()) -> dict[str, Answer]:
+    """Probe the nodes of an inventory file, by host name in the inventory's order.
+
+    Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
+    """
+    state = State(check_for_changes=False)
+    config = Config(CONNECT_TIMEOUT=CONNECT_SECONDS, PARALLEL=PARALLEL)
+    state.cwd = os.getcwd()
+    if state.cwd not in sys.path:
+        sys.path.append(state.cwd)
+    with ctx_state.use(state), ctx_config.use(config):
+        inventory = make_inventory(inventory_path, cwd=state.cwd)
+        with ctx_inventory.use(inventory):
+            state.init(inventory, config)
+            hosts = _limited(list(inventory), list(limits), inventory_path)
+            state.set_stage(StateStage.Prepare)
+            answers = state.pool.map(lambda host: _answer(state, host), hosts)
+    return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
+
+
+def _limited(hosts: list[Host], limits: list[str], inventory_path: str) -> list[Host]:
+    """Return the hosts that a group name or a pattern on the host name selects, as pyinfra does."""
+    if not hosts:
+        raise NoHosts(f"{inventory_path} names no host")
+    for limit in limits:
+        if not any(_selects(limit, host) for host in hosts):
+            names = sorted({host.name for host in hosts})
+            groups = sorted({group for host in hosts for group in host.groups})
+            raise NoHosts(
+                f"--limit {limit} selects no host of {inventory_path}; "
+                f"hosts: {', '.join(names)}; groups: {', '.join(groups)}"
+            )
+    return [host for host in hosts if not limits or any(_selects(each, host) for each in limits)]
+
+
+def _selects(limit: str, host: Host) -> bool:
+    return limit in host.groups or fnmatch.fnmatch(host.name, limit)
+
+
+def _answer(state: State, host: Host) -> Answer:
+    """Connect to one node and probe it; nothing that goes wrong leaves this function."""
+    data = host.data.dict()
+    with ctx_host.use(host):
+        try:
+            host.connect(show_errors=False, raise_exceptions=True)
+        except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
+            return Answer(data, error=str(error) or type(error).__name__)
+        try:
+            state.activate_host(host)
+            no_delay(host.connector)
+            return Answer(data, state=probe(host), reached=True)
+        except ProbeError as error:
+            return Answer(data, error=str(error), reached=True)
+        finally:
+            close(host.connector)

@@ -1,0 +1,70 @@
+"""Sessions with a node: the probe over the one that is open, and a second, fresh one beside it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyinfra.api import Host, StringCommand
+from pyinfra.api.exceptions import FactProcessError
+from pyinfra.connectors.base import BaseConnector
+
+from facts.node import SECONDS, NodeProbe, NodeState
+
+
+class ProbeError(Exception):
+    """The node is there, and its answer to the probe is of no use; str() is the reason."""
+
+
+def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
+    """Ask a connected host everything, in one exec.
+
+    It is asked as the SSH user, without sudo: limits and PATH are those that jobs get. pyinfra's
+    own get_fact would hide why a fact failed. Raises ProbeError.
+    """
+    fact = NodeProbe()
+    run = (connector or host.connector).run_shell_command
+    try:
+        status, output = run(StringCommand(fact.command()), _timeout=SECONDS)
+    except TimeoutError:
+        raise ProbeError(f"no answer to the probe within {SECONDS} s") from None
+    except Exception as error:  # the transport broke: paramiko and socket errors of many classes
+        raise ProbeError(f"the connection broke: {error or type(error).__name__}") from error
+    if not status or not output.stdout_lines:
+        said = (output.stderr_lines or output.stdout_lines or ["no output"])[-1]
+        raise ProbeError(f"the probe could not run: {said}")
+    try:
+        return NodeState.model_validate(fact.process(output.stdout_lines))
+    except FactProcessError as error:
+        raise ProbeError(str(error)) from error
+
+
+@contextmanager
+def fresh(host: Host) -> Iterator[BaseConnector]:
+    """Open a second connection to a host beside the one that is open, and close it again.
+
+    Raises pyinfra's ConnectError when no new session can be had.
+    """
+    connector = type(host.connector)(host.state, host)
+    connector.connect()
+    try:
+        no_delay(connector)
+        yield connector
+    finally:
+        close(connector)
+
+
+def no_delay(connector: BaseConnector) -> None:
+    """Send small packets at once: paramiko leaves Nagle on, about 40 ms a round trip."""
+    client = getattr(connector, "client", None)
+    sock = client.get_transport().sock if client else None
+    if isinstance(sock, socket.socket):  # behind a jump host it is a channel
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def close(connector: BaseConnector) -> None:
+    """Close a connection; pyinfra's own disconnect leaves the SSH client open."""
+    client = getattr(connector, "client", None)
+    if client is not None:
+        client.close()
