@@ -20,12 +20,12 @@ from inventories.schema import InventoryError, NodeWanted
 
 @click.command()
 @click.argument("inventory")
-@click.option("--limit", "limits", multiple=True, metavar="X", help="A group or host (pattern).")
+@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE, not stdout.")
-def drift(inventory: str, limits: tuple[str, ...], form: str, output: str | None) -> int:
+def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
     A value that could not be read is reported as unreadable, never left out.
@@ -37,7 +37,7 @@ def drift(inventory: str, limits: tuple[str, ...], form: str, output: str | None
     """
     _require_file(inventory)
     with Console(stderr=True).status(f"Reading the nodes of {inventory}"):
-        answers = gather(inventory, limits)
+        answers = gather(inventory, limit)
     report = _report(inventory, answers)
     _write(report, form, output)
     return report.exit_code()

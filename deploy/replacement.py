@@ -37,7 +37,7 @@ def replace(
 
 def confirm(path: str) -> StringCommand:
     """Return the command that keeps a replacement for good."""
-    return script("confirm", file=path)
+    return script("confirm", file=path, backups=BACKUPS)
 
 
 def restore(path: str, existed: bool) -> StringCommand:

@@ -10,7 +10,10 @@ _UNITS = ("", "K", "M", "G", "T")
 
 
 def size(count: int) -> str:
-    """Return bytes in the largest binary unit, with one decimal where it is not a whole number."""
+    """Return bytes as a report shows what was found: the largest binary unit, one decimal at most.
+
+    What is wanted is written exactly, by `inventories.schema.format_size`.
+    """
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1

@@ -1,6 +1,6 @@
 # Put a cmake release into a prefix of its own and switch to it by symlinks; no older one is removed.
 # Variables: version, url, sha256, tarball (already on the node, or empty), links, backups.
-# shellcheck shell=sh disable=SC2154
+# shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022

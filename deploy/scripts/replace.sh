@@ -9,15 +9,19 @@ fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
 sum() { sha256sum <"$1" | cut -d' ' -f1; }
 
 IFS= read -r format || fail "no content arrived; nothing was changed"
+if [ "$before" = absent ]; then
+  mkdir -p "${file%/*}" || fail "its directory cannot be made; nothing was changed"
+fi
 real=$(readlink -f "$file") || fail "cannot be resolved; nothing was changed"
 new=${real%/*}/.${real##*/}.gpu-node
+pending=$new-${backups##*/}
 saved=$backups$real
 trap 'rm -f "$new"' EXIT
 
 if [ "$before" = absent ]; then
   [ ! -e "$real" ] || fail "appeared while we worked; nothing was changed, run again"
-  mkdir -p "${real%/*}" || fail "its directory cannot be made; nothing was changed"
   { : >"$new" && chmod 644 "$new"; } || fail "cannot write beside it; nothing was changed"
+  saved=
 else
   [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
   mkdir -p "${saved%/*}" || fail "no backup can be kept in $backups; nothing was changed"
@@ -29,17 +33,16 @@ printf "$format" >"$new" || fail "cannot be written (disk full?); nothing was ch
 if [ -n "$check" ]; then
   said=$(sh -c "$check" check "$new" "$real" 2>&1) || fail "the check refused it: $said"
 fi
-mv -f "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
-trap - EXIT
-! command -v restorecon >/dev/null 2>&1 || restorecon "$real" >/dev/null 2>&1 || :
 
 if [ -n "$confirm" ]; then
   # Undo it by itself if nobody confirms from a new session: the controller may be gone by then.
-  pending=${new}-pending
-  : >"$pending" || fail "no mark for undoing it can be left"
+  : >"$pending" || fail "no mark for undoing it can be left; nothing was changed"
+  # shellcheck disable=SC2016
   undo='sleep "$1"; [ -e "$2" ] || exit 0
-    if [ -e "$3" ]; then cp -p "$3" "$2.old" && mv -f "$2.old" "$4"; else rm -f "$4"; fi
+    if [ -n "$3" ]; then cp -p "$3" "$2.old" && mv -f "$2.old" "$4"; else rm -f "$4"; fi
     rm -f "$2"'
-  [ "$before" != absent ] || saved=/nonexistent/absent
   nohup sh -c "$undo" undo "$confirm" "$pending" "$saved" "$real" </dev/null >/dev/null 2>&1 &
 fi
+mv -f "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
+trap - EXIT
+! command -v restorecon >/dev/null 2>&1 || restorecon "$real" >/dev/null 2>&1 || :

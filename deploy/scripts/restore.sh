@@ -10,4 +10,4 @@ if [ "$existed" = yes ]; then
 else
   rm -f "$real"
 fi
-rm -f "$new-pending"
+rm -f "$new-${backups##*/}"

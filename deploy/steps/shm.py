@@ -6,8 +6,8 @@ from pyinfra.api import deploy
 
 from deploy.operations import shm
 from deploy.plan import Plan
-from drift.quantity import size
 from drift.rules.shm import MODE
+from inventories.schema import format_size
 
 
 @deploy("Shared memory")
@@ -17,7 +17,7 @@ def converge(plan: Plan) -> None:
     if wanted is None:
         return
     if plan.repairs("shm.not-persistent"):
-        shm.fstab(name="Give /dev/shm its size in /etc/fstab", size=size(wanted.size))
+        shm.fstab(name="Give /dev/shm its size in /etc/fstab", size=format_size(wanted.size))
     if plan.repairs("shm.too-small"):
         shm.size(name="Remount /dev/shm with its size", size=wanted.size)
     if plan.repairs("shm.permissions"):

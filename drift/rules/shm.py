@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from drift.quantity import size
 from drift.rules.rule import Fault, rule
 from facts.shm import FstabLine, ShmState
-from inventories.schema import ShmWanted
+from inventories.schema import ShmWanted, format_size
 
 MODE = "1777"
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -41,11 +41,11 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     if _restricted(found) or not _is_too_small(found, wanted) or found.mount is None:
         return
     foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
-    remount = f"mount -o remount,size={size(wanted.size)} /dev/shm"
+    remount = f"mount -o remount,size={format_size(wanted.size)} /dev/shm"
     yield Fault(
         subject="/dev/shm",
         found=_shown(found),
-        wanted=size(wanted.size),
+        wanted=format_size(wanted.size),
         cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
         "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
         fix=f"{found.mount.fstype} is no tmpfs: unmount it by hand first" if foreign else remount,
@@ -61,10 +61,10 @@ def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     yield Fault(
         subject="/dev/shm",
         found=f"{_shown(found)}, {found.container.kind} container without CAP_SYS_ADMIN",
-        wanted=size(wanted.size),
+        wanted=format_size(wanted.size),
         cause="a container gets 64 MB unless it is started with more, and may not remount it; "
         "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
-        fix=f"start the container with --shm-size={size(wanted.size).lower()}, or set "
+        fix=f"start the container with --shm-size={format_size(wanted.size).lower()}, or set "
         "default-shm-size in the host's /etc/docker/daemon.json",
         fixable=False,
     )
@@ -90,9 +90,9 @@ def _fstab_fault(said: str, wanted: ShmWanted, fixable: bool) -> Fault:
     return Fault(
         subject="/etc/fstab",
         found=said,
-        wanted=f"size={size(wanted.size)}",
+        wanted=f"size={format_size(wanted.size)}",
         cause="the next boot mounts /dev/shm as /etc/fstab says, or with half of the memory",
-        fix=f"tmpfs /dev/shm tmpfs defaults,size={size(wanted.size)} 0 0"
+        fix=f"tmpfs /dev/shm tmpfs defaults,size={format_size(wanted.size)} 0 0"
         if fixable
         else "that line mounts something else over /dev/shm: take it out by hand",
         fixable=fixable,

@@ -1,0 +1,50 @@
+"""One test per case file, cases/SECTION/CASE.yml: what a node answered, and what is read from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from facts import limits, shm, toolchain
+from facts.node import SECTIONS
+from facts.probe import Reading, Readings
+
+CASES = Path(__file__).parent / "cases"
+AREAS = {"shm": shm, "limits": limits, "toolchain": toolchain}
+FILES = sorted(CASES.glob("*/*.yml"))
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def test_each_section_has_a_case() -> None:
+    """A section without a recorded or described answer is not tested at all."""
+    assert {path.parent.name for path in FILES} == {section.name for section in SECTIONS}
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_a_case_says_where_it_comes_from(path: Path) -> None:
+    """The first line tells a recorded answer from a described one."""
+    assert path.read_text().startswith(("# Recorded on ", "# Not recorded: "))
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_a_section_is_read(path: Path) -> None:
+    """An answer gives the expected values, or is unreadable for the expected reason."""
+    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    section = path.parent.name
+    area = AREAS[section.split(".")[0]]
+    others = {each.name: Reading(0, "", "not asked") for each in area.SECTIONS}
+    readings = Readings({**others, section: Reading(case.get("rc", 0), case["output"].rstrip("\n"))})
+    state = area.parse(readings).model_dump(mode="json")
+    reasons = {unread.section: unread.reason for unread in readings.unread}
+    if "unreadable" in case:
+        assert case["unreadable"] in reasons[section]
+        assert not any(state.values())
+    else:
+        assert section not in reasons
+        assert {key: state[key] for key in case["expect"]} == case["expect"]
