@@ -1,0 +1,96 @@
+"""The nodes of a cluster with what each should be, and the same as pyinfra groups and host data."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inventories.wanted import NodeWanted, at, flat_key, leaf_paths
+
+Data = dict[str, Any]
+PyinfraGroup = tuple[list[Any], Data]
+
+SSH_KEYS = {
+    "user": "ssh_user",
+    "port": "ssh_port",
+    "sudo": "_sudo",
+    "key": "ssh_key",
+    "known_hosts": "ssh_known_hosts_file",
+}
+
+# Unless told "yes", pyinfra takes an unknown host key and writes it down. Its time limit for
+# connecting does not reach a busy sshd's banner and login, so those are raised here.
+CONNECTING: Data = {
+    "ssh_strict_host_key_checking": "yes",
+    "ssh_paramiko_connect_kwargs": {"banner_timeout": 60, "auth_timeout": 60},
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """One node: `wanted` is all that is said of it, `data` what it says itself, flat."""
+
+    name: str
+    group: str
+    wanted: NodeWanted
+    data: Data
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Hosts in the order of the file, and the flat data of groups and defaults."""
+
+    name: str
+    file: Path
+    hosts: dict[str, Host]
+    groups: dict[str, Data]
+    defaults: Data
+
+    def pyinfra_groups(self) -> dict[str, PyinfraGroup]:
+        """Group name to (hosts, data); the defaults are the data of the group "all".
+
+        The three levels stay apart so that pyinfra's own precedence (--data, host, group, all)
+        and a user's group_data files work as they do in any inventory.
+        """
+        groups: dict[str, PyinfraGroup] = {
+            "all": (list(self.hosts), {**CONNECTING, **self.defaults})
+        }
+        for group, data in self.groups.items():
+            members = [host for host in self.hosts.values() if host.group == group]
+            groups[group] = ([(host.name, dict(host.data)) for host in members], dict(data))
+        return groups
+
+    def data_of(self, name: str) -> Data:
+        """The flat data that pyinfra will show for a host."""
+        host = self.hosts[name]
+        return {**CONNECTING, **self.defaults, **self.groups[host.group], **host.data}
+
+
+def merged(levels: Iterable[object]) -> Data:
+    """Later levels win key by key, mapping by mapping; an empty value says nothing."""
+    result: Data = {}
+    for level in levels:
+        for key, value in level.items() if isinstance(level, dict) else ():
+            if isinstance(value, dict):
+                before = result.get(key)
+                result[key] = merged([before, value])
+            elif value is not None:
+                result[key] = value
+    return result
+
+
+def flat_data(layer: object, file: Path) -> Data:
+    """The host data of one level of a cluster file."""
+    data = {flat_key(path): at(layer, path) for path in leaf_paths(NodeWanted)}
+    data["ssh_hostname"] = at(layer, ("address",))
+    for key, pyinfra_key in SSH_KEYS.items():
+        value = at(layer, ("ssh", key))
+        is_file = key in ("key", "known_hosts") and value is not None
+        data[pyinfra_key] = full_path(file, str(value)) if is_file else value
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def full_path(file: Path, written: str) -> str:
+    """An absolute path; a relative one starts at the cluster file."""
+    return os.path.abspath(file.parent / os.path.expanduser(written))

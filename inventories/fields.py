@@ -1,0 +1,164 @@
+"""The kinds of value a cluster file holds: what each accepts, and the words that say so."""
+
+import ipaddress
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
+
+from inventories.sizes import ALLOWED as A_SIZE
+from inventories.sizes import parse_size
+
+WRITTEN = {"written": True}
+"""Validation context of what a person wrote: sizes are text there, and plain bytes in Python."""
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        raise ValueError("this reads as true or false: put it in quotes")
+    if isinstance(value, int | float):
+        raise ValueError("this reads as a number: put it in quotes")
+    if not isinstance(value, str):
+        raise ValueError("")
+    if value.startswith("-"):
+        raise ValueError("a leading - would be read as an option")
+    return value
+
+
+def _matching(pattern: str) -> BeforeValidator:
+    """Text that a pattern matches from end to end."""
+
+    def check(value: object) -> str:
+        text = _text(value)
+        if not re.fullmatch(pattern, text):
+            raise ValueError("")
+        return text
+
+    return BeforeValidator(check)
+
+
+def _address(value: object) -> str:
+    text = _text(value)
+    if text.count(":") == 1:
+        raise ValueError("a port goes to ssh.port")
+    if text in ("0.0.0.0", "::"):
+        raise ValueError("no machine has this address")
+    last_label = text.rpartition(".")[2]
+    if not _is_ip(text) and (last_label.isdigit() or not _HOST_NAME.fullmatch(text)):
+        raise ValueError("")
+    return text
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return re.fullmatch(r"[0-9A-Za-z.:%_-]+", text) is not None
+
+
+def _url(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&()*+,;=%\[\]-]+", text):
+        raise ValueError("")
+    if not urlsplit(text).hostname:
+        raise ValueError("it names no server")
+    return text
+
+
+def _sha256(value: object) -> str:
+    text = _text(value).lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(f"{len(text)} characters" if len(text) != 64 else "")
+    return text
+
+
+def _sized(*words: str) -> BeforeValidator:
+    """A size, or one of the words; bytes as a number only from Python code."""
+
+    def check(value: object, info: ValidationInfo) -> object:
+        if info.context != WRITTEN and type(value) is int and value > 0:
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise ValueError("the unit is missing")
+        text = value if isinstance(value, str) else _text(value)
+        return text if text in words else parse_size(text)
+
+    return BeforeValidator(check)
+
+
+def _nofile(value: object) -> object:
+    if value == "unlimited":
+        raise ValueError("the kernel needs a number here, fs.nr_open is its ceiling")
+    return value
+
+
+def reason(error: Exception) -> str:
+    """What a check above said beyond "no"; the field's own words say what is allowed."""
+    said = str(error)
+    return "" if said == f"not {A_SIZE}" else said
+
+
+Name = Annotated[
+    str,
+    _matching(_LABEL),
+    Field(description="lower-case letters, digits and -, such as a100-01"),
+]
+HostName = Annotated[
+    str,
+    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    Field(description="a host name: lower-case letters, digits, - and ., such as a100-01"),
+]
+Address = Annotated[
+    str, BeforeValidator(_address), Field(description="an IP address or a host name")
+]
+User = Annotated[
+    str,
+    _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
+    Field(description="a user name, such as root"),
+]
+FilePath = Annotated[
+    str,
+    _matching(r"[^\x00-\x1f]+"),
+    Field(description="an existing file; a relative path starts at the cluster file"),
+]
+Port = Annotated[
+    StrictInt, Field(ge=1, le=65535, description="a port number, 1 to 65535, without quotes")
+]
+Switch = Annotated[StrictBool, Field(description="true or false")]
+GpuModel = Annotated[
+    str,
+    _matching(r"[A-Za-z0-9][A-Za-z0-9 ._+-]*"),
+    Field(description="the name nvidia-smi gives it or a part of it, such as A100"),
+]
+Count = Annotated[StrictInt, Field(ge=1, le=64, description="a whole number, 1 to 64")]
+Size = Annotated[int, _sized(), Field(description=A_SIZE)]
+Memlock = Annotated[
+    int | Literal["unlimited"], _sized("unlimited"), Field(description=f"unlimited, or {A_SIZE}")
+]
+Nofile = Annotated[
+    StrictInt,
+    BeforeValidator(_nofile),
+    Field(
+        ge=1024,
+        le=1 << 30,
+        description="a whole number of files, 1024 to 1073741824, without unit or quotes",
+    ),
+]
+Version = Annotated[
+    str,
+    _matching(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?"),
+    Field(description="""a full version in quotes, such as "3.25.2\""""),
+]
+Url = Annotated[str, BeforeValidator(_url), Field(description="an http:// or https:// URL")]
+Sha256 = Annotated[
+    str, BeforeValidator(_sha256), Field(description="64 hex digits, as sha256sum prints them")
+]
+Fetch = Annotated[
+    Literal["node", "controller"],
+    Field(description="node (it downloads) or controller (this machine downloads and copies)"),
+]

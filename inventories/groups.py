@@ -1,0 +1,100 @@
+"""What an inventory file hands to pyinfra, or the reasons why it does not."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra_cli.exceptions import CliError
+from pyinfra_cli.util import parse_cli_arg
+from typing_extensions import override
+
+from inventories.cluster import Cluster, PyinfraGroup
+from inventories.problems import InventoryError, did_you_mean, shown
+from inventories.schema import NodeWanted, load
+
+
+class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]
+    """An InventoryError that pyinfra's command line shows as its lines alone, and exits 1.
+
+    PyinfraError passes the code that runs an inventory file, CliError passes the command around
+    it (pyinfra_cli ships no types, hence the exception above); anything else ends as a traceback.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        InventoryError.__init__(self, lines)
+        self.message = str(self)
+
+    @override
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo("\n".join(self.lines), file=file, err=file is None)
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def groups_of(inventory_file: str) -> dict[str, PyinfraGroup]:
+    """The groups in the cluster file beside an inventory file: `lab.yml` for `lab.py`."""
+    try:
+        cluster = load(Path(inventory_file).with_suffix(".yml"))
+        context = click.get_current_context(silent=True)
+        if context:
+            _check_options(cluster, context.params)
+    except InventoryError as error:
+        raise InventoryRefused(error.lines) from None
+    return cluster.pyinfra_groups()
+
+
+def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:
+    """pyinfra takes a name that matches nothing for a wish to do nothing, and exits 0."""
+    limit, exclude = (_words(options.get(option)) for option in ("limit", "exclude"))
+    problems = [
+        _unmatched(cluster, option, word)
+        for option, words in (("--limit", limit), ("--exclude", exclude))
+        for word in words
+        if not _matching(cluster, word)
+    ]
+    chosen = {name for word in limit for name in _matching(cluster, word)} or set(cluster.hosts)
+    chosen -= {name for word in exclude for name in _matching(cluster, word)}
+    if not problems and not chosen:
+        problems.append("--exclude: found every host; allowed: some, so that one is left")
+    problems += _bad_data(cluster, sorted(chosen), _words(options.get("data")))
+    if problems:
+        raise InventoryError(problems)
+
+
+def _words(option: Any) -> list[str]:
+    return [option] if isinstance(option, str) else [str(word) for word in option or ()]
+
+
+def _matching(cluster: Cluster, word: str) -> list[str]:
+    """The hosts that pyinfra finds for a word: a group's, or those whose name fits."""
+    if word == cluster.file.stem and word not in cluster.groups:
+        return list(cluster.hosts)
+    members = [host.name for host in cluster.hosts.values() if host.group == word]
+    return members or [name for name in cluster.hosts if fnmatch(name, word)]
+
+
+def _unmatched(cluster: Cluster, option: str, word: str) -> str:
+    if word in cluster.groups:
+        return f"{option}: found {shown(word)} (a group without hosts); allowed: one with hosts"
+    names = [*cluster.groups, *cluster.hosts]
+    why = f"matches no host{did_you_mean(word, names)}"
+    allowed = f"{', '.join(names)}, or a pattern with * or ?"
+    return f"{option}: found {shown(word)} ({why}); allowed: {allowed}"
+
+
+def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> list[str]:
+    """What is wrong with --data, told once and before any node is contacted."""
+    pairs = [word.partition("=") for word in words]
+    override_data = {key: parse_cli_arg(value) for key, _, value in pairs}
+    lines: dict[str, None] = {}
+    for name in hosts:
+        try:
+            NodeWanted.from_data({**cluster.data_of(name), **override_data})
+        except InventoryError as error:
+            lines.update(dict.fromkeys(f"--data {line}" for line in error.lines))
+    return list(lines)

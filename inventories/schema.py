@@ -1,0 +1,247 @@
+"""A cluster file: its shape, and every check that it passes before any node is contacted."""
+
+import ipaddress
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from inventories import fields
+from inventories.cluster import Cluster, Host, flat_data, full_path, merged
+from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
+from inventories.reading import Document, read
+from inventories.sizes import format_size, parse_size
+from inventories.wanted import (
+    Areas,
+    CmakeWanted,
+    GpuWanted,
+    LimitsWanted,
+    Model,
+    NodeWanted,
+    ShmWanted,
+    ToolchainWanted,
+    at,
+    complaints,
+)
+
+__all__ = [
+    "Cluster",
+    "CmakeWanted",
+    "GpuWanted",
+    "Host",
+    "InventoryError",
+    "LimitsWanted",
+    "NodeWanted",
+    "ShmWanted",
+    "ToolchainWanted",
+    "format_size",
+    "load",
+    "parse_size",
+]
+
+RESERVED = ("all", "self")
+"""Words that pyinfra needs for itself where group names go."""
+
+
+class SshSettings(Model):
+    """How a node is reached."""
+
+    user: fields.User | None = None
+    key: fields.FilePath | None = None
+    known_hosts: fields.FilePath | None = None
+    port: fields.Port | None = None
+    sudo: fields.Switch | None = None
+
+
+class Layer(Areas):
+    """What defaults, a group or a host say; the nearest to the host wins, key by key."""
+
+    ssh: SshSettings | None = None
+
+
+class HostEntry(Layer):
+    """One node."""
+
+    address: fields.Address
+    group: fields.Name
+
+
+class ClusterFile(Model):
+    """The whole file; the entries of groups and hosts are checked one by one."""
+
+    cluster: fields.Name
+    defaults: Layer | None = None
+    groups: Annotated[dict[str, object] | None, Field(description="a mapping of group names")] = (
+        None
+    )
+    hosts: Annotated[
+        dict[str, object], Field(min_length=1, description="a mapping of host names, one or more")
+    ]
+
+
+class _Group(Model):
+    name: fields.Name
+
+
+class _Host(Model):
+    name: fields.HostName
+
+
+def load(path: str | os.PathLike[str]) -> Cluster:
+    """The cluster in a file; InventoryError tells all that is wrong with it at once."""
+    document = read(Path(path))
+    for problem in _problems(document):
+        document.add(_as_written(document, problem))
+    for problem in list(_incomplete(document)):
+        document.add(problem)
+    document.finish()
+    return _cluster(document)
+
+
+def _as_written(document: Document, problem: Problem) -> Problem:
+    """Show yes as yes and 3.10 as 3.10, not as what YAML makes of them."""
+    value = at(document.value, problem.path)
+    if isinstance(value, bool | float) and problem.found == shown(value):
+        return problem._replace(found=shown(document.written[problem.path]))
+    return problem
+
+
+def _entries(document: Document, section: str) -> dict[str, object]:
+    found = at(document.value, (section,))
+    return found if isinstance(found, dict) else {}
+
+
+def _layers(document: Document) -> Iterator[tuple[KeyPath, object]]:
+    yield ("defaults",), at(document.value, ("defaults",))
+    for section in ("groups", "hosts"):
+        for name, entry in _entries(document, section).items():
+            yield (section, name), entry
+
+
+def _problems(document: Document) -> Iterator[Problem]:
+    """What each value is told for itself, wherever it stands."""
+    yield from complaints(ClusterFile, document.value, partial=True)
+    yield from _bad_names(document)
+    yield from _bad_groups(document)
+    yield from _shared_addresses(document)
+    for path, entry in _layers(document):
+        model = HostEntry if path[0] == "hosts" else Layer
+        for problem in complaints(model, {} if entry is None else entry, partial=True):
+            yield problem._replace(path=(*path, *problem.path))
+        yield from _missing_files(document, path)
+
+
+def _bad_names(document: Document) -> Iterator[Problem]:
+    groups = _entries(document, "groups")
+    taken = (*RESERVED, document.file.stem)
+    for name in groups:
+        for problem in complaints(_Group, {"name": name}):
+            yield problem._replace(path=("groups", name))
+        if name in RESERVED:
+            yield Problem(("groups", name), shown(name), "pyinfra needs this name", "another name")
+    for name in _entries(document, "hosts"):
+        for problem in complaints(_Host, {"name": name}):
+            yield problem._replace(path=("hosts", name))
+        if name in groups or name in taken:
+            why = "a group has this name" if name not in RESERVED else "pyinfra needs this name"
+            yield Problem(("hosts", name), shown(name), why, "another name")
+
+
+def _bad_groups(document: Document) -> Iterator[Problem]:
+    groups = _entries(document, "groups")
+    allowed = ", ".join(groups) or "a name under groups, which has none yet"
+    for name, entry in _entries(document, "hosts").items():
+        if entry is not None and not isinstance(entry, dict):
+            continue
+        group = at(entry, ("group",))
+        if not isinstance(group, str) or group not in groups:
+            path = ("hosts", name, "group")
+            yield Problem(path, shown(group), _why_no_group(group, groups), allowed)
+
+
+def _why_no_group(group: object, groups: dict[str, object]) -> str:
+    if group is None:
+        return "a host is in one group"
+    if isinstance(group, str):
+        return f"no such group{did_you_mean(group, groups)}"
+    return "this does not read as text: put it in quotes"
+
+
+def _shared_addresses(document: Document) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, entry in _entries(document, "hosts").items():
+        address = at(entry, ("address",))
+        if not isinstance(address, str):
+            continue
+        owner = first.setdefault(_same(address), name)
+        if owner != name:
+            line = document.line(("hosts", owner, "address"))
+            why = f"hosts.{owner} has it too, on line {line}"
+            yield Problem(("hosts", name, "address"), shown(address), why, "one address a host")
+
+
+def _same(address: str) -> str:
+    """One spelling for every way to write an address."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address.lower()
+
+
+def _missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
+    for key in ("key", "known_hosts"):
+        written = at(document.value, (*layer, "ssh", key))
+        if not isinstance(written, str) or written.startswith("-"):
+            continue
+        file = full_path(document.file, written)
+        if not os.path.isfile(file) or not os.access(file, os.R_OK):
+            why = f"no readable file {file}"
+            allowed = "an existing file; a relative path starts at the cluster file"
+            yield Problem((*layer, "ssh", key), shown(written), why, allowed)
+
+
+def _incomplete(document: Document) -> Iterator[Problem]:
+    """Items that a host needs and that neither it, its group nor the defaults say."""
+    faulty = {problem.path[:-1] for _, problem in document.problems}
+    for name in _entries(document, "hosts"):
+        layers = _levels(document, name)
+        wanted = _wanted(document, name)
+        for problem in complaints(NodeWanted, wanted):
+            parent = problem.path[:-1]
+            said = [layer for layer in layers if (*layer, *parent) in document.lines]
+            blamed = said[-1] if said else layers[-1]
+            told = any((*layer, *parent) in faulty for layer in layers)
+            if parent and at(wanted, problem.path) is None and not told:
+                path = (*blamed, *problem.path)
+                yield problem._replace(path=path, why=f"host {name} needs it")
+
+
+def _levels(document: Document, host: str) -> list[KeyPath]:
+    group = at(document.value, ("hosts", host, "group"))
+    return [("defaults",), ("groups", str(group)), ("hosts", host)]
+
+
+def _wanted(document: Document, host: str) -> dict[str, object]:
+    """What the levels say together of a node, ways to reach it left out."""
+    said = merged([at(document.value, level) for level in _levels(document, host)])
+    return {key: value for key, value in said.items() if key in NodeWanted.model_fields}
+
+
+def _cluster(document: Document) -> Cluster:
+    def data(*path: str) -> dict[str, object]:
+        return flat_data(at(document.value, path), document.file)
+
+    hosts = {}
+    for name in _entries(document, "hosts"):
+        wanted = NodeWanted.model_validate(_wanted(document, name), context=fields.WRITTEN)
+        group = str(at(document.value, ("hosts", name, "group")))
+        hosts[name] = Host(name, group, wanted, data("hosts", name))
+    return Cluster(
+        name=str(at(document.value, ("cluster",))),
+        file=document.file,
+        hosts=hosts,
+        groups={name: data("groups", name) for name in _entries(document, "groups")},
+        defaults=data("defaults"),
+    )

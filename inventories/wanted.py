@@ -1,0 +1,178 @@
+"""What a node should be: an area or item that is None is not managed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from typing_extensions import Self
+
+from inventories import fields
+from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, quoted, shown
+
+
+class Model(BaseModel):
+    """Refuses unknown keys and later changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GpuWanted(Model):
+    model: fields.GpuModel
+    count: fields.Count
+
+
+class ShmWanted(Model):
+    size: fields.Size
+
+
+class LimitsWanted(Model):
+    nofile: fields.Nofile | None = None
+    memlock: fields.Memlock | None = None
+    stack: fields.Size | None = None
+
+
+class CmakeWanted(Model):
+    version: fields.Version
+    url: fields.Url
+    sha256: fields.Sha256
+    fetch: fields.Fetch = "node"
+
+
+class ToolchainWanted(Model):
+    cmake: CmakeWanted | None = None
+
+
+class Areas(Model):
+    """What may be said of a node on any level: for all, for its group, or for it alone."""
+
+    gpu: GpuWanted | None = None
+    shm: ShmWanted | None = None
+    limits: LimitsWanted | None = None
+    toolchain: ToolchainWanted | None = None
+
+
+class NodeWanted(Areas):
+    """What one node should be."""
+
+    address: fields.Address
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Read flat host data (`shm_size: 8G`); keys that are not ours are passed over.
+
+        A key that is absent or None is not managed; a bad value is an InventoryError that names
+        its flat key, because it may come from `--data`.
+        """
+        nested: dict[str, Any] = {}
+        for path in leaf_paths(cls):
+            value = data.get(flat_key(path))
+            if value is not None:
+                _put(nested, path, value)
+        problems = complaints(cls, nested)
+        if problems:
+            raise InventoryError(f"{flat_key(problem.path)}: {problem}" for problem in problems)
+        return cls.model_validate(nested, context=fields.WRITTEN)
+
+
+def flat_key(path: KeyPath) -> str:
+    """The host data key of a field: shm_size for shm.size."""
+    return "_".join(map(str, path))
+
+
+def leaf_paths(model: type[BaseModel], above: KeyPath = ()) -> Iterator[KeyPath]:
+    """The path of every value that a model holds, sections left out."""
+    for name, field in model.model_fields.items():
+        inner = _section(field)
+        if inner:
+            yield from leaf_paths(inner, (*above, name))
+        else:
+            yield (*above, name)
+
+
+def complaints(model: type[BaseModel], value: object, *, partial: bool = False) -> list[Problem]:
+    """What is wrong with a written value of a model, in the words of its fields.
+
+    A partial value may leave out items of its sections: another level may say them.
+    """
+    told = {problem.path: problem for problem in _left_empty(model, value)}
+    try:
+        model.model_validate(value, context=fields.WRITTEN)
+    except ValidationError as error:
+        for detail in error.errors():
+            missing_inside = detail["type"] == "missing" and len(detail["loc"]) > 1
+            if not (partial and missing_inside):
+                told.setdefault(detail["loc"], _problem(model, detail))
+    return list(told.values())
+
+
+def at(value: object, path: KeyPath) -> object:
+    """The value a path leads to, None where it leads nowhere."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
+    """A section may be empty; a key without its value is neither set nor left out."""
+    for path in leaf_paths(model):
+        holder = at(value, path[:-1])
+        if isinstance(holder, dict) and holder.get(path[-1], "") is None:
+            why = "to leave it unsaid, take the key out"
+            allowed = _allowed(_field(model, path)[1], model)
+            yield Problem(path, "nothing", why, allowed)
+
+
+def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
+    path, kind = detail["loc"], detail["type"]
+    holder, field = _field(model, path)
+    if kind == "extra_forbidden":
+        known = sorted(holder.model_fields)
+        why = f"no such key{did_you_mean(str(path[-1]), known)}"
+        return Problem(path, quoted(str(path[-1])), why, ", ".join(known))
+    found = "nothing" if kind == "missing" else shown(detail["input"])
+    why = fields.reason(detail["ctx"]["error"]) if kind == "value_error" else ""
+    return Problem(path, found, why, _allowed(field, holder))
+
+
+def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
+    inner = _section(field) if field else holder
+    if inner:
+        keys = sorted(inner.model_fields)
+        return f"a mapping with the {'keys' if keys[1:] else 'key'} {', '.join(keys)}"
+    assert field is not None
+    return _description(field)
+
+
+def _description(field: FieldInfo) -> str:
+    """The field's words; those of `Kind | None` are on Kind."""
+    kinds = [meta for kind in get_args(field.annotation) for meta in get_args(kind)[1:]]
+    words = [kind.description for kind in (field, *kinds) if isinstance(kind, FieldInfo)]
+    return next((text for text in words if text), "another value")
+
+
+def _field(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], FieldInfo | None]:
+    """The field a path leads to, None for a key that no field has, and the model around it."""
+    field = None
+    for key in path:
+        inner = _section(field) if field else None
+        model = inner or model
+        field = model.model_fields.get(str(key))
+        if field is None:
+            break
+    return model, field
+
+
+def _section(field: FieldInfo) -> type[BaseModel] | None:
+    """The model that a field holds, None for a plain value."""
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None
+
+
+def _put(nested: dict[str, Any], path: KeyPath, value: object) -> None:
+    for key in path[:-1]:
+        nested = cast(dict[str, Any], nested.setdefault(str(key), {}))
+    nested[str(path[-1])] = value

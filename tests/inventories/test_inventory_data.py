@@ -1,0 +1,116 @@
+"""Sizes, and what a node should be as read from flat host data."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventories.schema import (
+    InventoryError,
+    LimitsWanted,
+    NodeWanted,
+    ShmWanted,
+    format_size,
+    parse_size,
+)
+from inventories.wanted import flat_key, leaf_paths
+
+HOST = {"address": "10.0.0.4"}
+UNITS = ("K", "M", "G", "T")
+written_sizes = st.builds(
+    "{}{}".format, st.integers(min_value=1, max_value=8_388_607), st.sampled_from(UNITS)
+)
+
+
+@given(written_sizes)
+def test_a_size_comes_back_as_the_same_bytes(text: str) -> None:
+    size = parse_size(text)
+    short = format_size(size)
+    assert parse_size(short) == size
+    assert len(short) <= len(text)
+
+
+@given(st.integers(min_value=0, max_value=1 << 70))
+def test_every_number_of_bytes_has_an_exact_text(size: int) -> None:
+    number, unit = (format_size(size)[:-1], format_size(size)[-1:])
+    factor = {"K": 10, "M": 20, "G": 30, "T": 40}.get(unit)
+    assert size == (int(number) << factor if factor else int(number + unit))
+
+
+@given(st.text(max_size=8))
+def test_other_text_is_no_size(text: str) -> None:
+    digits, unit = text[:-1], text[-1:]
+    is_size = unit in UNITS and digits.isascii() and digits.isdigit() and digits[0] != "0"
+    if not is_size:
+        with pytest.raises(ValueError):
+            parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(8 << 30, "8G"), (3 << 29, "1536M"), (64 << 20, "64M"), (1000, "1000"), (0, "0")],
+)
+def test_shortest_text(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+@given(written_sizes, st.none() | st.just("unlimited") | written_sizes)
+def test_sizes_in_data(shm: str, memlock: str | None) -> None:
+    wanted = NodeWanted.from_data({**HOST, "shm_size": shm, "limits_memlock": memlock})
+    assert wanted.shm == ShmWanted(size=parse_size(shm))
+    if memlock is None:
+        assert wanted.limits is None
+    else:
+        value = memlock if memlock == "unlimited" else parse_size(memlock)
+        assert wanted.limits is not None
+        assert wanted.limits.memlock == value
+
+
+def test_the_flat_keys() -> None:
+    assert [flat_key(path) for path in leaf_paths(NodeWanted)] == [
+        "gpu_model",
+        "gpu_count",
+        "shm_size",
+        "limits_nofile",
+        "limits_memlock",
+        "limits_stack",
+        "toolchain_cmake_version",
+        "toolchain_cmake_url",
+        "toolchain_cmake_sha256",
+        "toolchain_cmake_fetch",
+        "address",
+    ]
+
+
+def test_foreign_keys_are_passed_over() -> None:
+    data = {**HOST, "ssh_user": "root", "allow_disruption": True, "limits_nofile": 4096}
+    assert NodeWanted.from_data(data) == NodeWanted(
+        address="10.0.0.4", limits=LimitsWanted(nofile=4096)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        ({"shm_size": "8Gb"}, "shm_size: found '8Gb'; allowed: a whole number with its unit"),
+        ({"shm_size": 16}, "shm_size: found '16' (the unit is missing); allowed: "),
+        ({"limits_nofile": "unlimited"}, "limits_nofile: found 'unlimited' (the kernel needs"),
+        ({"limits_memlock": True}, "limits_memlock: found 'True' (this reads as true or false"),
+        ({"gpu_model": "A100"}, "gpu_count: found nothing; allowed: a whole number"),
+        ({"gpu_model": "A100", "gpu_count": "2"}, "gpu_count: found '2'; allowed: "),
+        ({"address": "a;b"}, "address: found 'a;b'; allowed: "),
+        ({"shm_size": {"of": "8G"}}, "shm_size: found a mapping; allowed: "),
+    ],
+)
+def test_bad_data_is_named_by_its_flat_key(data: dict[str, Any], line: str) -> None:
+    with pytest.raises(InventoryError) as error:
+        NodeWanted.from_data({**HOST, **data})
+    assert str(error.value).startswith(line)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(InventoryError) as error:
+        NodeWanted.from_data({"shm_size": "8 GB", "limits_stack": "unlimited"})
+    keys = [line.partition(":")[0] for line in error.value.lines]
+    assert sorted(keys) == ["address", "limits_stack", "shm_size"]

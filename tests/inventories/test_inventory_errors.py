@@ -1,0 +1,53 @@
+"""Bad cluster files: what each is told, line by line (a case is bad/NAME.yml with its NAME.txt)."""
+
+from pathlib import Path
+
+import pytest
+
+from inventories.schema import InventoryError, load
+
+BAD = Path(__file__).parent / "bad"
+CASES = sorted(path.stem for path in BAD.glob("*.yml"))
+
+
+def told(path: Path | str) -> list[str]:
+    with pytest.raises(InventoryError) as error:
+        load(path)
+    return str(error.value).splitlines()
+
+
+def test_there_are_cases_and_each_has_its_expectation() -> None:
+    assert len(CASES) > 40
+    assert sorted(path.stem for path in BAD.glob("*.txt")) == CASES
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_file(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BAD)
+    expected = Path(f"{case}.txt").read_text().replace("FOLDER", str(BAD))
+    assert told(f"{case}.yml") == expected.splitlines()
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "none.yml"
+    why = "found no such file or directory; allowed: a cluster file (YAML)"
+    assert told(path) == [f"{path}: {why}"]
+
+
+def test_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    assert told(tmp_path) == [f"{tmp_path}: found is a directory; allowed: a cluster file (YAML)"]
+
+
+def test_nesting_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "deep.yml"
+    path.write_text("[" * 5000 + "]" * 5000)
+    assert told(path)[0].startswith(f"{path}:1: found nesting too deep")
+
+
+def test_a_key_that_is_no_file(tmp_path: Path) -> None:
+    """A folder is no key."""
+    path = tmp_path / "c.yml"
+    path.write_text(
+        "cluster: c\ngroups: {g: }\nhosts:\n  h: {address: 10.0.0.1, group: g, ssh: {key: .}}\n"
+    )
+    assert told(path)[0].startswith(f"{path}:4: hosts.h.ssh.key: found '.' (no readable file")

@@ -1,0 +1,135 @@
+"""lab.py as pyinfra's own command line takes it: groups, precedence, refusals, exit codes."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYINFRA = Path(sys.executable).with_name("pyinfra")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """The lab's two inventory files beside a key and known hosts of their own."""
+    folder = tmp_path / "inventories"
+    folder.mkdir()
+    for name in ("lab.py", "lab.yml"):
+        shutil.copy(ROOT / "inventories" / name, folder)
+    (tmp_path / ".lab").mkdir()
+    for name in ("id_ed25519", "known_hosts"):
+        (tmp_path / ".lab" / name).touch()
+    return folder / "lab.py"
+
+
+def debug(inventory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(PYINFRA), str(inventory), *options, "debug-inventory", "--json"]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def hosts(inventory: Path, *options: str) -> dict[str, Any]:
+    run = debug(inventory, *options)
+    assert run.returncode == 0, run.stderr
+    return {host["name"]: host for host in json.loads(run.stdout)}
+
+
+def refusal(inventory: Path, *options: str) -> list[str]:
+    """What a refused run says, its two progress lines left out."""
+    run = debug(inventory, *options)
+    assert run.returncode == 1
+    assert run.stdout == ""
+    return [line for line in run.stderr.splitlines() if not line.startswith("--> Loading ")]
+
+
+def test_the_lab(lab: Path) -> None:
+    """The file that the README uses: every key that a step or a rule asks for."""
+    found = hosts(lab)
+    assert {name: host["groups"] for name, host in found.items()} == {
+        "a100-01": ["a100", "lab"],
+        "v100-01": ["v100", "lab"],
+    }
+    data = found["v100-01"]["data"]
+    assert data["ssh_hostname"] == data["address"] == "10.168.144.5"
+    assert (data["gpu_model"], data["gpu_count"], data["shm_size"]) == ("V100", 2, "8G")
+    assert data["ssh_known_hosts_file"] == str(lab.parents[1] / ".lab" / "known_hosts")
+    assert data["ssh_strict_host_key_checking"] == "yes"
+    assert data["toolchain_cmake_version"] == "3.25.2"
+
+
+def test_host_beats_group_beats_defaults_beneath_data(lab: Path) -> None:
+    text = lab.with_suffix(".yml").read_text()
+    text = text.replace("model: A100, count: 2}", "model: A100, count: 2}\n    shm: {size: 16G}")
+    text = text.replace("10.168.144.4, ", "10.168.144.4, gpu: {count: 8}, ")
+    lab.with_suffix(".yml").write_text(text)
+    for options, size in [((), "16G"), (("--data", "shm_size=32G"), "32G")]:
+        data = {name: host["data"] for name, host in hosts(lab, *options).items()}
+        assert (data["a100-01"]["shm_size"], data["a100-01"]["gpu_count"]) == (size, 8)
+        assert data["v100-01"]["gpu_count"] == 2
+
+
+def test_group_data_of_the_user_still_works(lab: Path) -> None:
+    (lab.parent / "group_data").mkdir()
+    (lab.parent / "group_data" / "v100.py").write_text('shm_size = "4G"\n')
+    found = hosts(lab)
+    assert found["v100-01"]["data"]["shm_size"] == "4G"
+    assert found["a100-01"]["data"]["shm_size"] == "8G"
+
+
+@pytest.mark.parametrize("limit", ["a100", "a100-01", "a*"])
+def test_limit_chooses_hosts(lab: Path, limit: str) -> None:
+    """Nobody listens at these addresses: what counts is who was tried."""
+    text = lab.with_suffix(".yml").read_text().replace("10.168.144.", "127.0.0.")
+    text = text.replace("key: ../.lab/id_ed25519, ", "port: 9, ")
+    lab.with_suffix(".yml").write_text(text)
+    command = [str(PYINFRA), "-y", str(lab), "--limit", limit, "exec", "--", "true"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert "a100-01" in run.stderr
+    assert "v100-01" not in run.stderr
+
+
+def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
+    path = lab.with_suffix(".yml")
+    path.write_text(path.read_text().replace("size: 8G", "size: 8Gb").replace("v100}", "v10}"))
+    size, group = refusal(lab)
+    assert size.startswith(f"{path}:14: defaults.shm.size: found '8Gb'; allowed: ")
+    said = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
+    assert group == f"{path}:35: {said}; allowed: a100, v100"
+
+
+def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:
+    (lab.parents[1] / ".lab" / "id_ed25519").unlink()
+    assert "defaults.ssh.key: found '../.lab/id_ed25519'" in refusal(lab)[0]
+    lab.with_suffix(".yml").unlink()
+    assert len(refusal(lab)) == 1
+
+
+@pytest.mark.parametrize("option", ["--limit", "--exclude"])
+def test_a_name_that_matches_nothing_is_refused(lab: Path, option: str) -> None:
+    """pyinfra alone says "no host matches", does nothing and exits 0."""
+    allowed = "a100, v100, a100-01, v100-01, or a pattern with * or ?"
+    why = "matches no host, did you mean v100?"
+    assert refusal(lab, "--limit", "a100", option, "v10") == [
+        f"{option}: found 'v10' ({why}); allowed: {allowed}"
+    ]
+
+
+def test_nobody_left_is_refused(lab: Path) -> None:
+    said = "--exclude: found every host; allowed: some, so that one is left"
+    assert refusal(lab, "--limit", "a100", "--exclude", "a*") == [said]
+
+
+def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
+    (line,) = refusal(lab, "--data", "shm_size=8Gb")
+    assert line.startswith("--data shm_size: found '8Gb'; allowed: ")
+
+
+def test_data_of_others_is_let_through(lab: Path) -> None:
+    found = hosts(lab, "--data", "allow_disruption=true", "--data", "limits_nofile=4096")
+    assert found["a100-01"]["data"]["limits_nofile"] == 4096

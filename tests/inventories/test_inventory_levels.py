@@ -1,0 +1,139 @@
+"""Host beats group beats defaults, in the typed answer and in what pyinfra is handed."""
+
+from pathlib import Path
+
+import pytest
+
+from inventories.schema import (
+    Cluster,
+    CmakeWanted,
+    GpuWanted,
+    LimitsWanted,
+    NodeWanted,
+    ShmWanted,
+    ToolchainWanted,
+    load,
+)
+
+GIB = 1 << 30
+FILE = """
+cluster: c
+defaults:
+  ssh: {user: root, key: keys/id, known_hosts: keys/known, sudo: true}
+  shm: {size: 8G}
+  limits: {nofile: 16384, memlock: 8M}
+  gpu: {count: 2}
+groups:
+  a100:
+    gpu: {model: A100}
+    shm: {size: 16G}
+    limits: {memlock: unlimited}
+    ssh: {port: 2222}
+  v100:
+    gpu: {model: V100}
+    shm:
+  spare:
+hosts:
+  v100-01: {address: 10.0.0.5, group: v100, ssh: {sudo: no}}
+  a100-01:
+    address: 10.0.0.4
+    group: a100
+    shm: {size: 32G}
+    gpu: {count: 8}
+    ssh: {user: admin}
+  a100-02: {address: fd00::6, group: a100}
+"""
+CMAKE = """
+defaults:
+  toolchain: {cmake: {version: "3.25.2", url: "http://10.0.0.2/c.tar.gz", sha256: "SHA"}}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    (tmp_path / "keys").mkdir()
+    for name in ("id", "known"):
+        (tmp_path / "keys" / name).touch()
+    (tmp_path / "c.yml").write_text(FILE)
+    return load(tmp_path / "c.yml")
+
+
+def test_hosts_keep_the_order_of_the_file(cluster: Cluster) -> None:
+    assert list(cluster.hosts) == ["v100-01", "a100-01", "a100-02"]
+    assert cluster.name == "c"
+
+
+def test_the_nearest_level_wins_key_by_key(cluster: Cluster) -> None:
+    assert cluster.hosts["a100-01"].wanted == NodeWanted(
+        address="10.0.0.4",
+        gpu=GpuWanted(model="A100", count=8),
+        shm=ShmWanted(size=32 * GIB),
+        limits=LimitsWanted(nofile=16384, memlock="unlimited"),
+    )
+    assert cluster.hosts["v100-01"].wanted == NodeWanted(
+        address="10.0.0.5",
+        gpu=GpuWanted(model="V100", count=2),
+        shm=ShmWanted(size=8 * GIB),
+        limits=LimitsWanted(nofile=16384, memlock=8 << 20),
+    )
+
+
+def test_what_is_not_said_is_not_managed(cluster: Cluster) -> None:
+    wanted = cluster.hosts["a100-02"].wanted
+    assert wanted.toolchain is None
+    assert wanted.limits is not None
+    assert wanted.limits.stack is None
+
+
+def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
+    for name, host in cluster.hosts.items():
+        assert NodeWanted.from_data(cluster.data_of(name)) == host.wanted
+
+
+def test_pyinfra_gets_each_level_where_its_own_precedence_expects_it(cluster: Cluster) -> None:
+    groups = cluster.pyinfra_groups()
+    assert list(groups) == ["all", "a100", "v100", "spare"]
+    names, common = groups["all"]
+    assert names == ["v100-01", "a100-01", "a100-02"]
+    assert (common["shm_size"], common["limits_memlock"]) == ("8G", "8M")
+    hosts, data = groups["a100"]
+    assert data == {
+        "gpu_model": "A100",
+        "shm_size": "16G",
+        "limits_memlock": "unlimited",
+        "ssh_port": 2222,
+    }
+    assert dict(hosts)["a100-02"] == {"address": "fd00::6", "ssh_hostname": "fd00::6"}
+    assert groups["spare"] == ([], {})
+
+
+def test_connection_data(cluster: Cluster) -> None:
+    folder = cluster.file.parent
+    data = cluster.data_of("a100-01")
+    assert data["ssh_user"] == "admin"
+    assert data["ssh_key"] == str(folder / "keys" / "id")
+    assert data["ssh_known_hosts_file"] == str(folder / "keys" / "known")
+    assert data["ssh_strict_host_key_checking"] == "yes"
+    assert data["_sudo"] is True
+    assert cluster.data_of("v100-01")["_sudo"] is False
+
+
+def test_paths_are_absolute_wherever_the_command_runs(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(cluster.file.parent)
+    assert load("c.yml").defaults == cluster.defaults
+
+
+def test_changing_what_pyinfra_got_changes_nothing_of_ours(cluster: Cluster) -> None:
+    cluster.pyinfra_groups()["a100"][1]["shm_size"] = "1G"
+    assert cluster.data_of("a100-02")["shm_size"] == "16G"
+
+
+def test_a_toolchain_is_fetched_by_the_node_unless_told(tmp_path: Path) -> None:
+    text = "cluster: c\ngroups: {g: }\nhosts: {h: {address: node.example, group: g}}"
+    (tmp_path / "c.yml").write_text(text + CMAKE.replace("SHA", "AB" * 32))
+    cmake = CmakeWanted(
+        version="3.25.2", url="http://10.0.0.2/c.tar.gz", sha256="ab" * 32, fetch="node"
+    )
+    assert load(tmp_path / "c.yml").hosts["h"].wanted.toolchain == ToolchainWanted(cmake=cmake)
