@@ -1,4 +1,4 @@
-"""Where `gpu-node` starts: sockets made cooperative first, and every user's mistake one line, exit 1."""
+"""Where `gpu-node` starts: cooperative sockets, and a user's mistake is one line and exit 1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command and exit with the codes of the contract: a usage error is 1, not click's 2."""
+    """Run the command and exit as the contract says: a usage error is 1, not click's 2."""
     # Before anything imports socket or ssl, as pyinfra's own command does.
     from gevent import monkey
 

@@ -1,4 +1,4 @@
-"""How pam_limits decides: which line of its files wins, and which lines of our own would be enough."""
+"""How pam_limits decides: which line of its files wins, which lines of our own would be enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["soft", "hard"]
 OwnLines = dict[tuple[Kind, Item], Limit]
 
 KINDS: tuple[Kind, Kind] = ("soft", "hard")
-# A user's own line beats a group's, a group's beats the wildcard, whatever the order (pam_limits.c).
+# Whatever the order, a user's line beats a group's, and that the wildcard's (pam_limits.c).
 _USER, _GROUP, _ANYBODY = range(3)
 
 

@@ -1,1 +1,1 @@
-"""Operations, one module an area: each does one thing to a node where a builtin would do it wrong."""
+"""Operations, one module an area: one change to a node each, where a builtin would be wrong."""

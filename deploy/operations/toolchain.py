@@ -104,7 +104,7 @@ def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
     if (found := _sum(part)) != sha256:
         part.unlink()
         logger.error(
-            f"{host.print_prefix}cmake: the tarball has sha256 {found}, the inventory wants {sha256}"
+            f"{host.print_prefix}cmake: the tarball's sha256 is {found}, the inventory wants {sha256}"
         )
         return False
     part.replace(path)

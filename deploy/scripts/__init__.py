@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 
 
 def script(name: str, stdin: str | None = None, **variables: str) -> StringCommand:
-    """Return `name`.sh as one command: `variables` are quoted, `stdin` is one line for it to read."""
+    """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
     assignments = [f"{key}={shlex.quote(value)}" for key, value in variables.items()]
     text = "\n".join([*assignments, (FOLDER / f"{name}.sh").read_text(encoding="utf-8")])
     return StringCommand(text) if stdin is None else StringCommand(text, _stdin=[stdin])

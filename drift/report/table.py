@@ -42,7 +42,7 @@ def write(report: Report, console: Console) -> None:
 def _matrix(report: Report) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
-    for name, host in report.hosts.items():
+    for name in report.hosts:
         table.add_column(Text(name, style="bold"), overflow="fold")
     table.add_row(Text("status", style="dim"), *(_status(host) for host in report.hosts.values()))
     for fact in FACTS:

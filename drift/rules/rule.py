@@ -1,4 +1,4 @@
-"""The register of rules: an id, a severity and a pure check of one area's found and wanted state."""
+"""The register of rules: an id, a severity, a pure check of one area's found and wanted state."""
 
 from __future__ import annotations
 

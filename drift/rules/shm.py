@@ -110,7 +110,7 @@ def _is_boot_default(found: ShmState, wanted: ShmWanted) -> bool:
 
 
 def _line_size(line: FstabLine, memory: int | None) -> int | None:
-    """Return the bytes that `size=` asks for: 8G, 8388608k, 50% (tmpfs(5)); None if it says none."""
+    """Return the bytes of a `size=` (8G, 8388608k, 50%, see tmpfs(5)); None if there is none."""
     match = re.fullmatch(r"(\d+)([kmgt%]?)", line.size.lower())
     if match is None:
         return None

@@ -39,7 +39,9 @@ def test_a_section_is_read(path: Path) -> None:
     section = path.parent.name
     area = AREAS[section.split(".")[0]]
     others = {each.name: Reading(0, "", "not asked") for each in area.SECTIONS}
-    readings = Readings({**others, section: Reading(case.get("rc", 0), case["output"].rstrip("\n"))})
+    readings = Readings(
+        {**others, section: Reading(case.get("rc", 0), case["output"].rstrip("\n"))}
+    )
     state = area.parse(readings).model_dump(mode="json")
     reasons = {unread.section: unread.reason for unread in readings.unread}
     if "unreadable" in case:
