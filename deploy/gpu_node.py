@@ -13,7 +13,7 @@ from deploy.steps import limits, shm, toolchain
 
 node = plan(host)
 if node is not None:
-    shm.converge(node)
-    limits.converge(node)
-    toolchain.converge(node)
+    shm.converge(plan=node)
+    limits.converge(plan=node)
+    toolchain.converge(plan=node)
     prove(node)

@@ -42,7 +42,7 @@ class Fact:
 class Difference(BaseModel):
     """A fact whose values differ; `drift` says whether they may not."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     fact: str
     comparison: Class = Field(alias="class")
@@ -130,7 +130,9 @@ def differences(nodes: Mapping[str, NodeState], models: Mapping[str, str]) -> li
         if len(set(values.values())) > 1 or (None in read.values() and len(read) > 1):
             drift = _is_drift(fact.comparison, read, models)
             found.append(
-                Difference(fact=fact.name, comparison=fact.comparison, values=values, drift=drift)
+                Difference.model_validate(
+                    {"fact": fact.name, "class": fact.comparison, "values": values, "drift": drift}
+                )
             )
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 from facts.area import AreaFact, State
 from facts.probe import Readings, Section, Unreadable
@@ -75,7 +75,7 @@ class Line(State):
     line: int
     domain: str
     kind: str
-    item: str
+    item: Item
     value: Limit
 
 
@@ -132,10 +132,13 @@ def _line(text: str) -> Line | None:
     if len(fields) != 4 or fields[2] not in UNITS:
         return None
     domain, kind, item, value = fields
-    limit = _conf_value(value, UNITS[item])  # type: ignore[index]  # membership is checked above
+    limit = _conf_value(value, UNITS[cast(Item, item)])
     if limit is None:
         return None
-    return Line(path=path, line=int(number), domain=domain, kind=kind, item=item, value=limit)
+    return Line.model_validate(
+        {"path": path, "line": int(number), "domain": domain, "kind": kind, "item": item}
+        | {"value": limit}
+    )
 
 
 def _conf_value(value: str, unit: int) -> Limit | None:

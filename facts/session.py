@@ -24,9 +24,11 @@ def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
     own get_fact would hide why a fact failed. Raises ProbeError.
     """
     fact = NodeProbe()
-    run = (connector or host.connector).run_shell_command
+    connector = connector or host.connector
     try:
-        status, output = run(StringCommand(fact.command()), _timeout=SECONDS)
+        status, output = connector.run_shell_command(
+            StringCommand(fact.command()), False, False, _timeout=SECONDS
+        )
     except TimeoutError:
         raise ProbeError(f"no answer to the probe within {SECONDS} s") from None
     except Exception as error:  # the transport broke: paramiko and socket errors of many classes

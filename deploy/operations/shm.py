@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from typing import Any
 
 from pyinfra import host
 from pyinfra.api import StringCommand, operation
@@ -53,9 +54,8 @@ def _with_option(options: str, size: str) -> str:
 
 
 def _state() -> ShmState:
-    found = dict(host.get_fact(SharedMemory))
-    found.pop("unreadable", None)
-    return ShmState.model_validate(found)
+    found: dict[str, Any] = host.get_fact(SharedMemory)
+    return ShmState.model_validate({key: found[key] for key in ShmState.model_fields})
 
 
 @operation()

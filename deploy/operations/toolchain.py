@@ -103,9 +103,7 @@ def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
             sink.write(block)
     if (found := _sum(part)) != sha256:
         part.unlink()
-        logger.error(
-            f"{host.print_prefix}cmake: the tarball's sha256 is {found}, the inventory wants {sha256}"
-        )
+        logger.error(f"{host.print_prefix}cmake: the tarball's sha256 is {found}, wanted {sha256}")
         return False
     part.replace(path)
     return True

@@ -15,7 +15,6 @@ from drift.finding import Finding, Severity
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
-SCHEMA_VERSION = 1
 Status = Literal["ok", "drift", "unreachable", "unreadable"]
 
 
@@ -53,7 +52,7 @@ class Summary(_Part):
 class Report(_Part):
     """The whole report, schema version 1."""
 
-    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
+    schema_version: Literal[1] = Field(default=1, alias="schema")
     tool: Tool
     inventory: str
     # ISO 8601, UTC.

@@ -1,4 +1,4 @@
-"""One test per case file, cases/SECTION/CASE.yml: what a node answered, and what is read from it."""
+"""One test per case file, cases/SECTION/CASE.yml: a node's answer and what is read from it."""
 
 from __future__ import annotations
 
