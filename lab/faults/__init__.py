@@ -113,6 +113,12 @@ def listing() -> str:
     return "\n".join(f"{name:<{width}}  {fault.summary}" for name, fault in known.items())
 
 
+def holds_afterwards(fault: Fault) -> str:
+    """Read the end state on the node by the fault's own script: empty if it holds, else why not."""
+    done = nodes.execute(fault.node, "set -eux\n" + fault.after)
+    return "" if done.returncode == 0 else f"({done.returncode}) {done.stdout}{done.stderr}".strip()
+
+
 def inject(fault: Fault) -> None:
     """Break the fault's node."""
     if fault.container:
