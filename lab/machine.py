@@ -49,7 +49,7 @@ def sudo() -> list[str]:
         return []
     if not shutil.which("sudo"):
         raise LabError("the lab needs root: run it as root, or install sudo")
-    return ["sudo", f"PATH={SYSTEM_PATH}"]
+    return ["sudo"]
 
 
 def shown(command: Sequence[str]) -> str:
