@@ -1,0 +1,77 @@
+"""The `gpu-node lab` commands: emulated GPU servers to try and test on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from lab import faults, life, nodes, prerequisites
+from lab.errors import LabError
+from lab.progress import step
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turn a LabError into one line on stderr and exit code 1."""
+    try:
+        yield
+    except LabError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.group()
+def lab() -> None:
+    """Emulated GPU servers in podman to try and test on."""
+
+
+@lab.command()
+def up() -> None:
+    """Bring the lab up; install by apt what it lacks."""
+    with told_plainly():
+        life.up()
+    print_status()
+
+
+@lab.command()
+def down() -> None:
+    """Remove the lab's containers, network and disks, and nothing else."""
+    with told_plainly():
+        life.down()
+
+
+@lab.command()
+@click.argument("node", nargs=-1)
+def reset(node: tuple[str, ...]) -> None:
+    """Put the nodes, or the named ones, back to as found."""
+    with told_plainly(), step(f"resetting {' '.join(node) or 'every node'}"):
+        nodes.reset(node)
+
+
+@lab.command()
+def status() -> None:
+    """Print every machine of the lab with its address and state."""
+    with told_plainly():
+        print_status()
+
+
+def print_status() -> None:
+    """One line a machine on stdout."""
+    with told_plainly():
+        rows = nodes.status() if prerequisites.which("podman") else nodes.all_absent()
+        for name, address, state in [("node", "address", "state"), *rows]:
+            click.echo(f"{name:<10} {address:<15} {state}")
+
+
+@lab.command(name="break")
+@click.argument("fault", required=False)
+def break_(fault: str | None) -> None:
+    """Inject one fault of the catalogue into a converged node; without a name, list them."""
+    with told_plainly():
+        if fault is None:
+            click.echo(faults.listing())
+            return
+        chosen = faults.find(fault)
+        nodes.require_up()
+        with step(f"breaking {chosen.node}: {fault}"):
+            faults.inject(chosen)
+        click.echo(chosen.forecast())

@@ -1,0 +1,46 @@
+"""Waits until a node answers SSH with the host key that the lab pinned."""
+
+import socket
+import time
+
+from lab import roster
+from lab.errors import LabError
+from lab.machine import run
+
+SECONDS = 15.0
+
+
+def wait(node: roster.Node) -> None:
+    """Return when the node greets, and lets the lab's key in where that is authorised."""
+    give_up = time.monotonic() + SECONDS
+    while not greets(node.address):
+        if time.monotonic() > give_up:
+            raise LabError(
+                f"{node.name} ({node.address}) does not answer SSH after {SECONDS:.0f} s; "
+                f"see: podman logs {node.container}"
+            )
+        time.sleep(0.05)
+    if not node.bare:
+        log_in(node)
+
+
+def greets(address: str) -> bool:
+    """Whether an SSH server says its version."""
+    try:
+        with socket.create_connection((address, 22), timeout=2) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def log_in(node: roster.Node) -> None:
+    """One session with the client key and the pinned host key."""
+    run(
+        [
+            *("ssh", "-F", "none", "-i", roster.CLIENT_KEY, "-o", "BatchMode=yes"),
+            *("-o", "ConnectTimeout=5", "-o", "IdentitiesOnly=yes"),
+            *("-o", f"UserKnownHostsFile={roster.KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"),
+            *(f"root@{node.address}", "true"),
+        ],
+        timeout=30,
+    )

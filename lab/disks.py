@@ -1,0 +1,91 @@
+"""Gives each node a disk of its own: an overlay over the shared tree, in the state it was found."""
+
+import shlex
+from pathlib import Path
+
+from lab import keys, roster, tree
+from lab.machine import as_root
+
+HERE = Path(__file__).parent
+SCRIPTS = HERE / "as_found"
+STAND_INS = HERE / "stand_ins"
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def home(name: str) -> Path:
+    """Where a node's disk is kept."""
+    return roster.cache() / "nodes" / name
+
+
+def root(name: str) -> Path:
+    """The node's `/` as its container gets it."""
+    return home(name) / "root"
+
+
+def is_mounted(name: str) -> bool:
+    """Whether the node's disk is mounted."""
+    return str(root(name)) in {line.split()[4] for line in MOUNTS.read_text().splitlines()}
+
+
+def is_complete(name: str) -> bool:
+    """Whether the disk was brought to its found state to the end; a killed run leaves it not."""
+    return (home(name) / "complete").is_file()
+
+
+def mount(name: str) -> None:
+    """Mount the node's disk with all that was written to it."""
+    if is_mounted(name):
+        return
+    where = home(name)
+    as_root(["mkdir", "-p", where / "upper", where / "work", where / "root"])
+    layers = f"lowerdir={tree.place()},upperdir={where / 'upper'},workdir={where / 'work'}"
+    as_root(["mount", "-t", "overlay", "-o", layers, roster.PREFIX + name, where / "root"])
+
+
+def remove(name: str) -> None:
+    """Unmount and delete the node's disk; none there is fine."""
+    while is_mounted(name):
+        if as_root(["umount", root(name)], check=False).returncode != 0:
+            as_root(["umount", "--lazy", root(name)])
+    as_root(["rm", "-rf", "--one-file-system", home(name)])
+
+
+def make_as_found(name: str) -> None:
+    """A new disk, in the state in which the field notes found the server."""
+    remove(name)
+    mount(name)
+    as_root(["chroot", root(name), "/bin/sh", "-eu"], stdin=as_found(name))
+    as_root(["touch", home(name) / "complete"])
+
+
+def as_found(name: str) -> str:
+    """The script that turns the shared tree into this node."""
+    node = roster.NODES[name]
+    parts = [variables(name), script("every_node"), script(f"{node.family}_family")]
+    return "\n".join([*parts, script(name)])
+
+
+def variables(name: str) -> str:
+    """What the scripts need to know of the node, as shell assignments."""
+    node = roster.NODES[name]
+    key = keys.host_key(name)
+    values = {
+        "NODE": name,
+        "HOST_KEY": key.read_text(),
+        "HOST_KEY_PUBLIC": keys.public(key),
+        "CLIENT_KEY": "" if node.bare else keys.public(roster.CLIENT_KEY),
+        "PASSWORD": roster.password_file(name).read_text().strip() if node.bare else "",
+        "NVIDIA_SMI": (STAND_INS / "nvidia-smi").read_text(),
+    }
+    return "\n".join(f"{key}={shlex.quote(value)}" for key, value in values.items())
+
+
+def script(name: str) -> str:
+    """One of the scripts in as_found/."""
+    return (SCRIPTS / f"{name}.sh").read_text()
+
+
+def leftovers(name: str) -> str:
+    """The script that puts what was found in memory into the running node; often there is none."""
+    path = SCRIPTS / f"{name}.memory.sh"
+    return path.read_text() if path.is_file() else ""

@@ -1,0 +1,126 @@
+"""The catalogue of faults: each file beside this one breaks a converged node in one known way."""
+
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from lab import nodes, roster
+from lab.errors import LabError
+
+HERE = Path(__file__).parent
+Rule = Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z][a-z-]*$")]
+Sentence = Annotated[str, StringConstraints(min_length=10, pattern=r"^[^\n]+$")]
+Script = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Strict(BaseModel):
+    """A part of a fault file; a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Expectation(Strict):
+    """A finding that the fault must cause."""
+
+    rule: Rule
+    node: str
+    fixable: bool
+
+
+class Container(Strict):
+    """How the node is started anew, on its disk as it is, before the fault is injected."""
+
+    cap_drop: list[str] = Field(min_length=1)
+
+
+class Fault(Strict):
+    """How a node is broken, what must report it, and what must hold after the next converge."""
+
+    name: str
+    summary: Sentence
+    node: str
+    inject: Script
+    expect: list[Expectation]
+    repaired: bool
+    after: Script
+    changes: list[str]
+    inventory: dict[str, str | int] = {}
+    container: Container | None = None
+
+    def forecast(self) -> str:
+        """What the reports will say, for whoever broke the node by hand."""
+        lines = [f"{self.name}: {self.summary}"]
+        if self.inventory:
+            wanted = ", ".join(f"{key}: {value}" for key, value in self.inventory.items())
+            lines.append(f"It is a fault only where the inventory wants {wanted}.")
+        for expected in self.expect:
+            lines.append(f"Expect {expected.rule} on {expected.node}.")
+        if self.expect:
+            cure = "The next converge repairs it." if self.repaired else "No converge repairs it."
+            lines.append(f"{cure} As found again: gpu-node lab reset {self.node}")
+        else:
+            lines.append("Expect no finding: this is no fault, and must not be taken for one.")
+        return "\n".join(lines)
+
+
+def catalogue(directory: Path = HERE) -> dict[str, Fault]:
+    """Every fault by name, which is its file's name."""
+    return {path.stem: load(path) for path in sorted(directory.glob("*.yml"))}
+
+
+def load(path: Path) -> Fault:
+    """One fault file; a LabError says where and what is wrong with it."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise LabError(f"{path.name}: no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict) or "name" in data:
+        raise LabError(f"{path.name}: wanted a mapping without `name`, the file's name is the name")
+    try:
+        fault = Fault(name=path.stem, **data)
+    except ValidationError as error:
+        raise LabError(f"{path.name}: {first_problem(error)}") from None
+    for name in [fault.node, *(expected.node for expected in fault.expect)]:
+        if name not in roster.NODES:
+            raise LabError(f"{path.name}: no node {name!r}; there are: {', '.join(roster.NODES)}")
+    return fault
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first thing pydantic objects to: key, objection, and what may be there for a key."""
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        allowed = ", ".join(name for name in Fault.model_fields if name != "name")
+        return f"unknown key {where!r}; a fault has: {allowed}"
+    return f"{where}: {problem['msg']}"
+
+
+def find(name: str) -> Fault:
+    """The fault of that name, or a LabError that lists those there are."""
+    known = catalogue()
+    if name not in known:
+        raise LabError(f"no fault {name!r} in the catalogue; there are:\n{listing()}")
+    return known[name]
+
+
+def listing() -> str:
+    """Every fault with its summary, a line each."""
+    known = catalogue()
+    width = max(map(len, known), default=0)
+    return "\n".join(f"{name:<{width}}  {fault.summary}" for name, fault in known.items())
+
+
+def holds_afterwards(fault: Fault) -> str:
+    """Read the end state on the node by the fault's own script: empty if it holds, else why not."""
+    done = nodes.execute(fault.node, "set -eux\n" + fault.after)
+    return "" if done.returncode == 0 else f"({done.returncode}) {done.stdout}{done.stderr}".strip()
+
+
+def inject(fault: Fault) -> None:
+    """Break the fault's node."""
+    if fault.container:
+        nodes.recreate(fault.node, fault.container.cap_drop)
+    nodes.execute(fault.node, "set -eu\n" + fault.inject, check=True)

@@ -1,0 +1,68 @@
+"""Makes, once, the keys and the password of the lab, and pins its host keys."""
+
+import os
+import secrets
+from pathlib import Path
+
+from lab import roster
+from lab.machine import owner, run
+
+
+def make() -> None:
+    """Leave a complete `.lab/` that belongs to the calling user; what is there stays as it is."""
+    host_keys = roster.STATE / "host_keys"
+    host_keys.mkdir(parents=True, exist_ok=True)
+    roster.STATE.chmod(0o700)
+    make_key(roster.CLIENT_KEY, "gpu-node-lab")
+    for node in roster.NODES.values():
+        make_key(host_key(node.name), node.name)
+        if node.bare and not roster.password_file(node.name).exists():
+            write_private(roster.password_file(node.name), secrets.token_urlsafe(12) + "\n")
+    pinned = known_hosts({name: public(host_key(name)) for name in roster.NODES})
+    if not roster.KNOWN_HOSTS.exists() or roster.KNOWN_HOSTS.read_text() != pinned:
+        write_private(roster.KNOWN_HOSTS, pinned)
+    give_to_caller(roster.STATE)
+
+
+def host_key(name: str) -> Path:
+    """Where a node's private host key is kept."""
+    return roster.STATE / "host_keys" / name
+
+
+def public(key: Path) -> str:
+    """The public half of a private key: type and key, without the comment."""
+    return " ".join(Path(f"{key}.pub").read_text().split()[:2])
+
+
+def known_hosts(public_keys: dict[str, str]) -> str:
+    """The nodes' host keys, each by address and by name."""
+    lines = []
+    for name, key in public_keys.items():
+        lines += [f"{roster.NODES[name].address} {key}", f"{name} {key}"]
+    return "\n".join(lines) + "\n"
+
+
+def make_key(path: Path, comment: str) -> None:
+    """A new ed25519 key pair where there is none; a half that a killed run left is replaced."""
+    if path.exists() and Path(f"{path}.pub").exists():
+        return
+    path.unlink(missing_ok=True)
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path])
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner reads, in one rename."""
+    half = path.with_name(f".{path.name}.half")
+    half.unlink(missing_ok=True)
+    half.touch(mode=0o600)
+    half.write_text(text)
+    half.replace(path)
+
+
+def give_to_caller(top: Path) -> None:
+    """Make the caller behind sudo the owner of all below `top`."""
+    if os.geteuid() != 0:
+        return
+    uid, gid = owner()
+    for path in [top, *top.rglob("*")]:
+        os.chown(path, uid, gid, follow_symlinks=False)

@@ -1,0 +1,73 @@
+"""Brings the whole lab up and takes it down again."""
+
+from lab import disks, keys, limits, mirror, nodes, podman, prerequisites, roster, tree
+from lab.progress import step
+
+SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
+
+
+def up() -> None:
+    """Leave every node answering SSH; those that run already stay as they are."""
+    prerequisites.install()
+    keys.make()
+    if not mirror.complete():
+        with step("packing cmake for the local mirror"):
+            mirror.build()
+    if not tree.place().is_dir():
+        with step("building the nodes' root tree, one to three minutes"):
+            tree.build()
+    with step("starting the nodes"):
+        remove_strangers()
+        podman.ensure_network()
+        start_mirror()
+        start_nodes()
+    tree.remove_outdated()
+
+
+def remove_strangers() -> None:
+    """Remove the lab's containers that another clone, or an older recipe, started."""
+    wanted = {podman.REPOSITORY_LABEL: str(roster.REPOSITORY), podman.RECIPE_LABEL: nodes.recipe()}
+    for container in podman.containers().values():
+        if any(container.labels.get(key) != value for key, value in wanted.items()):
+            podman.remove(container.name)
+            disks.remove(container.name.removeprefix(roster.PREFIX))
+
+
+def start_mirror() -> None:
+    """Serve the mirror's directory to the nodes, from the shared tree, which stays read-only."""
+    name = roster.PREFIX + roster.MIRROR
+    found = podman.containers().get(name)
+    if found and found.running:
+        return
+    podman.remove(name)
+    disks.mount(roster.MIRROR)
+    options = ["--hostname", roster.MIRROR, *nodes.labels(), *nodes.ALWAYS]
+    options += podman.network_options(roster.MIRROR_ADDRESS, "eth0") + limits.podman_options()
+    volume = f"--volume={mirror.directory()}:/srv/mirror:ro"
+    root = ["--rootfs", str(disks.root(roster.MIRROR))]
+    podman.podman("run", "--detach", "--name", name, *options, volume, *root, *SERVE)
+
+
+def start_nodes() -> None:
+    """Leave running nodes alone, boot stopped ones, and make those that are not there."""
+    found = podman.containers()
+    made = []
+    for node in roster.NODES.values():
+        container = found.get(node.container)
+        if container is None or not disks.is_complete(node.name):
+            made.append(node.name)
+        elif not container.running:
+            nodes.start(node.name)
+    if made:
+        nodes.reset(made)
+
+
+def down() -> None:
+    """Remove the lab's containers, network and disks; the cache and `.lab/` stay."""
+    if not prerequisites.which("podman"):
+        return
+    with step("taking the lab down"):
+        for container in podman.containers().values():
+            podman.remove(container.name)
+        podman.remove_network()
+        nodes.sweep()

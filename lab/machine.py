@@ -1,0 +1,72 @@
+"""Runs commands on the machine the lab lives on, with sudo where they take root."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.errors import LabError
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def run(
+    argv: Sequence[str | Path], *, stdin: str = "", check: bool = True, timeout: float = 600
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end with output captured; a failure is a LabError with its last line."""
+    command = [str(part) for part in argv]
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise LabError(f"{command[0]} is not installed; `gpu-node lab up` installs it") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{shown(command)} did not end within {timeout:g} s") from None
+    if check and done.returncode != 0:
+        said = last_line(done.stderr) or last_line(done.stdout) or "it said nothing"
+        raise LabError(f"{shown(command)} failed ({done.returncode}): {said}")
+    return done
+
+
+def as_root(
+    argv: Sequence[str | Path], *, stdin: str = "", check: bool = True, timeout: float = 600
+) -> subprocess.CompletedProcess[str]:
+    """`run`, by way of sudo for anyone but root."""
+    return run([*sudo(), *argv], stdin=stdin, check=check, timeout=timeout)
+
+
+def sudo() -> list[str]:
+    """What to put before a command that takes root."""
+    if os.geteuid() == 0:
+        return []
+    if not shutil.which("sudo"):
+        raise LabError("the lab needs root: run it as root, or install sudo")
+    return ["sudo"]
+
+
+def shown(command: Sequence[str]) -> str:
+    """A command short enough for one line of an error."""
+    text = " ".join(part for part in command if "\n" not in part)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank: where tools put what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def owner() -> tuple[int, int]:
+    """Who called: the user behind sudo, else the user itself."""
+    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if os.geteuid() == 0 and uid and gid:
+        return int(uid), int(gid)
+    return os.getuid(), os.getgid()

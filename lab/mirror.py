@@ -1,0 +1,73 @@
+"""Makes the lab's local mirror: a cmake release packed from the wheel that holds the program."""
+
+import hashlib
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from lab import roster
+from lab.errors import LabError
+from lab.machine import as_root, run
+from lab.tarball import Member, pack
+
+OLD = "3.23.3"
+NEW = "3.25.2"
+WHEELS = {
+    OLD: "78ac0f774784f705f4e91dbe34c158b832b2383057a6fc8ac658af78d2556b1e",
+    NEW: "f9587645cea5298d5eb20649f58a83cc53c9efa7d57b0716449a39f366a74986",
+}
+TOP = f"cmake-{NEW}-linux-x86_64"
+TARBALL = f"{TOP}.tar.gz"
+TARBALL_SHA256 = "3ca733786646288d5d1f319606464c393942255bb9dac49d63faae1b81a4eedb"
+URL = f"http://{roster.MIRROR_ADDRESS}/{TARBALL}"
+KEPT = ("bin", "doc", "share")
+
+
+def directory() -> Path:
+    """What the mirror serves."""
+    return roster.cache() / "mirror"
+
+
+def complete() -> bool:
+    """Whether the tarball is there; it only ever appears whole."""
+    return (directory() / TARBALL).is_file()
+
+
+def build() -> None:
+    """Put the tarball into the mirror's directory, checked, in one rename."""
+    with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
+        data = pack(members(download(NEW, Path(scratch)), TOP))
+        found = hashlib.sha256(data).hexdigest()
+        if found != TARBALL_SHA256:
+            raise LabError(f"{TARBALL} came out with sha256 {found}, expected {TARBALL_SHA256}")
+        packed = Path(scratch) / TARBALL
+        packed.write_bytes(data)
+        as_root(["mkdir", "-p", directory()])
+        half = directory() / f".{TARBALL}.half"
+        as_root(["install", "-m", "644", packed, half])
+        as_root(["mv", "-f", half, directory() / TARBALL])
+
+
+def download(version: str, into: Path) -> Path:
+    """The wheel of that cmake release, its sha256 checked by pip."""
+    asked = into / f"cmake-{version}.txt"
+    asked.write_text(f"cmake=={version} --hash=sha256:{WHEELS[version]}\n")
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    chosen = ["--only-binary=:all:", "--platform=manylinux2014_x86_64", f"--dest={into}"]
+    run([*pip, *chosen, "--requirement", asked])
+    return next(into.glob(f"cmake-{version}-*.whl"))
+
+
+def members(wheel: Path, top: str) -> list[Member]:
+    """The program's files as a release archive lays them out, below `top`."""
+    found = []
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            place = name.removeprefix("cmake/data/")
+            kind = place.split("/")[0]
+            if place == name or kind not in KEPT or name.endswith("/"):
+                continue
+            mode = 0o755 if kind == "bin" else 0o644
+            found.append(Member(f"{top}/{place}", mode, archive.read(name)))
+    return found

@@ -1,0 +1,141 @@
+"""Starts, stops, resets and reads the lab's nodes, one container each."""
+
+import hashlib
+import subprocess
+from collections.abc import Iterable, Sequence
+
+from lab import answering, disks, limits, podman, roster, tree
+from lab.errors import LabError
+from lab.machine import as_root
+
+# What a boot does before sshd: the file systems of fstab, /dev/shm among them.
+BOOT = """\
+mkdir -p /run/sshd
+mount -o remount /dev/shm 2>/dev/null
+mount /scratch 2>/dev/null
+exec /usr/sbin/sshd -D -e
+"""
+ALWAYS = ["--log-driver", "k8s-file", "--no-hosts", "--dns", "none", "--systemd", "false"]
+CONFINED = ["--security-opt", "apparmor=unconfined", "--shm-size", "64m"]
+CAPABILITIES = ("SYS_ADMIN",)
+
+
+def reset(names: Iterable[str] | None = None) -> None:
+    """Put the nodes back to as found: new disk, new container; all of them if none is named."""
+    chosen = [roster.node(name) for name in names or roster.NODES]
+    require_up()
+    for node in chosen:
+        podman.remove(node.container)
+        disks.make_as_found(node.name)
+        run(node)
+    for node in chosen:
+        if script := disks.leftovers(node.name):
+            execute(node.name, script, check=True)
+        answering.wait(node)
+
+
+def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
+    """A new container on the disk as it is now: a reboot, if need be with fewer capabilities."""
+    node = roster.node(name)
+    podman.remove(node.container)
+    disks.mount(name)
+    run(node, cap_drop)
+    answering.wait(node)
+
+
+def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
+    """Start a node's container on its mounted disk."""
+    added = [f"--cap-add={name}" for name in CAPABILITIES if name not in cap_drop]
+    dropped = [f"--cap-drop={name}" for name in cap_drop if name not in CAPABILITIES]
+    options = ["--hostname", node.name, *labels(), *ALWAYS, *CONFINED, *added, *dropped]
+    options += podman.network_options(node.address, node.interface) + limits.podman_options()
+    boot = ["--rootfs", str(disks.root(node.name)), "/bin/sh", "-c", BOOT]
+    podman.podman("run", "--detach", "--name", node.container, *options, *boot)
+    podman.name_interface(node.container, node.interface)
+
+
+def labels() -> list[str]:
+    """What tells the lab's containers from others, and this clone's from another's."""
+    values = {
+        podman.LABEL: "1",
+        podman.REPOSITORY_LABEL: str(roster.REPOSITORY),
+        podman.RECIPE_LABEL: recipe(),
+    }
+    return [f"--label={key}={value}" for key, value in values.items()]
+
+
+def recipe() -> str:
+    """A hash of all a node is made from; another one means that the node is out of date."""
+    parts = [tree.recipe(), BOOT, *ALWAYS, *CONFINED]
+    parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def stop(name: str) -> None:
+    """Stop a node as if its power had failed; its disk stays."""
+    podman.podman("stop", "--time", "0", roster.node(name).container)
+
+
+def start(name: str) -> None:
+    """Boot a stopped node on its disk as it is."""
+    recreate(name)
+
+
+def execute(name: str, script: str, check: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run a POSIX sh script as root on the node, beside its sshd; the script is one argument."""
+    container = roster.node(name).container
+    done = podman.podman("exec", container, "/bin/sh", "-c", script, check=False)
+    if check and done.returncode != 0:
+        said = done.stderr.strip() or done.stdout.strip()
+        raise LabError(f"{name}: a script of the lab failed ({done.returncode}): {said}")
+    return done
+
+
+def logs(name: str) -> str:
+    """All that the node's sshd has logged since its container was made."""
+    done = podman.podman("logs", roster.node(name).container)
+    return done.stdout + done.stderr
+
+
+def require_up() -> None:
+    """Refuse where the lab was not brought up, or was from another clone."""
+    found = podman.containers().get(roster.PREFIX + roster.MIRROR)
+    if found is None or not tree.place().is_dir():
+        raise LabError("the lab is not up; run: gpu-node lab up")
+    home = found.labels.get(podman.REPOSITORY_LABEL)
+    if home != str(roster.REPOSITORY):
+        raise LabError(f"the lab belongs to the clone in {home}; run here: gpu-node lab up")
+
+
+def status() -> list[tuple[str, str, str]]:
+    """Name, address and state of every machine of the lab; `absent` for one that is not there."""
+    found = podman.containers()
+    return [(name, address, state(found, name)) for name, address in machines()]
+
+
+def all_absent() -> list[tuple[str, str, str]]:
+    """`status` of a machine that has no podman yet."""
+    return [(name, address, state({}, name)) for name, address in machines()]
+
+
+def machines() -> list[tuple[str, str]]:
+    """Name and address of every node and of the mirror."""
+    nodes = [(node.name, node.address) for node in roster.NODES.values()]
+    return [*nodes, (roster.MIRROR, roster.MIRROR_ADDRESS)]
+
+
+def state(found: dict[str, podman.Container], name: str) -> str:
+    """A machine's state in a word, and whose it is if another clone started it."""
+    container = found.get(roster.PREFIX + name)
+    if container is None:
+        return "absent"
+    home = container.labels.get(podman.REPOSITORY_LABEL, "")
+    return container.state if home == str(roster.REPOSITORY) else f"{container.state} ({home})"
+
+
+def sweep() -> None:
+    """Unmount and delete every disk, those of nodes that no roster names any more included."""
+    nodes = roster.cache() / "nodes"
+    for home in nodes.glob("*"):
+        disks.remove(home.name)
+    as_root(["rm", "-rf", "--one-file-system", nodes])

@@ -1,0 +1,63 @@
+"""Installs by apt what the lab needs of the machine and does not find."""
+
+import platform
+import shutil
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.machine import SYSTEM_PATH, as_root, run
+from lab.progress import step
+
+# By command, not by package: where docker is installed its own package brings runc, and asking
+# for the distribution's would remove docker.
+COMMANDS = {
+    "podman": "podman",
+    "runc": "runc",
+    "iptables": "iptables",
+    "nft": "nftables",
+    "mmdebstrap": "mmdebstrap",
+    "ssh-keygen": "openssh-client",
+    "mount": "mount",
+}
+NETAVARK = [Path("/usr/lib/podman/netavark"), Path("/usr/libexec/podman/netavark")]
+CNI = Path("/usr/lib/cni/bridge")
+
+
+def install() -> None:
+    """Leave the machine with everything the lab needs; touch nothing where it is all there."""
+    check_machine()
+    packages = missing()
+    if not packages:
+        return
+    with step(f"installing {' '.join(packages)}"):
+        as_root(["apt-get", "-qq", "update"])
+        packages = [*packages, *network_plugin()]
+        apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "install", "-y"]
+        as_root([*apt, "--no-remove", "--no-install-recommends", *packages], timeout=1200)
+
+
+def check_machine() -> None:
+    """Refuse in one line a machine that the lab cannot run on."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        found = f"{platform.system()} {platform.machine()}"
+        raise LabError(f"the lab needs Linux on x86_64, this is {found}")
+    if not shutil.which("apt-get"):
+        raise LabError("the lab needs Debian or Ubuntu: there is no apt-get here")
+
+
+def missing() -> list[str]:
+    """Packages of the commands that are not there."""
+    found = [package for command, package in COMMANDS.items() if not which(command)]
+    return found or (["podman"] if not any(map(Path.exists, [*NETAVARK, CNI])) else [])
+
+
+def network_plugin() -> list[str]:
+    """What gives podman its networks here: Ubuntu 22.04 has no netavark yet."""
+    if run(["apt-cache", "show", "netavark"], check=False).returncode == 0:
+        return ["netavark"]
+    return ["containernetworking-plugins"]
+
+
+def which(command: str) -> str | None:
+    """Where a command is, the system's own directories included, whoever asks."""
+    return shutil.which(command, path=SYSTEM_PATH)

@@ -1,0 +1,23 @@
+"""Tells on stderr which step the lab is at: a spinner on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Show `what` while the body runs, then that it is done and how long it took."""
+    started = time.monotonic()
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        print(f"lab: {what} ...", file=sys.stderr, flush=True)
+        yield
+    taken = time.monotonic() - started
+    print(f"lab: {what}: done, {taken:.1f} s", file=sys.stderr, flush=True)

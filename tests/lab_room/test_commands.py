@@ -1,0 +1,24 @@
+"""`gpu-node lab` words and exit codes that need no podman."""
+
+from click.testing import CliRunner
+
+from cli.lab import lab
+
+
+def test_break_without_a_name_lists_the_catalogue() -> None:
+    result = CliRunner().invoke(lab, ["break"])
+    assert result.exit_code == 0
+    assert "fstab-line-gone " in result.stdout
+
+
+def test_break_with_an_unknown_name_lists_the_catalogue_as_an_error() -> None:
+    result = CliRunner().invoke(lab, ["break", "nope"])
+    assert result.exit_code == 1
+    assert "no fault 'nope'" in result.output
+    assert "fstab-line-gone " in result.output
+
+
+def test_reset_of_an_unknown_node_names_those_there_are() -> None:
+    result = CliRunner().invoke(lab, ["reset", "nope"])
+    assert result.exit_code == 1
+    assert "there are: a100-01, v100-01, v100-02" in result.output

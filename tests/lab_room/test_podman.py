@@ -1,0 +1,32 @@
+"""What podman says is read the same from podman 3 and 4."""
+
+from lab import nodes, podman, roster
+
+LISTED = """[
+  {"Names": ["gpu-node-lab-a100-01"], "State": "running",
+   "Labels": {"gpu-node.lab": "1", "gpu-node.lab.repository": "HERE"}},
+  {"Names": ["gpu-node-lab-v100-01"], "State": "exited", "Labels": null},
+  {"Names": ["gpu-node-lab-v100-02"], "State": "Running",
+   "Labels": {"gpu-node.lab.repository": "/elsewhere"}}
+]""".replace("HERE", str(roster.REPOSITORY))
+
+
+def test_states_and_labels_are_read() -> None:
+    found = podman.parse_containers(LISTED)
+    assert [container.running for container in found.values()] == [True, False, True]
+    assert found["gpu-node-lab-v100-01"].labels == {}
+
+
+def test_no_containers_is_an_empty_answer() -> None:
+    assert podman.parse_containers("") == podman.parse_containers("null\n") == {}
+
+
+def test_a_state_says_when_the_node_is_another_clones() -> None:
+    found = podman.parse_containers(LISTED)
+    assert nodes.state(found, "a100-01") == "running"
+    assert nodes.state(found, "v100-02") == "running (/elsewhere)"
+    assert nodes.state(found, "mirror") == "absent"
+
+
+def test_a_mac_follows_from_the_address() -> None:
+    assert podman.mac_address("10.168.144.4") == "02:00:0a:a8:90:04"
