@@ -1,0 +1,67 @@
+# Two targets do everything on a fresh Debian or Ubuntu: `make demo` and `make test`.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: demo test check quick lab-test setup tools picture clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq
+# What the tests ask of the machine beside the lab, as command=package.
+TOOLS := shellcheck=shellcheck busybox=busybox dash=dash rsync=rsync
+
+## demo: two broken servers are reported, repaired and proved
+demo: setup
+	@$(BIN)/gpu-node lab up
+	@$(BIN)/gpu-node lab reset
+	@echo; echo "== As found =="
+	@$(BIN)/gpu-node drift inventories/lab.py; code=$$?; [ $$code = 2 ] || { \
+	  echo "make demo: the report of the broken nodes ended $$code, not 2" >&2; exit 1; }
+	@echo; echo "== pyinfra inventories/lab.py deploy/gpu_node.py =="
+	@PATH="$(CURDIR)/$(BIN):$$PATH" pyinfra -y inventories/lab.py deploy/gpu_node.py
+	@echo; echo "== And now =="
+	@$(BIN)/gpu-node drift inventories/lab.py
+
+## test: format, lint, types, unit and contract tests, then the tests on the lab
+test: check quick lab-test
+
+check: setup tools
+	@$(BIN)/ruff format --check --quiet . || { \
+	  echo "make test: run '$(BIN)/ruff format .'" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+
+quick: setup tools
+	@$(BIN)/pytest -m "not lab"
+
+lab-test: setup tools
+	@$(BIN)/gpu-node lab up >/dev/null
+	@$(BIN)/pytest -m lab
+
+setup: .venv/.ready
+
+# A venv that was not finished has no mark, and is made anew.
+.venv/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  $(APT) update && $(APT) install -y python3-venv; } >&2
+	@echo "setting up .venv" >&2
+	@rm -rf .venv && $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
+	  --config-settings editable_mode=compat -e .
+	@touch $@
+
+tools:
+	@lacking=""; for tool in $(TOOLS); do \
+	  command -v "$${tool%%=*}" >/dev/null || lacking="$$lacking $${tool##*=}"; done; \
+	[ -z "$$lacking" ] || { echo "installing$$lacking" >&2; \
+	  { $(APT) update && $(APT) install -y --no-install-recommends $$lacking; } >/dev/null; }
+
+## picture: write docs/drift.svg, the report in the README, and the JSON Schema anew
+picture: setup
+	@$(BIN)/python docs/picture.py
+
+clean:
+	@[ ! -x $(BIN)/gpu-node ] || $(BIN)/gpu-node lab down
+	@rm -rf .venv .lab .pytest_cache .mypy_cache .ruff_cache .hypothesis
