@@ -9,7 +9,7 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What the tests ask of the machine beside the lab, as command=package.
-TOOLS := shellcheck=shellcheck busybox=busybox dash=dash rsync=rsync
+TOOLS := shellcheck=shellcheck busybox=busybox dash=dash
 
 ## demo: two broken servers are reported, repaired and proved
 demo: setup

@@ -1,0 +1,48 @@
+"""Fixtures of the tests on the lab: the lab is up, and its nodes are as found or as converged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import life, roster
+
+Overrides = dict[str, str | int]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_lab() -> None:
+    """The lab runs, whoever started it."""
+    life.up()
+
+
+def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
+    """Set a flat host data key (limits_nofile) where the cluster file has it."""
+    area, _, rest = flat.partition("_")
+    place = tree.setdefault(area, {})
+    assert isinstance(place, dict)
+    if rest.startswith("cmake_"):
+        _put(place, rest, value)
+    else:
+        place[rest] = value
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Callable[[Overrides], str]:
+    """Return a function that writes the lab's inventory with other defaults, and gives its path."""
+
+    def write(overrides: Overrides) -> str:
+        folder = roster.REPOSITORY / "inventories"
+        cluster = yaml.safe_load((folder / "lab.yml").read_text())
+        ssh = cluster["defaults"]["ssh"]
+        ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
+        for key, value in overrides.items():
+            _put(cluster["defaults"], key, value)
+        (tmp_path / "lab.yml").write_text(yaml.safe_dump(cluster))
+        (tmp_path / "lab.py").write_text((folder / "lab.py").read_text())
+        return str(tmp_path / "lab.py")
+
+    return write

@@ -1,0 +1,120 @@
+"""Runs the product as a user does, and reads nodes by another path than its own facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import disks, nodes, roster
+from lab.machine import as_root
+
+REPOSITORY = roster.REPOSITORY
+INVENTORY = "inventories/lab.py"
+DEPLOY = "deploy/gpu_node.py"
+MANAGED = ("a100-01", "v100-01")
+BIN = Path(sys.executable).parent
+SECONDS = 180
+# What a node writes by itself whenever somebody logs in, and the lab's own traces.
+NOISE = re.compile(r"^(var/log|run|var/run|tmp|var/tmp|var/lib/pam|var/cache)(/|$)")
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command ended: exit code, stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The last line or the whole of stdout as JSON; pyinfra writes one line."""
+        return json.loads(self.out if self.out.startswith("{\n") else self.out.splitlines()[-1])
+
+
+def run(*command: str, seconds: int = SECONDS) -> Run:
+    """Run one of the project's programs from the repository root, without a terminal."""
+    done = subprocess.run(
+        [str(BIN / command[0]), *command[1:]],
+        cwd=REPOSITORY,
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
+def drift(inventory: str = INVENTORY, *options: str) -> Run:
+    """The drift report as JSON."""
+    return run("gpu-node", "drift", inventory, "--format", "json", *options)
+
+
+def dry(inventory: str = INVENTORY, *options: str) -> dict[str, list[str]]:
+    """The operations that a dry run announces, each with its hosts."""
+    done = run("pyinfra", "--dry", "--json", inventory, DEPLOY, *options)
+    assert done.code == 0, done.err
+    return {each["name"]: each["hosts_with_change"] for each in done.json["plan"]}
+
+
+@dataclass(frozen=True)
+class Converge:
+    """A real run: its exit code, what was executed on which hosts, who failed, and its words."""
+
+    code: int
+    executed: dict[str, list[str]]
+    failed: list[str]
+    err: str
+
+
+def converge(inventory: str = INVENTORY, *options: str) -> Converge:
+    """Run the deploy for real."""
+    done = run("pyinfra", "-y", "--json", inventory, DEPLOY, *options)
+    results = done.json["results"]
+    executed = {
+        each["name"]: sorted([*each["success"], *each["error"]]) for each in results["operations"]
+    }
+    return Converge(done.code, executed, results["failed_hosts"], done.err)
+
+
+def on(node: str, script: str) -> str:
+    """What a script prints on a node, run beside its sshd."""
+    return nodes.execute(node, script, check=True).stdout
+
+
+def manifest(node: str) -> dict[str, str]:
+    """Everything written to a node's disk since it was made: path, and all that can change.
+
+    Read from the overlay's upper layer on this machine. Directories are told by mode and owner
+    alone, as their times change with their entries.
+    """
+    upper = disks.home(node) / "upper"
+    form = r"%P\t%y %m %U:%G %l\t%s %T@ %i\0"
+    listed = as_root(["find", upper, "-mindepth", "1", "-printf", form]).stdout
+    entries = (entry.split("\t") for entry in listed.split("\0") if entry)
+    return {
+        path: kind if kind.startswith("d") else f"{kind} {change}"
+        for path, kind, change in entries
+        if not NOISE.match(path)
+    }
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """Paths that are in one manifest only, or differ."""
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+def sshd_counts(node: str, since: str) -> tuple[int, int]:
+    """How many connections and execs sshd logged after the text `since`."""
+    new = nodes.logs(node).removeprefix(since)
+    connections = len(re.findall(r"Connection from \S+ port \d+", new))
+    execs = len(re.findall(r"Starting session: (?:command|shell|subsystem)", new))
+    return connections, execs

@@ -1,0 +1,240 @@
+"""The main job, in order: two broken servers are reported, repaired, proved, left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from drift.report import json as json_report
+from lab import nodes, roster
+from tests.e2e.running import (
+    INVENTORY,
+    MANAGED,
+    Converge,
+    changed,
+    converge,
+    drift,
+    dry,
+    manifest,
+    on,
+    run,
+    sshd_counts,
+)
+
+pytestmark = pytest.mark.lab
+
+AS_FOUND = {
+    "shm.too-small",
+    "shm.not-persistent",
+    "limits.nofile",
+    "limits.memlock",
+    "toolchain.cmake-old",
+}
+
+
+@pytest.fixture(scope="module")
+def story() -> dict[str, Any]:
+    """What the nodes were like before, and what was seen on the way."""
+    nodes.reset(MANAGED)
+    script = "od -An -v -tx1 {} | tr -d ' \\n'"
+    lines = {
+        (node, path): on(node, script.format(path))
+        for node in MANAGED
+        for path in ("/etc/fstab", "/etc/security/limits.conf", "/usr/bin/cmake")
+    }
+    before = drift()
+    plan = dry()
+    return {"lines": lines, "drift": before, "plan": plan, "converge": converge()}
+
+
+@pytest.fixture
+def converged(story: dict[str, Any]) -> Converge:
+    """The result of the first converge."""
+    result: Converge = story["converge"]
+    return result
+
+
+def test_drift_is_reported_as_found(story: dict[str, Any]) -> None:
+    """Exit 2, both nodes drift, by exactly the rules that the field notes call for."""
+    report = story["drift"]
+    assert report.code == 2
+    for node in MANAGED:
+        host = report.json["hosts"][node]
+        assert host["status"] == "drift"
+        assert {finding["rule"] for finding in host["findings"]} == AS_FOUND
+
+
+def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
+    """The JSON validates against the shipped schema file."""
+    schema = json.loads(json_report.SCHEMA_FILE.read_text())
+    jsonschema.Draft202012Validator(schema).validate(story["drift"].json)
+
+
+def test_a_report_changes_nothing_on_the_nodes() -> None:
+    """A report and a dry run leave every file as it was."""
+    nodes.reset(["a100-01"])
+    before = manifest("a100-01")
+    drift()
+    dry()
+    assert changed(before, manifest("a100-01")) == set()
+
+
+def test_dry_run_shows_what_the_real_run_does(story: dict[str, Any], converged: Converge) -> None:
+    """On fresh nodes: the same operations on the same hosts, none more."""
+    assert converged.executed == story["plan"]
+    assert converged.executed
+
+
+def test_converge_ends_proved(converged: Converge) -> None:
+    """Exit 0, no failed host, and the proof was one of the operations."""
+    assert converged.code == 0, converged.err
+    assert converged.failed == []
+    assert any("Prove it" in name for name in converged.executed)
+
+
+@pytest.fixture
+def again(story: dict[str, Any]) -> Iterator[None]:
+    """Both nodes are converged, whatever a test did before."""
+    assert converge().code == 0
+    yield
+
+
+@pytest.mark.parametrize("node", MANAGED)
+@pytest.mark.parametrize("path", ["/etc/fstab", "/etc/security/limits.conf", "/usr/bin/cmake"])
+def test_users_bytes_stay(story: dict[str, Any], again: None, node: str, path: str) -> None:
+    """What was there before is there still, byte for byte; fstab only grew at its end."""
+    before = story["lines"][node, path]
+    after = on(node, f"od -An -v -tx1 {path} | tr -d ' \\n'")
+    assert after.startswith(before) if path == "/etc/fstab" else after == before
+
+
+def test_users_fstab_is_the_hard_case(story: dict[str, Any]) -> None:
+    """The lab's fstab has a user's lines and no newline at its end: else nothing is shown."""
+    text = bytes.fromhex(story["lines"]["a100-01", "/etc/fstab"]).decode()
+    assert text and not text.endswith("\n") and "\t" in text
+
+
+@pytest.mark.parametrize("node", MANAGED)
+def test_the_nodes_are_right(again: None, node: str) -> None:
+    """Read by other means than our own facts: df, a login, findmnt, cmake itself."""
+    assert int(on(node, "df --output=size -B1 /dev/shm | tail -n 1")) == 8 << 30
+    assert on(node, "findmnt -sno OPTIONS /dev/shm").strip().endswith("size=8G")
+    assert on(node, "su -l root -c 'ulimit -Sn; ulimit -Sl'").split() == ["16384", "8192"]
+    assert on(node, "/usr/local/bin/cmake --version").startswith("cmake version 3.25.2")
+    assert on(node, "/usr/bin/cmake --version").startswith("cmake version 3.23.3")
+
+
+def test_other_tmpfs_keep_their_size(again: None) -> None:
+    """Only /dev/shm was remounted."""
+    sizes = on("a100-01", "findmnt -rnt tmpfs -o TARGET,SIZE")
+    others = [line for line in sizes.splitlines() if not line.startswith("/dev/shm ")]
+    assert all(not line.endswith(" 8G") for line in others)
+
+
+def test_afterwards_the_report_is_clean(again: None) -> None:
+    """Exit 0 and no finding."""
+    report = drift()
+    assert report.code == 0
+    assert report.json["summary"]["findings"] == {"error": 0, "warning": 0, "info": 0}
+
+
+def test_one_connection_and_one_exec_a_report(again: None) -> None:
+    """sshd's own log of one drift run."""
+    since = {node: nodes.logs(node) for node in MANAGED}
+    drift()
+    assert {node: sshd_counts(node, since[node]) for node in MANAGED} == dict.fromkeys(
+        MANAGED, (1, 1)
+    )
+
+
+def test_a_second_converge_touches_nothing(again: None) -> None:
+    """No operation, no file touched (mtime and inode), one connection and one exec a host."""
+    since = {node: nodes.logs(node) for node in MANAGED}
+    before = {node: manifest(node) for node in MANAGED}
+    second = converge()
+    assert (second.code, second.executed) == (0, {})
+    for node in MANAGED:
+        assert changed(before[node], manifest(node)) == set()
+        assert sshd_counts(node, since[node]) == (1, 1)
+
+
+def test_a_stopped_node_is_unreachable_and_stops_no_other(again: None) -> None:
+    """Exit 1, that node unreachable with the reason, the other reported in full."""
+    nodes.stop("v100-01")
+    try:
+        report = drift()
+    finally:
+        nodes.start("v100-01")
+    assert report.code == 1
+    assert report.json["hosts"]["v100-01"]["status"] == "unreachable"
+    assert report.json["hosts"]["v100-01"]["error"]
+    assert report.json["hosts"]["a100-01"]["status"] == "ok"
+
+
+def test_converge_goes_on_without_a_stopped_node(again: None) -> None:
+    """The other node is repaired; the run fails because of the one that was not reached."""
+    on("a100-01", "chmod 755 /dev/shm")
+    nodes.stop("v100-01")
+    try:
+        result = converge()
+    finally:
+        nodes.start("v100-01")
+    assert (result.code, result.failed) == (1, ["v100-01"])
+    assert on("a100-01", "stat -c %a /dev/shm").strip() == "1777"
+
+
+@pytest.mark.parametrize(
+    "name", ["shm.SharedMemory", "limits.ResourceLimits", "toolchain.Toolchain", "node.NodeProbe"]
+)
+def test_each_area_is_a_pyinfra_fact(again: None, name: str) -> None:
+    """`pyinfra INVENTORY fact facts.AREA.Fact` prints the area, nothing of it unreadable."""
+    done = run("pyinfra", INVENTORY, "fact", f"facts.{name}", "--json")
+    assert done.code == 0, done.err
+    assert all(node in done.out for node in MANAGED)
+    assert "unreadable" in done.out
+
+
+def test_limit_reads_one_node_only(again: None) -> None:
+    """--limit by group asks no other node at all."""
+    since = nodes.logs("v100-01")
+    report = drift(INVENTORY, "--limit", "a100")
+    assert list(report.json["hosts"]) == ["a100-01"]
+    assert sshd_counts("v100-01", since) == (0, 0)
+
+
+def test_data_overrides_what_the_inventory_wants(again: None) -> None:
+    """--data shm_size is judged; a bad value is refused before any node is contacted."""
+    plan = dry(INVENTORY, "--data", "shm_size=9G")
+    assert any("Remount" in name for name in plan)
+    since = nodes.logs("a100-01")
+    refused = run("pyinfra", "--dry", INVENTORY, "deploy/gpu_node.py", "--data", "shm_size=9Gb")
+    assert refused.code == 1
+    assert "shm_size" in refused.err
+    assert sshd_counts("a100-01", since) == (0, 0)
+
+
+def test_a_changed_host_key_stops_that_node(
+    again: None, inventory: Callable[[dict[str, str | int]], str]
+) -> None:
+    """A node that shows another key than the pinned one is unreachable, and nothing is pinned."""
+    path = inventory({})
+    pinned = roster.KNOWN_HOSTS.read_text()
+    lines = pinned.splitlines(keepends=True)
+    other = next(line for line in lines if "10.168.144.5" in line).split(" ", 1)[1]
+    forged = [
+        line.split(" ", 1)[0] + " " + other if "10.168.144.4" in line else line for line in lines
+    ]
+    known = Path(path).with_name("known_hosts")
+    known.write_text("".join(forged))
+    file = Path(path).with_suffix(".yml")
+    file.write_text(file.read_text().replace(str(roster.KNOWN_HOSTS), str(known)))
+    report = drift(path)
+    assert report.code == 1
+    assert report.json["hosts"]["a100-01"]["status"] == "unreachable"
+    assert "key" in report.json["hosts"]["a100-01"]["error"].lower()
+    assert known.read_text() == "".join(forged)
