@@ -22,8 +22,8 @@ kind=none
 [ ! -e /.dockerenv ] || kind=docker
 if [ "$kind" = none ] && [ -s /run/systemd/container ]; then
   read -r kind </run/systemd/container
-elif [ "$kind" = none ] && [ -r /proc/1/environ ]; then
-  said=$(tr '\0' '\n' </proc/1/environ 2>/dev/null | sed -n 's/^container=//p')
+elif [ "$kind" = none ]; then
+  said=$({ tr '\0' '\n' </proc/1/environ | sed -n 's/^container=//p'; } 2>/dev/null)
   kind=${said:-none}
 fi
 echo "$kind"

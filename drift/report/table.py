@@ -92,7 +92,8 @@ def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
 
 
 def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
-    yield finding.subject, f"{finding.found}  (wanted: {finding.wanted})"
+    yield "found", f"{finding.subject}: {finding.found}"
+    yield "wanted", finding.wanted
     yield "cause", finding.cause
     by_hand = "" if finding.fixable else "by hand: "
     yield "fix", f"{by_hand}{finding.fix}"
@@ -116,7 +117,7 @@ def _difference_lines(report: Report) -> RenderableType:
 
 def _summary(report: Report) -> Text:
     total = report.summary
-    counts = [f"{total.hosts} nodes"]
+    counts = [f"{total.hosts} node{'s' if total.hosts != 1 else ''}"]
     counts += [
         f"{count} {status}"
         for status, count in (
