@@ -1,6 +1,6 @@
 """Brings the whole lab up and takes it down again."""
 
-from lab import disks, keys, limits, mirror, nodes, podman, prerequisites, roster, tree
+from lab import disks, keys, limits, mirror, network, nodes, podman, prerequisites, roster, tree
 from lab.progress import step
 
 SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
@@ -18,7 +18,7 @@ def up() -> None:
             tree.build()
     with step("starting the nodes"):
         remove_strangers()
-        podman.ensure_network()
+        network.ensure()
         start_mirror()
         start_nodes()
     tree.remove_outdated()
@@ -42,10 +42,11 @@ def start_mirror() -> None:
     podman.remove(name)
     disks.mount(roster.MIRROR)
     options = ["--hostname", roster.MIRROR, *nodes.labels(), *nodes.ALWAYS]
-    options += podman.network_options(roster.MIRROR_ADDRESS, "eth0") + limits.podman_options()
+    options += limits.podman_options()
     volume = f"--volume={mirror.directory()}:/srv/mirror:ro"
     root = ["--rootfs", str(disks.root(roster.MIRROR))]
     podman.podman("run", "--detach", "--name", name, *options, volume, *root, *SERVE)
+    network.connect(roster.MIRROR, podman.pid(name), "eth0", roster.MIRROR_ADDRESS)
 
 
 def start_nodes() -> None:
@@ -69,5 +70,5 @@ def down() -> None:
     with step("taking the lab down"):
         for container in podman.containers().values():
             podman.remove(container.name)
-        podman.remove_network()
+        network.remove()
         nodes.sweep()

@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from lab import answering, disks, limits, podman, roster, tree
+from lab import answering, disks, limits, network, podman, roster, tree
 from lab.errors import LabError
 from lab.machine import as_root
 
@@ -15,7 +15,7 @@ mount -o remount /dev/shm 2>/dev/null
 mount /scratch 2>/dev/null
 exec /usr/sbin/sshd -D -e
 """
-ALWAYS = ["--log-driver", "k8s-file", "--no-hosts", "--dns", "none", "--systemd", "false"]
+ALWAYS = ["--log-driver=k8s-file", "--network=none", "--no-hosts", "--systemd=false"]
 CONFINED = ["--security-opt", "apparmor=unconfined", "--shm-size", "64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
@@ -48,10 +48,10 @@ def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
     added = [f"--cap-add={name}" for name in CAPABILITIES if name not in cap_drop]
     dropped = [f"--cap-drop={name}" for name in cap_drop if name not in CAPABILITIES]
     options = ["--hostname", node.name, *labels(), *ALWAYS, *CONFINED, *added, *dropped]
-    options += podman.network_options(node.address, node.interface) + limits.podman_options()
+    options += limits.podman_options()
     boot = ["--rootfs", str(disks.root(node.name)), "/bin/sh", "-c", BOOT]
     podman.podman("run", "--detach", "--name", node.container, *options, *boot)
-    podman.name_interface(node.container, node.interface)
+    network.connect(node.name, podman.pid(node.container), node.interface, node.address)
 
 
 def labels() -> list[str]:
