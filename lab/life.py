@@ -1,6 +1,18 @@
 """Brings the whole lab up and takes it down again."""
 
-from lab import disks, keys, limits, mirror, network, nodes, podman, prerequisites, roster, tree
+from lab import (
+    answering,
+    disks,
+    keys,
+    limits,
+    mirror,
+    network,
+    nodes,
+    podman,
+    prerequisites,
+    roster,
+    tree,
+)
 from lab.progress import step
 
 SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
@@ -37,7 +49,7 @@ def start_mirror() -> None:
     """Serve the mirror's directory to the nodes, from the shared tree, which stays read-only."""
     name = roster.PREFIX + roster.MIRROR
     found = podman.containers().get(name)
-    if found and found.running:
+    if found and found.running and answering.listens(roster.MIRROR_ADDRESS, 80):
         return
     podman.remove(name)
     disks.mount(roster.MIRROR)
@@ -50,14 +62,14 @@ def start_mirror() -> None:
 
 
 def start_nodes() -> None:
-    """Leave running nodes alone, boot stopped ones, and make those that are not there."""
+    """Leave nodes that answer alone, boot those that do not, and make those that are not there."""
     found = podman.containers()
     made = []
     for node in roster.NODES.values():
         container = found.get(node.container)
         if container is None or not disks.is_complete(node.name):
             made.append(node.name)
-        elif not container.running:
+        elif not container.running or not answering.greets(node.address):
             nodes.start(node.name)
     if made:
         nodes.reset(made)

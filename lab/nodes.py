@@ -32,6 +32,7 @@ def reset(names: Iterable[str] | None = None) -> None:
         if script := disks.leftovers(node.name):
             execute(node.name, script, check=True)
         answering.wait(node)
+        disks.mark_complete(node.name)
 
 
 def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
