@@ -57,6 +57,11 @@ def make_as_found(name: str) -> None:
     as_root(["chroot", root(name), "/bin/sh", "-eu"], stdin=as_found(name))
 
 
+def mark_incomplete(name: str) -> None:
+    """Note, before anything is undone, that the node is on its way to as found."""
+    as_root(["rm", "-f", home(name) / "complete"])
+
+
 def mark_complete(name: str) -> None:
     """Note that the node is as found to the end, its memory included."""
     as_root(["touch", home(name) / "complete"])

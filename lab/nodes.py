@@ -25,6 +25,7 @@ def reset(names: Iterable[str] | None = None) -> None:
     chosen = [roster.node(name) for name in names or roster.NODES]
     require_up()
     for node in chosen:
+        disks.mark_incomplete(node.name)
         podman.remove(node.container)
         disks.make_as_found(node.name)
         run(node)
