@@ -13,6 +13,7 @@ from lab import (
     roster,
     tree,
 )
+from lab.machine import as_root
 from lab.progress import step
 
 SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
@@ -20,6 +21,7 @@ SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
 
 def up() -> None:
     """Leave every node answering SSH; those that run already stay as they are."""
+    as_root(["true"])  # sudo asks for its password now, and not beneath a spinner
     prerequisites.install()
     keys.make()
     if not mirror.complete():

@@ -16,7 +16,7 @@ mount /scratch 2>/dev/null
 exec /usr/sbin/sshd -D -e
 """
 ALWAYS = ["--log-driver=k8s-file", "--network=none", "--no-hosts", "--systemd=false"]
-CONFINED = ["--security-opt", "apparmor=unconfined", "--shm-size", "64m"]
+CONFINED = ["--stop-timeout=0", "--security-opt", "apparmor=unconfined", "--shm-size", "64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
 

@@ -61,4 +61,4 @@ def pid(container: str) -> int:
 
 def remove(container: str) -> None:
     """Remove a container at once, running or not; none there is fine."""
-    podman("rm", "--force", "--time", "0", "--ignore", container)
+    podman("rm", "--force", "--ignore", container)
