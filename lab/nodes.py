@@ -15,8 +15,11 @@ mount -o remount /dev/shm 2>/dev/null
 mount /scratch 2>/dev/null
 exec /usr/sbin/sshd -D -e
 """
-ALWAYS = ["--log-driver=k8s-file", "--network=none", "--no-hosts", "--systemd=false"]
-CONFINED = ["--stop-timeout=0", "--security-opt", "apparmor=unconfined", "--shm-size", "64m"]
+ALWAYS = [
+    *["--log-driver=k8s-file", "--network=none", "--no-hosts", "--systemd=false"],
+    *["--stop-timeout=0", "--security-opt=apparmor=unconfined"],
+]
+SHARED_MEMORY = ["--shm-size=64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
 
@@ -49,7 +52,7 @@ def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
     """Start a node's container on its mounted disk."""
     added = [f"--cap-add={name}" for name in CAPABILITIES if name not in cap_drop]
     dropped = [f"--cap-drop={name}" for name in cap_drop if name not in CAPABILITIES]
-    options = ["--hostname", node.name, *labels(), *ALWAYS, *CONFINED, *added, *dropped]
+    options = ["--hostname", node.name, *labels(), *ALWAYS, *SHARED_MEMORY, *added, *dropped]
     options += limits.podman_options()
     boot = ["--rootfs", str(disks.root(node.name)), "/bin/sh", "-c", BOOT]
     podman.podman("run", "--detach", "--name", node.container, *options, *boot)
@@ -68,7 +71,7 @@ def labels() -> list[str]:
 
 def recipe() -> str:
     """A hash of all a node is made from; another one means that the node is out of date."""
-    parts = [tree.recipe(), BOOT, *ALWAYS, *CONFINED]
+    parts = [tree.recipe(), BOOT, *ALWAYS, *SHARED_MEMORY]
     parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
