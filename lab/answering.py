@@ -33,6 +33,15 @@ def greets(address: str) -> bool:
         return False
 
 
+def listens(address: str, port: int) -> bool:
+    """Whether something accepts connections there."""
+    try:
+        with socket.create_connection((address, port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
 def log_in(node: roster.Node) -> None:
     """One session with the client key and the pinned host key."""
     run(

@@ -28,7 +28,7 @@ def is_mounted(name: str) -> bool:
 
 
 def is_complete(name: str) -> bool:
-    """Whether the disk was brought to its found state to the end; a killed run leaves it not."""
+    """Whether the node was brought to its found state to the end; a killed run leaves it not."""
     return (home(name) / "complete").is_file()
 
 
@@ -55,6 +55,15 @@ def make_as_found(name: str) -> None:
     remove(name)
     mount(name)
     as_root(["chroot", root(name), "/bin/sh", "-eu"], stdin=as_found(name))
+
+
+def mark_incomplete(name: str) -> None:
+    """Note, before anything is undone, that the node is on its way to as found."""
+    as_root(["rm", "-f", home(name) / "complete"])
+
+
+def mark_complete(name: str) -> None:
+    """Note that the node is as found to the end, its memory included."""
     as_root(["touch", home(name) / "complete"])
 
 

@@ -1,6 +1,19 @@
 """Brings the whole lab up and takes it down again."""
 
-from lab import disks, keys, limits, mirror, nodes, podman, prerequisites, roster, tree
+from lab import (
+    answering,
+    disks,
+    keys,
+    limits,
+    mirror,
+    network,
+    nodes,
+    podman,
+    prerequisites,
+    roster,
+    tree,
+)
+from lab.machine import as_root
 from lab.progress import step
 
 SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
@@ -8,6 +21,7 @@ SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
 
 def up() -> None:
     """Leave every node answering SSH; those that run already stay as they are."""
+    as_root(["true"])  # sudo asks for its password now, and not beneath a spinner
     prerequisites.install()
     keys.make()
     if not mirror.complete():
@@ -18,7 +32,7 @@ def up() -> None:
             tree.build()
     with step("starting the nodes"):
         remove_strangers()
-        podman.ensure_network()
+        network.ensure()
         start_mirror()
         start_nodes()
     tree.remove_outdated()
@@ -37,26 +51,27 @@ def start_mirror() -> None:
     """Serve the mirror's directory to the nodes, from the shared tree, which stays read-only."""
     name = roster.PREFIX + roster.MIRROR
     found = podman.containers().get(name)
-    if found and found.running:
+    if found and found.running and answering.listens(roster.MIRROR_ADDRESS, 80):
         return
     podman.remove(name)
     disks.mount(roster.MIRROR)
     options = ["--hostname", roster.MIRROR, *nodes.labels(), *nodes.ALWAYS]
-    options += podman.network_options(roster.MIRROR_ADDRESS, "eth0") + limits.podman_options()
+    options += limits.podman_options()
     volume = f"--volume={mirror.directory()}:/srv/mirror:ro"
     root = ["--rootfs", str(disks.root(roster.MIRROR))]
     podman.podman("run", "--detach", "--name", name, *options, volume, *root, *SERVE)
+    network.connect(roster.MIRROR, podman.pid(name), "eth0", roster.MIRROR_ADDRESS)
 
 
 def start_nodes() -> None:
-    """Leave running nodes alone, boot stopped ones, and make those that are not there."""
+    """Leave nodes that answer alone, boot those that do not, and make those that are not there."""
     found = podman.containers()
     made = []
     for node in roster.NODES.values():
         container = found.get(node.container)
         if container is None or not disks.is_complete(node.name):
             made.append(node.name)
-        elif not container.running:
+        elif not container.running or not answering.greets(node.address):
             nodes.start(node.name)
     if made:
         nodes.reset(made)
@@ -69,5 +84,5 @@ def down() -> None:
     with step("taking the lab down"):
         for container in podman.containers().values():
             podman.remove(container.name)
-        podman.remove_network()
+        network.remove()
         nodes.sweep()

@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from lab import answering, disks, limits, podman, roster, tree
+from lab import answering, disks, limits, network, podman, roster, tree
 from lab.errors import LabError
 from lab.machine import as_root
 
@@ -15,8 +15,11 @@ mount -o remount /dev/shm 2>/dev/null
 mount /scratch 2>/dev/null
 exec /usr/sbin/sshd -D -e
 """
-ALWAYS = ["--log-driver", "k8s-file", "--no-hosts", "--dns", "none", "--systemd", "false"]
-CONFINED = ["--security-opt", "apparmor=unconfined", "--shm-size", "64m"]
+ALWAYS = [
+    *["--log-driver=k8s-file", "--network=none", "--no-hosts", "--systemd=false"],
+    *["--stop-timeout=0", "--security-opt=apparmor=unconfined"],
+]
+SHARED_MEMORY = ["--shm-size=64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
 
@@ -25,6 +28,7 @@ def reset(names: Iterable[str] | None = None) -> None:
     chosen = [roster.node(name) for name in names or roster.NODES]
     require_up()
     for node in chosen:
+        disks.mark_incomplete(node.name)
         podman.remove(node.container)
         disks.make_as_found(node.name)
         run(node)
@@ -32,6 +36,7 @@ def reset(names: Iterable[str] | None = None) -> None:
         if script := disks.leftovers(node.name):
             execute(node.name, script, check=True)
         answering.wait(node)
+        disks.mark_complete(node.name)
 
 
 def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
@@ -47,11 +52,11 @@ def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
     """Start a node's container on its mounted disk."""
     added = [f"--cap-add={name}" for name in CAPABILITIES if name not in cap_drop]
     dropped = [f"--cap-drop={name}" for name in cap_drop if name not in CAPABILITIES]
-    options = ["--hostname", node.name, *labels(), *ALWAYS, *CONFINED, *added, *dropped]
-    options += podman.network_options(node.address, node.interface) + limits.podman_options()
+    options = ["--hostname", node.name, *labels(), *ALWAYS, *SHARED_MEMORY, *added, *dropped]
+    options += limits.podman_options()
     boot = ["--rootfs", str(disks.root(node.name)), "/bin/sh", "-c", BOOT]
     podman.podman("run", "--detach", "--name", node.container, *options, *boot)
-    podman.name_interface(node.container, node.interface)
+    network.connect(node.name, podman.pid(node.container), node.interface, node.address)
 
 
 def labels() -> list[str]:
@@ -66,7 +71,7 @@ def labels() -> list[str]:
 
 def recipe() -> str:
     """A hash of all a node is made from; another one means that the node is out of date."""
-    parts = [tree.recipe(), BOOT, *ALWAYS, *CONFINED]
+    parts = [tree.recipe(), BOOT, *ALWAYS, *SHARED_MEMORY]
     parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

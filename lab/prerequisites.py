@@ -13,14 +13,15 @@ from lab.progress import step
 COMMANDS = {
     "podman": "podman",
     "runc": "runc",
-    "iptables": "iptables",
-    "nft": "nftables",
     "mmdebstrap": "mmdebstrap",
     "ssh-keygen": "openssh-client",
     "mount": "mount",
+    "ip": "iproute2",
+    "conmon": "conmon",
 }
+# podman does not start without what makes its networks, though the lab uses none of them; where
+# the distribution has no netavark yet, podman itself depends on what it has instead.
 NETAVARK = [Path("/usr/lib/podman/netavark"), Path("/usr/libexec/podman/netavark")]
-CNI = Path("/usr/lib/cni/bridge")
 
 
 def install() -> None:
@@ -47,15 +48,15 @@ def check_machine() -> None:
 
 def missing() -> list[str]:
     """Packages of the commands that are not there."""
-    found = [package for command, package in COMMANDS.items() if not which(command)]
-    return found or (["podman"] if not any(map(Path.exists, [*NETAVARK, CNI])) else [])
+    return [package for command, package in COMMANDS.items() if not which(command)]
 
 
 def network_plugin() -> list[str]:
-    """What gives podman its networks here: Ubuntu 22.04 has no netavark yet."""
-    if run(["apt-cache", "show", "netavark"], check=False).returncode == 0:
-        return ["netavark"]
-    return ["containernetworking-plugins"]
+    """netavark where it is not installed and the distribution has it."""
+    if any(map(Path.exists, NETAVARK)):
+        return []
+    known = run(["apt-cache", "show", "netavark"], check=False).returncode == 0
+    return ["netavark"] if known else []
 
 
 def which(command: str) -> str | None:

@@ -1,6 +1,7 @@
 """Builds the root tree that all nodes share, once, and keeps it in the cache."""
 
 import hashlib
+import os
 import tempfile
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def place() -> Path:
 def build() -> None:
     """Build the tree beside its place and rename it when it is complete."""
     remove_leftovers()
-    half = roster.cache() / f"building-{recipe()}"
+    half = roster.cache() / f"building-{os.getpid()}"
     as_root(["mkdir", "-p", roster.cache()])
     with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
         debootstrap(half, Path(scratch))

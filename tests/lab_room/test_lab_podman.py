@@ -26,7 +26,3 @@ def test_a_state_says_when_the_node_is_another_clones() -> None:
     assert nodes.state(found, "a100-01") == "running"
     assert nodes.state(found, "v100-02") == "running (/elsewhere)"
     assert nodes.state(found, "mirror") == "absent"
-
-
-def test_a_mac_follows_from_the_address() -> None:
-    assert podman.mac_address("10.168.144.4") == "02:00:0a:a8:90:04"
