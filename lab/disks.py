@@ -67,6 +67,23 @@ def mark_complete(name: str) -> None:
     as_root(["touch", home(name) / "complete"])
 
 
+def keep(name: str) -> None:
+    """Remember all that is written to the disk now, so that `put_back` can return to it."""
+    kept = home(name) / "kept"
+    as_root(["rm", "-rf", "--one-file-system", kept])
+    as_root(["cp", "-a", "--reflink=auto", home(name) / "upper", kept])
+
+
+def put_back(name: str) -> None:
+    """Make the disk what it was at the last `keep`; the node must not run."""
+    kept, upper = home(name) / "kept", home(name) / "upper"
+    while is_mounted(name):
+        as_root(["umount", root(name)])
+    as_root(["rm", "-rf", "--one-file-system", upper, home(name) / "work"])
+    as_root(["cp", "-a", "--reflink=auto", kept, upper])
+    mount(name)
+
+
 def as_found(name: str) -> str:
     """The script that turns the shared tree into this node."""
     node = roster.NODES[name]

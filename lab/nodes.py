@@ -39,6 +39,17 @@ def reset(names: Iterable[str] | None = None) -> None:
         disks.mark_complete(node.name)
 
 
+def put_back(names: Iterable[str]) -> None:
+    """Boot the nodes anew on their disks as they were at the last `disks.keep`."""
+    chosen = [roster.node(name) for name in names]
+    for node in chosen:
+        podman.remove(node.container)
+        disks.put_back(node.name)
+        run(node)
+    for node in chosen:
+        answering.wait(node)
+
+
 def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
     """A new container on the disk as it is now: a reboot, if need be with fewer capabilities."""
     node = roster.node(name)

@@ -7,7 +7,8 @@ umask 022
 prefix=/opt/cmake-$version
 work=/opt/.cmake-$version.gpu-node
 fail() { rm -rf "$work"; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
-answers() { "$1" --version 2>/dev/null | head -n 1 | grep -Fqx "cmake version $version"; }
+# stderr, too: a cmake without its modules complains there before it says its version.
+answers() { "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"; }
 room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
 
 # Before anything is fetched: can the switch be made at all?

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import yaml
@@ -11,6 +11,13 @@ import yaml
 from lab import life, roster
 
 Overrides = dict[str, str | int]
+
+
+class WriteInventory(Protocol):
+    """Writes an inventory and returns its path."""
+
+    def __call__(self, overrides: Overrides, node: str = "a100-01") -> str:
+        """Overrides are flat host data keys, as --data takes them."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,16 +38,16 @@ def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
 
 
 @pytest.fixture
-def inventory(tmp_path: Path) -> Callable[[Overrides], str]:
-    """Return a function that writes the lab's inventory with other defaults, and gives its path."""
+def inventory(tmp_path: Path) -> WriteInventory:
+    """Return a function that writes the lab's inventory with other wishes for a node."""
 
-    def write(overrides: Overrides) -> str:
+    def write(overrides: Overrides, node: str = "a100-01") -> str:
         folder = roster.REPOSITORY / "inventories"
         cluster = yaml.safe_load((folder / "lab.yml").read_text())
         ssh = cluster["defaults"]["ssh"]
         ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
         for key, value in overrides.items():
-            _put(cluster["defaults"], key, value)
+            _put(cluster["hosts"][node], key, value)
         (tmp_path / "lab.yml").write_text(yaml.safe_dump(cluster))
         (tmp_path / "lab.py").write_text((folder / "lab.py").read_text())
         return str(tmp_path / "lab.py")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fnmatch import fnmatch
 
 import pytest
 
-from lab import faults, nodes
+from lab import disks, faults, nodes
+from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import (
     MANAGED,
     changed,
@@ -21,16 +21,23 @@ pytestmark = pytest.mark.lab
 
 CATALOGUE = faults.catalogue()
 # Nodes that are not converged any more: the fault of the test before was not to be repaired.
-_broken: set[str] = set(MANAGED)
+_broken: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def converged() -> None:
+    """All nodes were converged once, and their disks kept like that."""
+    nodes.reset(MANAGED)
+    assert converge().code == 0
+    for node in MANAGED:
+        disks.keep(node)
 
 
 @pytest.fixture
-def healthy() -> None:
+def healthy(converged: None) -> None:
     """All nodes are converged."""
-    if _broken:
-        nodes.reset(sorted(_broken))
-        assert converge().code == 0
-        _broken.clear()
+    nodes.put_back(sorted(_broken))
+    _broken.clear()
 
 
 def test_there_are_enough_faults() -> None:
@@ -40,12 +47,10 @@ def test_there_are_enough_faults() -> None:
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_fault(
-    name: str, healthy: None, inventory: Callable[[dict[str, str | int]], str]
-) -> None:
+def test_a_fault(name: str, healthy: None, inventory: WriteInventory) -> None:
     """Reported right, dry run exact, repaired or refused, bystanders as before, then no change."""
     fault = CATALOGUE[name]
-    path = inventory(fault.inventory)
+    path = inventory(fault.inventory, fault.node)
     _broken.add(fault.node)
     faults.inject(fault)
     expected = {(each.node, each.rule, each.fixable) for each in fault.expect}
