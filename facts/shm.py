@@ -32,7 +32,7 @@ sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status
 
 SECTIONS = (
     Section("shm.mount", "awk '$5 == \"/dev/shm\"' /proc/self/mountinfo"),
-    Section("shm.size", "df -Pk /dev/shm | tail -n 1"),
+    Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5),
     Section("shm.mode", "ls -ldn /dev/shm/."),
     Section("shm.fstab", _FSTAB),
     Section("shm.container", _CONTAINER),

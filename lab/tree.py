@@ -11,7 +11,7 @@ from lab.machine import as_root
 PACKAGES = [
     *["ca-certificates", "curl", "dkms", "dnf", "file", "iproute2", "kmod", "less", "lsof", "nano"],
     *["openssh-server", "procps", "psmisc", "python3", "python3-pip", "rpm", "rsync", "screen"],
-    *["systemd", "xz-utils"],
+    *["sudo", "systemd", "xz-utils"],
 ]
 
 # Runs in a mount namespace of its own, so that a killed build leaves no mount behind.

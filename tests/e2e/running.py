@@ -76,8 +76,10 @@ class Converge:
 
 
 def converge(inventory: str = INVENTORY, *options: str) -> Converge:
-    """Run the deploy for real."""
+    """Run the deploy for real; where no host is left pyinfra stops without a result."""
     done = run("pyinfra", "-y", "--json", inventory, DEPLOY, *options)
+    if not done.out and "No hosts remaining!" in done.err:
+        return Converge(done.code, {}, ["every host"], done.err)
     results = done.json["results"]
     executed = {
         each["name"]: sorted([*each["success"], *each["error"]]) for each in results["operations"]

@@ -1,0 +1,83 @@
+"""Nodes unlike the lab's usual ones: the apt family, an SSH user with sudo, a shell that talks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import converge, drift, on
+
+pytestmark = pytest.mark.lab
+
+APT_NODE = "v100-02"
+KEY = "mkdir -p {home}/.ssh && printf '%s\\n' '{key}' >{home}/.ssh/authorized_keys"
+
+
+@pytest.fixture
+def apt_node(inventory: WriteInventory) -> Iterator[str]:
+    """An inventory of v100-02 alone, which lets the lab's key in for once."""
+    nodes.reset([APT_NODE])
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(APT_NODE, KEY.format(home="/root", key=key))
+    path = inventory({})
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["hosts"] = {APT_NODE: {"address": "10.168.144.6", "group": "v100"}}
+    file.write_text(yaml.safe_dump(cluster))
+    yield path
+    nodes.reset([APT_NODE])
+
+
+def test_the_apt_family_converges(apt_node: str) -> None:
+    """A bare Debian or Ubuntu node: drift, converge, proved, no change after that."""
+    assert drift(apt_node).code == 2
+    done = converge(apt_node)
+    assert done.code == 0, done.err
+    assert drift(apt_node).code == 0
+    assert converge(apt_node).executed == {}
+    assert on(APT_NODE, "su -l root -c 'ulimit -Sn'").strip() == "16384"
+
+
+def test_an_ssh_user_with_sudo(apt_node: str) -> None:
+    """The limits are judged and set for the user that jobs run as; changes are made with sudo."""
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(APT_NODE, "useradd -m -s /bin/bash train")
+    on(APT_NODE, KEY.format(home="/home/train", key=key))
+    on(APT_NODE, "chown -R train: /home/train/.ssh; chmod 700 /home/train/.ssh")
+    on(APT_NODE, "echo 'train ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/train")
+    file = Path(apt_node).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"]["ssh"].update(user="train", sudo=True)
+    file.write_text(yaml.safe_dump(cluster))
+
+    report = drift(apt_node)
+    assert report.code == 2
+    assert report.json["hosts"][APT_NODE]["facts"]["limits"]["user"]["name"] == "train"
+    done = converge(apt_node)
+    assert done.code == 0, done.err
+    assert drift(apt_node).code == 0
+    assert converge(apt_node).executed == {}
+    assert on(APT_NODE, "su -l train -c 'ulimit -Sn'").strip() == "16384"
+
+
+def test_a_shell_that_talks_does_no_harm(apt_node: str) -> None:
+    """A banner from ~/.bashrc stands before the probe's answer and is not taken for it."""
+    on(APT_NODE, "printf 'echo Welcome to the GPU server\\n' >/root/.bashrc")
+    report = drift(apt_node)
+    assert report.code == 2
+    assert report.json["hosts"][APT_NODE]["status"] == "drift"
+
+
+def test_an_account_without_a_shell_is_unreadable(apt_node: str) -> None:
+    """The node is reached and says nothing of use: exit 1, with what it said."""
+    on(APT_NODE, "usermod -s /usr/sbin/nologin root")
+    report = drift(apt_node)
+    assert report.code == 1
+    host = report.json["hosts"][APT_NODE]
+    assert host["status"] == "unreadable"
+    assert "not available" in host["error"]

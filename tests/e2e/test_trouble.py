@@ -1,0 +1,205 @@
+"""Runs that go wrong: the error is clear, nothing is half done, and the next run finishes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import disks, nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import BIN, DEPLOY, INVENTORY, Converge, converge, drift, on
+
+pytestmark = pytest.mark.lab
+
+NODE = "a100-01"
+LIMITS_FILE = "/etc/security/limits.d/99-gpu-node.conf"
+NO_NEW_CMAKE = "rm -rf /opt/cmake-3.25.2; cd /usr/local/bin && rm -f cmake ctest cpack"
+
+
+@pytest.fixture(scope="module")
+def kept() -> None:
+    """The node was converged once, and its disk kept like that."""
+    nodes.reset([NODE])
+    assert converge(INVENTORY, "--limit", NODE).code == 0
+    disks.keep(NODE)
+
+
+@pytest.fixture(autouse=True)
+def healthy(kept: None) -> Iterator[None]:
+    """The node is converged before each test."""
+    nodes.put_back([NODE])
+    yield
+
+
+def _converge(inventory: str = INVENTORY, *options: str) -> Converge:
+    return converge(inventory, "--limit", NODE, *options)
+
+
+def _old_cmake_works() -> bool:
+    return on(NODE, "cmake --version").startswith("cmake version 3.23.3")
+
+
+def _nothing_half_done() -> bool:
+    return on(NODE, "ls -A /opt; ls -A /usr/local/bin") == ""
+
+
+def _next_run_finishes() -> bool:
+    done = _converge()
+    assert done.code == 0, done.err
+    return on(NODE, "/usr/local/bin/cmake --version").startswith("cmake version 3.25.2")
+
+
+def test_a_wrong_sha256(inventory: WriteInventory) -> None:
+    """Both sums are named, the old cmake works, nothing is left behind."""
+    on(NODE, NO_NEW_CMAKE)
+    path = inventory({"toolchain_cmake_sha256": "1" * 64})
+    done = _converge(path)
+    assert (done.code, done.failed) == (1, ["every host"])
+    assert "1" * 64 in done.err and "3ca733786646288d" in done.err
+    assert _old_cmake_works() and _nothing_half_done()
+    assert _next_run_finishes()
+
+
+def test_a_url_that_is_not_there(inventory: WriteInventory) -> None:
+    """The URL and the reason are named."""
+    on(NODE, NO_NEW_CMAKE)
+    url = f"http://{roster.MIRROR_ADDRESS}/no-such.tar.gz"
+    done = _converge(inventory({"toolchain_cmake_url": url}))
+    assert done.code == 1
+    assert f"{url} cannot be fetched" in done.err and "404" in done.err
+    assert _old_cmake_works() and _nothing_half_done()
+
+
+def test_a_full_disk() -> None:
+    """The message says how much is free; with room again the next run finishes."""
+    on(NODE, f"{NO_NEW_CMAKE}; mount -t tmpfs -o size=4m tmpfs /opt")
+    done = _converge()
+    assert done.code == 1
+    print(done.err)
+    assert "/opt has 0 MB free" in done.err
+    assert "the old cmake is still in use" in done.err
+    assert _old_cmake_works() and _nothing_half_done()
+    on(NODE, "umount /opt")
+    assert _next_run_finishes()
+
+
+def test_a_read_only_usr_local() -> None:
+    """Refused before anything is fetched; writable again, the next run finishes."""
+    on(NODE, f"{NO_NEW_CMAKE}; mount --bind /usr/local /usr/local")
+    on(NODE, "mount -o remount,bind,ro /usr/local")
+    done = _converge()
+    assert done.code == 1
+    assert "/usr/local/bin cannot be written" in done.err
+    assert _old_cmake_works() and _nothing_half_done()
+    on(NODE, "umount /usr/local")
+    assert _next_run_finishes()
+
+
+def test_a_node_killed_while_it_unpacks() -> None:
+    """Its disk holds a half release under another name; the next run clears it and finishes."""
+    on(NODE, NO_NEW_CMAKE)
+    slow = '#!/bin/sh\n/usr/bin/tar "$@"\nsleep 60\n'
+    on(NODE, f"printf '%s' '{slow}' >/usr/local/sbin/tar; chmod 755 /usr/local/sbin/tar")
+    results: list[Converge] = []
+    run = threading.Thread(target=lambda: results.append(_converge()))
+    run.start()
+    work = "/opt/.cmake-3.25.2.gpu-node/tree"
+    _wait_for(f"test -x {work}/cmake-3.25.2-linux-x86_64/bin/cmake")
+    nodes.stop(NODE)
+    run.join(timeout=120)
+    assert results and results[0].code == 1
+    nodes.start(NODE)
+    on(NODE, f"rm /usr/local/sbin/tar; test -d {work}")
+    assert _old_cmake_works()
+    assert _next_run_finishes()
+    assert on(NODE, "ls -A /opt") == "cmake-3.25.2\n"
+
+
+def _wait_for(script: str) -> None:
+    give_up = time.monotonic() + 60
+    while nodes.execute(NODE, script).returncode:
+        assert time.monotonic() < give_up, script
+        time.sleep(0.1)
+
+
+def test_the_controller_is_killed_in_the_middle() -> None:
+    """A run that dies half-way is finished by the next run, and nobody is locked out."""
+    on(NODE, f"{NO_NEW_CMAKE}; rm {LIMITS_FILE}; sed -i /size=8G/d /etc/fstab; chmod 755 /dev/shm")
+    slow = "#!/bin/sh\nsleep 60\n"
+    on(NODE, f"printf '%s' '{slow}' >/usr/local/sbin/tar; chmod 755 /usr/local/sbin/tar")
+    command = [str(BIN / "pyinfra"), "-y", INVENTORY, DEPLOY, "--limit", NODE]
+    run = subprocess.Popen(command, cwd=roster.REPOSITORY, stderr=subprocess.DEVNULL)
+    _wait_for("test -d /opt/.cmake-3.25.2.gpu-node/tree")
+    run.kill()
+    run.wait()
+    on(NODE, "pkill -x tar; rm /usr/local/sbin/tar")
+    assert _next_run_finishes()
+    assert drift(INVENTORY, "--limit", NODE).code == 0
+
+
+def _refuse_logins_with(condition: str) -> str:
+    """A script that makes PAM refuse every new session while `condition` holds on the node."""
+    return f"""
+printf '#!/bin/sh\\n! {{ {condition}; }}\\n' >/usr/local/sbin/refuse
+chmod 755 /usr/local/sbin/refuse
+sed -i '1i account required pam_exec.so quiet /usr/local/sbin/refuse' /etc/pam.d/sshd
+"""
+
+
+def test_limits_that_lock_out_are_taken_back() -> None:
+    """A new file after which no session opens is removed again over the old session."""
+    on(NODE, f"rm {LIMITS_FILE}")
+    on(NODE, _refuse_logins_with(f"test -e {LIMITS_FILE}"))
+    done = _converge()
+    assert (done.code, done.failed) == (1, ["every host"])
+    assert "no new session" in done.err and "put back as before" in done.err
+    assert on(NODE, f"ls -A {LIMITS_FILE.rpartition('/')[0]}") == "20-nproc.conf\n"
+    assert drift(INVENTORY, "--limit", NODE).code == 2  # it can be logged in to
+
+
+def test_limits_that_lock_out_give_way_to_the_old_ones() -> None:
+    """An old file is there again, byte for byte, with its mode."""
+    on(NODE, f"printf '* soft nofile 2048\\nroot soft nofile 2048' >{LIMITS_FILE}")
+    on(NODE, f"chmod 640 {LIMITS_FILE}")
+    before = on(NODE, f"cksum {LIMITS_FILE}; stat -c %a {LIMITS_FILE}")
+    on(NODE, _refuse_logins_with(f"grep -q 16384 {LIMITS_FILE}"))
+    done = _converge()
+    assert done.code == 1 and "put back as before" in done.err
+    assert on(NODE, f"cksum {LIMITS_FILE}; stat -c %a {LIMITS_FILE}") == before
+
+
+def test_the_controller_pushes_to_nodes_without_internet(
+    inventory: WriteInventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fetch: controller downloads once and copies; the node itself asks nobody."""
+    on(NODE, NO_NEW_CMAKE)
+    for tool in ("curl", "wget"):
+        on(NODE, f"printf '#!/bin/sh\\nexit 7\\n' >/usr/local/sbin/{tool}")
+        on(NODE, f"chmod 755 /usr/local/sbin/{tool}")
+    assert "cannot be fetched" in _converge().err
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = _converge(inventory({"toolchain_cmake_fetch": "controller"}))
+    assert done.code == 0, done.err
+    assert on(NODE, "/usr/local/bin/cmake --version").startswith("cmake version 3.25.2")
+    assert on(NODE, "ls -A /var/tmp") == ""
+    assert len(list((tmp_path / "cache" / "gpu-node").iterdir())) == 1
+
+
+def test_the_controller_refuses_a_wrong_sha256(
+    inventory: WriteInventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps no file whose sum is wrong, and pushes none."""
+    on(NODE, NO_NEW_CMAKE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wish = {"toolchain_cmake_fetch": "controller", "toolchain_cmake_sha256": "2" * 64}
+    done = _converge(inventory(dict(wish)))
+    assert done.code == 1
+    assert "2" * 64 in done.err
+    assert os.listdir(tmp_path / "cache" / "gpu-node") == []
+    assert _old_cmake_works() and _nothing_half_done()
