@@ -47,8 +47,8 @@ setup: .venv/.ready
 	  $(APT) update && $(APT) install -y python3-venv; } >&2
 	@echo "setting up .venv" >&2
 	@rm -rf .venv && $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation \
 	  --config-settings editable_mode=compat -e .
 	@touch $@
 
@@ -58,8 +58,10 @@ tools:
 	[ -z "$$lacking" ] || { echo "installing$$lacking" >&2; \
 	  { $(APT) update && $(APT) install -y --no-install-recommends $$lacking; } >/dev/null; }
 
-## picture: write docs/drift.svg, the report in the README, and the JSON Schema anew
+## picture: record a report, draw it for the README, and write the JSON Schema anew
 picture: setup
+	@$(BIN)/gpu-node lab up >/dev/null && $(BIN)/gpu-node lab reset
+	@$(BIN)/gpu-node drift inventories/lab.py --format json -o docs/drift.json || [ $$? = 2 ]
 	@$(BIN)/python docs/picture.py
 
 clean:

@@ -16,7 +16,8 @@ def check(found: NodeState, wanted: NodeWanted) -> list[Finding]:
 
 
 def _judged(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
-    for rule in RULES.values():
+    areas = list(NodeState.model_fields)
+    for rule in sorted(RULES.values(), key=lambda rule: areas.index(rule.area)):
         wish = getattr(wanted, rule.area)
         if wish is not None:
             yield from rule.findings(getattr(found, rule.area), wish)

@@ -30,8 +30,7 @@ def render(report: Report) -> RenderableType:
     parts: list[RenderableType] = [_matrix(report), Text()]
     parts += [_entry(finding, nodes) for finding, nodes in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    parts += [_difference_lines(report), _summary(report)]
-    return Group(*parts)
+    return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report))
 
 
 def write(report: Report, console: Console) -> None:
@@ -80,8 +79,8 @@ def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
     head = Text.assemble(
         (finding.severity, _STYLES[finding.severity]),
         "  ",
-        (finding.rule, "bold"),
-        f"  {', '.join(nodes)}",
+        (f"{finding.rule}  ", "bold"),
+        ", ".join(nodes),
     )
     body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     body.add_column(style="dim", no_wrap=True)
@@ -104,15 +103,21 @@ def _unreached(name: str, host: HostReport) -> RenderableType:
     return Group(head, Padding(Text(host.error or ""), (0, 0, 1, 2)))
 
 
-def _difference_lines(report: Report) -> RenderableType:
+def _difference_lines(report: Report) -> Iterator[Text]:
     apart = [difference for difference in report.differences if difference.drift]
-    if not apart:
-        return Text()
-    lines = [Text("Nodes differ where they may not", style="bold")]
+    if apart:
+        yield Text("Nodes differ where they may not", style="bold")
     for difference in apart:
         values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
-        lines.append(Text(f"  {difference.fact} ({difference.comparison}): {values}"))
-    return Group(*lines, Text())
+        yield Text(f"  {difference.fact} ({difference.comparison}): {values}")
+    if apart:
+        yield Text()
+
+
+def _next_step(report: Report) -> Iterator[Text]:
+    findings = [finding for host in report.hosts.values() for finding in host.findings]
+    if any(finding.fixable for finding in findings):
+        yield Text(f"repair: pyinfra {report.inventory} deploy/gpu_node.py", style="dim")
 
 
 def _summary(report: Report) -> Text:
