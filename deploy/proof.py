@@ -17,9 +17,9 @@ from facts.session import ProbeError, fresh, probe
 def prove(plan: Plan) -> None:
     """Add the operation that a plan ends with: the proof, or the refusal where only hands help."""
     if plan.has_repairs:
-        second_probe(name="Prove it: probe again in a new session")
+        second_probe(name="Prove it in a new session")
     elif plan.by_hand:
-        refuse(name="Stop: what is left must be repaired by hand", findings=plan.by_hand)
+        refuse(name="Stop: the rest is done by hand", findings=plan.by_hand)
 
 
 @operation(is_idempotent=False)

@@ -37,4 +37,4 @@ def converge(plan: Plan) -> None:
     ):
         return
     text = content(own_lines(plan.found.limits, wanted), domains(plan.found.limits.user))
-    limits.own_file(name=f"Write {OWN_FILE}", path=OWN_FILE, content=text)
+    limits.own_file(name=f"Write {Path(OWN_FILE).name}", path=OWN_FILE, content=text)

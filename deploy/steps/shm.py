@@ -17,8 +17,8 @@ def converge(plan: Plan) -> None:
     if wanted is None:
         return
     if plan.repairs("shm.not-persistent"):
-        shm.fstab(name="Give /dev/shm its size in /etc/fstab", size=format_size(wanted.size))
+        shm.fstab(name="Write /etc/fstab", size=format_size(wanted.size))
     if plan.repairs("shm.too-small"):
-        shm.size(name="Remount /dev/shm with its size", size=wanted.size)
+        shm.size(name="Remount /dev/shm", size=wanted.size)
     if plan.repairs("shm.permissions"):
-        shm.permissions(name="Give /dev/shm its permissions", mode=MODE)
+        shm.permissions(name="Open /dev/shm to users", mode=MODE)

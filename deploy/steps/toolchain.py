@@ -17,7 +17,7 @@ def converge(plan: Plan) -> None:
         return
     if plan.repairs("toolchain.cmake-old", "toolchain.cmake-shadowed"):
         toolchain.cmake(
-            name=f"Unpack cmake {wanted.cmake.version} and link it",
+            name=f"Link cmake {wanted.cmake.version}",
             version=wanted.cmake.version,
             url=wanted.cmake.url,
             sha256=wanted.cmake.sha256,
