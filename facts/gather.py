@@ -21,6 +21,8 @@ from facts.session import ProbeError, close, no_delay, probe
 CONNECT_SECONDS = 10
 # Nodes probed at once; pyinfra's own default would be 20 for each processor.
 PARALLEL = 50
+# pyinfra's own default accepts an unknown host key and writes it down.
+VERIFIED = {"ssh_strict_host_key_checking": "yes"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def gather(inventory_path: str, limits: Iterable[str] = ()) -> dict[str, Answer]
     if state.cwd not in sys.path:
         sys.path.append(state.cwd)
     with ctx_state.use(state), ctx_config.use(config):
-        inventory = make_inventory(inventory_path, cwd=state.cwd)
+        inventory = make_inventory(inventory_path, cwd=state.cwd, override_data=VERIFIED)
         with ctx_inventory.use(inventory):
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)

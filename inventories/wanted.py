@@ -62,10 +62,12 @@ class NodeWanted(Areas):
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Read flat host data (`shm_size: 8G`); keys that are not ours are passed over.
 
+        A host that no cluster file describes (`@local`, a bare address) wants nothing.
+
         A key that is absent or None is not managed; a bad value is an InventoryError that names
         its flat key, because it may come from `--data`.
         """
-        nested: dict[str, Any] = {}
+        nested: dict[str, Any] = {"address": data.get("ssh_hostname") or "localhost"}
         for path in leaf_paths(cls):
             value = data.get(flat_key(path))
             if value is not None:
