@@ -113,4 +113,9 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(InventoryError) as error:
         NodeWanted.from_data({"shm_size": "8 GB", "limits_stack": "unlimited"})
     keys = [line.partition(":")[0] for line in error.value.lines]
-    assert sorted(keys) == ["address", "limits_stack", "shm_size"]
+    assert sorted(keys) == ["limits_stack", "shm_size"]
+
+
+def test_a_host_that_no_file_describes_wants_nothing() -> None:
+    wanted = NodeWanted.from_data({"ssh_hostname": "10.1.2.3", "ssh_user": "root"})
+    assert wanted.model_dump(exclude_none=True) == {"address": "10.1.2.3"}
