@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: demo test check quick lab-test setup tools picture clean
 
+# Whatever environment this is called from, the project uses its own.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
 PYTHON ?= python3
 BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
