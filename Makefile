@@ -27,7 +27,9 @@ demo: setup
 	@$(BIN)/gpu-node drift inventories/lab.py
 
 ## test: format, lint, types, unit and contract tests, then the tests on the lab
-test: check quick lab-test
+# The lab's tests mostly wait, so the others run beside them; each lane's output stays together.
+test: setup tools
+	@$(MAKE) --no-print-directory -j3 --output-sync=target check quick lab-test
 
 check: setup tools
 	@$(BIN)/ruff format --check --quiet . || { \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 
 import pytest
@@ -55,11 +56,12 @@ def test_a_fault(name: str, healthy: None, inventory: WriteInventory) -> None:
     faults.inject(fault)
     expected = {(each.node, each.rule, each.fixable) for each in fault.expect}
 
-    report = drift(path)
+    before = {node: manifest(node) for node in MANAGED}
+    with ThreadPoolExecutor() as beside:
+        seen, planned = beside.submit(drift, path), beside.submit(dry, path)
+        report, plan = seen.result(), planned.result()
     assert _findings(report.json) == expected
     assert report.code == _exit_code(expected)
-    before = {node: manifest(node) for node in MANAGED}
-    plan = dry(path)
     result = converge(path)
     assert plan == result.executed
     assert (result.code == 0) == (fault.repaired or not expected), result.err
