@@ -20,7 +20,8 @@ from facts.files import FileBytes
 from facts.shm import SharedMemory, ShmState
 
 FSTAB = "/etc/fstab"
-_LINE = re.compile(r"(\s*[^#\s]\S*\s+/dev/shm/?\s+\S+\s+)(\S+)(.*)", re.DOTALL)
+# The text is Latin-1: without ASCII, bytes of other encodings would count as blanks.
+_LINE = re.compile(r"(\s*[^#\s]\S*\s+/dev/shm/?\s+\S+\s+)(\S+)(.*)", re.DOTALL | re.ASCII)
 _SIZE = re.compile(r"(^|,)size=[^,]*")
 # Flags of the mount that fstab's new line keeps.
 _KEPT_FLAGS = ("nosuid", "nodev", "noexec")
