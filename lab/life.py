@@ -36,6 +36,7 @@ def up() -> None:
         start_mirror()
         start_nodes()
     tree.remove_outdated()
+    mirror.remove_outdated()
 
 
 def remove_strangers() -> None:

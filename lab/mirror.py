@@ -19,14 +19,23 @@ WHEELS = {
 }
 TOP = f"cmake-{NEW}-linux-x86_64"
 TARBALL = f"{TOP}.tar.gz"
-TARBALL_SHA256 = "3ca733786646288d5d1f319606464c393942255bb9dac49d63faae1b81a4eedb"
+TARBALL_SHA256 = "c5286a4570a19fee4618e25c497f5efefebf2372d9405af0225d51686b41d24b"
 URL = f"http://{roster.MIRROR_ADDRESS}/{TARBALL}"
-KEPT = ("bin", "doc", "share")
+KEPT = ("bin", "share")
+# The manual is two thirds of the files, and every reset of a node would have to write them.
+LEFT_OUT = "/Help/"
 
 
 def directory() -> Path:
-    """What the mirror serves."""
-    return roster.cache() / "mirror"
+    """What the mirror serves; another release lies elsewhere."""
+    return roster.cache() / f"mirror-{TARBALL_SHA256[:12]}"
+
+
+def remove_outdated() -> None:
+    """Delete what mirrors of other releases served."""
+    others = [path for path in roster.cache().glob("mirror*") if path != directory()]
+    if others:
+        as_root(["rm", "-rf", "--one-file-system", *others])
 
 
 def complete() -> bool:
@@ -66,7 +75,7 @@ def members(wheel: Path, top: str) -> list[Member]:
         for name in archive.namelist():
             place = name.removeprefix("cmake/data/")
             kind = place.split("/")[0]
-            if place == name or kind not in KEPT or name.endswith("/"):
+            if place == name or kind not in KEPT or LEFT_OUT in name or name.endswith("/"):
                 continue
             mode = 0o755 if kind == "bin" else 0o644
             found.append(Member(f"{top}/{place}", mode, archive.read(name)))

@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from lab import answering, disks, limits, network, podman, roster, tree
+from lab import answering, disks, limits, mirror, network, podman, roster, tree
 from lab.errors import LabError
 from lab.machine import as_root
 
@@ -82,7 +82,7 @@ def labels() -> list[str]:
 
 def recipe() -> str:
     """A hash of all a node is made from; another one means that the node is out of date."""
-    parts = [tree.recipe(), BOOT, *ALWAYS, *SHARED_MEMORY]
+    parts = [tree.recipe(), mirror.TARBALL_SHA256, BOOT, *ALWAYS, *SHARED_MEMORY]
     parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
