@@ -1,0 +1,143 @@
+"""Node against node: what must be equal, what may differ by model, what may differ anyhow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drift.check import check
+from drift.compare import FACTS, differences
+from facts.node import NodeState
+from tests.drift import states
+
+MODELS = {"a100-01": "A100", "a100-02": "A100", "v100-01": "V100"}
+SMALL = {"shm": {"usage": {"size": 67108864}}}
+OTHER_OS = {"toolchain": {"os": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1.0-18-amd64"}}
+UNREAD = {"shm": {"usage": None}}
+
+
+def compare(**changes: dict[str, Any]) -> dict[str, tuple[str, bool]]:
+    """Return fact -> (class, drift) for nodes given as a100_01={...}."""
+    nodes = {name.replace("_", "-"): states.found(change) for name, change in changes.items()}
+    found = differences(nodes, MODELS)
+    return {each.fact: (each.comparison, each.drift) for each in found}
+
+
+def test_equal_nodes_do_not_differ() -> None:
+    """The control."""
+    assert compare(a100_01={}, a100_02={}, v100_01={}) == {}
+
+
+def test_one_node_differs_from_nobody() -> None:
+    """A node alone has nothing to be compared with, readable or not."""
+    assert compare(a100_01=UNREAD) == {}
+
+
+def test_what_must_be_equal() -> None:
+    """A limit that differs is drift, whatever the models."""
+    low = {"limits": {"session": {"nofile": {"soft": 1024}}}}
+    assert compare(a100_01={}, v100_01=low) == {"limits.nofile": ("must-equal", True)}
+
+
+def test_what_may_differ_by_model() -> None:
+    """An A100's /dev/shm need not be a V100's."""
+    assert compare(a100_01={}, v100_01=SMALL) == {"shm.size": ("per-model", False)}
+
+
+def test_what_may_not_differ_within_a_model() -> None:
+    """Two A100 nodes must agree."""
+    assert compare(a100_01={}, a100_02=SMALL) == {"shm.size": ("per-model", True)}
+
+
+def test_what_may_differ_by_host() -> None:
+    """The operating system is shown, and is no drift."""
+    assert compare(a100_01={}, a100_02=OTHER_OS) == {
+        "toolchain.os": ("per-host", False),
+        "toolchain.kernel": ("per-host", False),
+    }
+
+
+def test_unknown_equals_nothing() -> None:
+    """What could not be read differs from every value."""
+    assert compare(a100_01={}, a100_02=UNREAD) == {"shm.size": ("per-model", True)}
+
+
+def test_unknown_does_not_equal_unknown() -> None:
+    """Two nodes that both say nothing are not alike."""
+    assert compare(a100_01=UNREAD, a100_02=UNREAD) == {"shm.size": ("per-model", True)}
+    nodes = {"a100-01": states.found(UNREAD), "a100-02": states.found(UNREAD)}
+    assert differences(nodes, MODELS)[0].values == {"a100-01": "unreadable",
+                                                    "a100-02": "unreadable"}  # fmt: skip
+
+
+def test_an_a100_and_a_v100_that_are_each_right() -> None:
+    """Nodes of two groups, each as its inventory wants it, differ only where they may."""
+    larger = {
+        "shm": {
+            "usage": {"size": 17179869184},
+            "fstab": [{"line": 3, "fstype": "tmpfs", "options": "size=16G", "size": "16G"}],
+            "memory": 541165879296,
+        },
+        "limits": {"nr_open": 1073741816},
+        **OTHER_OS,
+    }
+    a100, v100 = states.found(larger), states.found()
+    assert check(a100, states.wanted({"shm_size": "16G"})) == []
+    assert check(v100, states.wanted({"gpu_model": "V100"})) == []
+    found = differences({"a100-01": a100, "v100-01": v100}, MODELS)
+    assert {each.fact for each in found} == {
+        "shm.size",
+        "shm.fstab",
+        "limits.nr_open",
+        "toolchain.os",
+        "toolchain.kernel",
+    }
+    assert not any(each.drift for each in found)
+
+
+VALUES = {
+    "shm.size": "8G",
+    "shm.fstab": "8G",
+    "shm.mode": "1777 0:0",
+    "limits.nofile": "131072/131072",
+    "limits.memlock": "unlimited/unlimited",
+    "limits.stack": "8M/unlimited",
+    "limits.nr_open": "1048576",
+    "toolchain.cmake": "3.25.2",
+    "toolchain.cmake_path": "/usr/local/bin/cmake",
+    "toolchain.os": "CentOS Linux 7 (Core)",
+    "toolchain.kernel": "3.10.0-1160.el7.x86_64",
+}
+SPECIAL = [
+    ("shm.size", {"shm": {"mount": {"layers": 0, "fstype": ""}}}, "not mounted"),
+    ("shm.size", {"shm": {"mount": None}}, None),
+    ("shm.fstab", {"shm": {"fstab": []}}, "no line"),
+    ("shm.fstab", {"shm": {"fstab": [{"line": 1, "fstype": "tmpfs", "options": "", "size": ""}]}},
+     "no size"),
+    ("shm.fstab", {"shm": {"fstab": None}}, None),
+    ("shm.mode", {"shm": {"mode": None}}, None),
+    ("limits.nofile", {"limits": {"session": None}}, None),
+    ("limits.memlock", {"limits": {"session": {"memlock": {"soft": 65536}}}}, "64K/unlimited"),
+    ("limits.nr_open", {"limits": {"nr_open": None}}, None),
+    ("toolchain.cmake", {"toolchain": {"cmake": {"found": []}}}, "none"),
+    ("toolchain.cmake_path", {"toolchain": {"cmake": {"found": []}}}, "none"),
+    ("toolchain.cmake", {"toolchain": {"cmake": None}}, None),
+    ("toolchain.cmake_path", {"toolchain": {"cmake": None}}, None),
+    ("toolchain.os", {"toolchain": {"os": None}}, None),
+]  # fmt: skip
+
+
+def _value(name: str, node: NodeState) -> str | None:
+    return next(fact.value(node) for fact in FACTS if fact.name == name)
+
+
+def test_each_fact_has_a_value() -> None:
+    """What the table shows of a healthy node."""
+    assert {fact.name: fact.value(states.found()) for fact in FACTS} == VALUES
+
+
+@pytest.mark.parametrize(("name", "change", "text"), SPECIAL)
+def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: str | None) -> None:
+    """None, and only None, stands for what could not be read."""
+    assert _value(name, states.found(change)) == text

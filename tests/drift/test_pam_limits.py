@@ -1,0 +1,151 @@
+"""How pam_limits decides, and that our file says no more than it has to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drift.pam_limits import OWN_FILE, domains, lacking, own_lines, winner, with_own
+from facts.limits import CONF, CONF_D, Line, User
+from inventories.schema import LimitsWanted
+from tests.drift import states
+
+ROOT = User(name="root", groups=("root",))
+TRAIN = User(name="train", groups=("train", "docker"))
+LATE = f"{CONF_D}/zz.conf"
+
+
+def line(domain: str, value: int, kind: str = "-", path: str = CONF, item: str = "nofile") -> Line:
+    """Return a line of a limits file."""
+    return Line.model_validate(
+        {"path": path, "line": 1, "domain": domain, "kind": kind, "item": item, "value": value}
+    )
+
+
+def decided(lines: list[Line], user: User, kind: str = "soft") -> int | None:
+    """Return the value of the line that wins."""
+    best = winner(lines, user, "nofile", "soft" if kind == "soft" else "hard")
+    return int(best.value) if best else None
+
+
+WINNERS = {
+    "nobody speaks": ([], TRAIN, None),
+    "the last of two equals": ([line("*", 1), line("*", 2)], TRAIN, 2),
+    "a user beats a later group": ([line("train", 1), line("@docker", 2)], TRAIN, 1),
+    "a group beats a later wildcard": ([line("@docker", 1), line("*", 2)], TRAIN, 1),
+    "a user beats a later wildcard": ([line("train", 1), line("*", 2)], TRAIN, 1),
+    "a later user beats a wildcard": ([line("*", 1), line("train", 2)], TRAIN, 2),
+    "the last of two groups": ([line("@train", 1), line("@docker", 2)], TRAIN, 2),
+    "somebody else's line": ([line("guest", 1), line("@guests", 2)], TRAIN, None),
+    "a group is not a user": ([line("docker", 1)], TRAIN, None),
+    "a user is not a group": ([line("@root", 1)], ROOT, None),
+    "the wildcard leaves root out": ([line("*", 1)], ROOT, None),
+    "root by name": ([line("root", 1), line("*", 2)], ROOT, 1),
+    "another item": ([line("train", 1, item="memlock")], TRAIN, None),
+    "the other kind": ([line("train", 1, "hard")], TRAIN, None),
+    "both kinds": ([line("train", 1, "soft"), line("train", 2, "-")], TRAIN, 2),
+}
+
+
+@pytest.mark.parametrize("name", WINNERS)
+def test_the_line_that_decides(name: str) -> None:
+    """Rank goes before order, and order decides among equals."""
+    lines, user, value = WINNERS[name]
+    assert decided(lines, user) == value
+
+
+def test_soft_and_hard_are_decided_apart() -> None:
+    """A user's soft line leaves the hard limit to the wildcard."""
+    lines = [line("train", 1, "soft"), line("*", 2)]
+    assert (decided(lines, TRAIN), decided(lines, TRAIN, "hard")) == (1, 2)
+
+
+LIMITS = st.one_of(st.just("unlimited"), st.integers(1024, 1 << 21))
+
+
+@given(soft=LIMITS, hard=LIMITS, wish=st.integers(1024, 1 << 20))
+def test_our_file_says_no_more_than_what_is_lacking(
+    soft: int | str, hard: int | str, wish: int
+) -> None:
+    """A limit that is as high as wanted, or higher, is never written and so never lowered."""
+    session = {"nofile": {"soft": soft, "hard": hard}}
+    node = states.found({"limits": {"session": session, "files": []}})
+    lines = own_lines(node.limits, LimitsWanted(nofile=wish))
+    low = [kind for kind, value in (("soft", soft), ("hard", hard)) if _below(value, wish)]
+    assert lines == {(kind, "nofile"): wish for kind in low}
+
+
+def _below(value: int | str, wish: int) -> bool:
+    return isinstance(value, int) and value < wish
+
+
+def test_a_high_hard_limit_is_left_alone() -> None:
+    """Where only the soft limit lacks, only the soft limit is written."""
+    node = states.found({"limits": {"session": {"nofile": {"soft": 1024, "hard": 524288}},
+                                    "files": []}})  # fmt: skip
+    assert own_lines(node.limits, LimitsWanted(nofile=131072)) == {("soft", "nofile"): 131072}
+
+
+def test_what_our_file_says_already_stays() -> None:
+    """A second reason to write the file does not lose what the first one wrote."""
+    node = states.found({"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}}})
+    assert own_lines(node.limits, states.wanted().limits or LimitsWanted()) == {
+        ("hard", "nofile"): 131072,
+        ("soft", "nofile"): 131072,
+        ("hard", "memlock"): "unlimited",
+        ("soft", "memlock"): "unlimited",
+    }
+
+
+def test_a_converged_node_keeps_its_lines() -> None:
+    """Writing the file anew would change nothing."""
+    wanted = states.wanted().limits or LimitsWanted()
+    found = states.found().limits
+    ours = {(each.kind, each.item): each.value for each in found.files or ()}
+    assert own_lines(found, wanted) == ours
+
+
+def test_nothing_is_written_above_the_ceiling() -> None:
+    """More open files than fs.nr_open are never asked for; the other limits still are."""
+    session = {
+        "nofile": {"soft": 1024, "hard": 4096},
+        "memlock": {"soft": 65536, "hard": 65536},
+    }
+    node = states.found({"limits": {"session": session, "files": [], "nr_open": 65536}})
+    wanted = states.wanted().limits or LimitsWanted()
+    assert {item for _, item in own_lines(node.limits, wanted)} == {"memlock"}
+
+
+def test_what_cannot_be_read_lacks_nothing() -> None:
+    """An unreadable session is told as unreadable; nothing is written for it."""
+    node = states.found({"limits": {"session": None}})
+    assert lacking(node.limits, states.wanted().limits or LimitsWanted(), "nofile") == []
+
+
+@pytest.mark.parametrize(
+    ("user", "names"),
+    [(None, ["*", "root"]), (ROOT, ["*", "root"]), (TRAIN, ["*", "root", "train"])],
+)
+def test_for_whom_our_file_speaks(user: User | None, names: list[str]) -> None:
+    """The SSH user is named, so that no group's line comes between."""
+    assert domains(user) == names
+
+
+def test_our_lines_stand_where_pam_reads_them() -> None:
+    """After limits.conf and what sorts before our name, and instead of what our file said."""
+    before = [
+        line("*", 1),
+        line("*", 2, path=f"{CONF_D}/10-site.conf"),
+        line("root", 3, path=OWN_FILE),
+        line("*", 4, path=LATE),
+    ]
+    node = states.found({"limits": {"files": [each.model_dump() for each in before]}})
+    lines = with_own(node.limits, {("soft", "nofile"): 9}, ["*", "root"])
+    assert [(each.path, each.value) for each in lines] == [
+        (CONF, 1),
+        (f"{CONF_D}/10-site.conf", 2),
+        (OWN_FILE, 9),
+        (OWN_FILE, 9),
+        (LATE, 4),
+    ]

@@ -1,0 +1,71 @@
+"""One test per case file, cases/RULE/CASE.yml: a node, and the complete list of its findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from drift.check import check
+from drift.rules import RULES
+from facts.node import NodeState
+from tests.drift import states
+
+CASES = Path(__file__).parent / "cases"
+FILES = sorted(CASES.glob("*/*.yml"))
+AREAS = [name for name in NodeState.model_fields if name != "unreadable"]
+COMPARED = ("rule", "subject", "found", "fixable")
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def _load(path: Path) -> dict[str, Any]:
+    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    assert case.keys() <= {"found", "wanted", "findings"}
+    return case
+
+
+def test_the_healthy_node_has_no_finding() -> None:
+    """The control: without a change nothing is reported."""
+    assert check(states.found(), states.wanted()) == []
+
+
+def test_each_rule_has_a_case_that_fires() -> None:
+    """A rule that is never seen to fire could be gone without anybody noticing."""
+    fired = {finding["rule"] for path in FILES for finding in _load(path)["findings"]}
+    assert fired == {*RULES, *(f"{area}.unreadable" for area in AREAS)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_a_case_says_what_it_is_about(path: Path) -> None:
+    """The folder names a rule and the first line tells the story."""
+    assert path.parent.name in {*RULES, *(f"{area}.unreadable" for area in AREAS)}
+    assert path.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_findings(path: Path) -> None:
+    """The node of a case has these findings and no other, with these words in cause or fix."""
+    case = _load(path)
+    findings = check(states.found(case.get("found")), states.wanted(case.get("wanted")))
+    expected = case["findings"]
+    assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
+        {key: each[key] for key in COMPARED} for each in expected
+    ]
+    for finding, each in zip(findings, expected, strict=True):
+        assert each.get("says", "") in f"{finding.cause} {finding.fix}"
+        assert (finding.wanted, finding.severity) == (
+            each.get("wanted", finding.wanted),
+            each.get("severity", finding.severity),
+        )
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_a_rule_says_what_it_checks(rule: Any) -> None:
+    """Its summary is a sentence that the documentation can show."""
+    assert rule.summary.endswith(".")
+    assert rule.area in AREAS

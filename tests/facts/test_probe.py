@@ -1,0 +1,188 @@
+"""The probe's script in real shells: what a section says comes back whole, or is unreadable."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts import node
+from facts.probe import MARK, Reading, Section, read, render
+from tests.shells import SHELLS, as_lines, ask, busybox_machine, machine_with, run
+
+ODD = r"printf '\377\376'"
+IMITATION = rf"printf '\n{MARK} end a.a\n\n{MARK} begin a.b 0 raw 5\nwrong\n{MARK} end a.b\n'"
+# Command, exit code and text; None stands for what is not text at all.
+SAID = {
+    "plain": ("echo hello", 0, "hello"),
+    "nothing": (":", 0, ""),
+    "no-newline": ("printf hello", 0, "hello"),
+    "blank-lines-inside": (r"printf '\n\na\n\nb'", 0, "\n\na\n\nb"),
+    "tab": (r"printf 'a\tb'", 0, "a\tb"),
+    "utf8": ("echo 'größe 显存 ✗'", 0, "größe 显存 ✗"),
+    "carriage-return": (r"printf 'a\r\nb\r\n'", 0, "a\r\nb\r"),
+    "other-control-bytes": (r"printf '\033[31m\f\v\177'", 0, "\x1b[31m\f\v\x7f"),
+    "nonzero": ("echo half; exit 7", 7, "half"),
+    "stderr": ("echo oops >&2; exit 1", 1, "oops"),
+    "stdin-is-at-its-end": ("cat; echo end", 0, "end"),
+    "c-locale": ('echo "$LC_ALL"', 0, "C"),
+    "quotes": ("""echo '"'"it's"'$x`y`\\'""", 0, "\"it's$x`y`\\"),
+    "backslashes": ("""printf '%s' 'a\\nb\\0c%d'""", 0, "a\\nb\\0c%d"),
+    "unset-variable": ('echo "[$gn_no_such_variable]"', 0, "[]"),
+    "imitation": (IMITATION, 0, f"\n{MARK} end a.a\n\n{MARK} begin a.b 0 raw 5\nwrong\n"
+                  f"{MARK} end a.b"),
+    "syntax-error": ("if", 2, None),
+    "signal": ("kill -TERM $$", 143, None),
+}  # fmt: skip
+NEXT = Section("a.next", "echo still here")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_section_comes_back_as_it_was_said(shell: str) -> None:
+    """Exit code and text of every kind of answer arrive, and none spoils another."""
+    sections = [Section(f"a.{name}", said[0]) for name, said in SAID.items()]
+    readings = ask(shell, [*sections, NEXT]).sections
+    for name, (_, rc, text) in SAID.items():
+        reading = readings[f"a.{name}"]
+        assert (reading.rc, reading.problem) == (rc, None), name
+        assert text is None or reading.text == text, name
+    assert readings["a.next"] == Reading(0, "still here")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_is_not_utf8_is_unreadable_and_the_next_section_is_read(shell: str) -> None:
+    """Bytes in another coding cost their own section and no other."""
+    readings = ask(shell, [Section("a.gbk", rf"echo fine; {ODD}"), NEXT])
+    assert readings.take("a.gbk", str) is None
+    assert "not UTF-8 at byte 5" in readings.unread[0].reason
+    assert readings.take("a.next", str) == "still here"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nul_bytes_spoil_no_other_section(shell: str) -> None:
+    """No shell keeps a NUL byte in a variable (bash says so on stderr); all else is there."""
+    sections = [Section("a.nul", r"printf 'a\0b'"), NEXT]
+    readings = read(as_lines(run(shell, render(sections)).stdout), sections).sections
+    assert readings["a.nul"] == Reading(0, "ab")
+    assert readings["a.next"] == Reading(0, "still here")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_section_that_takes_too_long_is_unreadable(shell: str) -> None:
+    """The time limit ends programs below the section's shell too, and the rest is read."""
+    slow = Section("a.slow", "echo first; sleep 20 | cat", 1)
+    readings = ask(shell, [slow, NEXT])
+    assert readings.take("a.slow", str) is None
+    assert readings.unread[0].reason == "no answer within 1 s"
+    assert readings.take("a.next", str) == "still here"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_timeout_the_limit_still_holds(shell: str, tmp_path: Path) -> None:
+    """A node without timeout(1) keeps the time by a background shell."""
+    env = machine_with(tmp_path / "bin", "timeout")
+    readings = ask(shell, [Section("a.slow", "exec sleep 20", 1), NEXT], env)
+    assert readings.take("a.slow", str) is None
+    assert readings.unread[0].reason == "no answer within 1 s"
+    assert readings.take("a.next", str) == "still here"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_timeout_a_quick_section_is_read_at_once(shell: str, tmp_path: Path) -> None:
+    """The background shell that keeps the time does not hold the answer back."""
+    env = machine_with(tmp_path / "bin", "timeout")
+    done = run(shell, render([Section("a.quick", "echo hello; exit 3", 20)]), env=env, seconds=5)
+    reading = read(as_lines(done.stdout), [Section("a.quick", "")]).sections["a.quick"]
+    assert reading == Reading(3, "hello")
+
+
+def test_a_machine_of_busybox_alone_answers(tmp_path: Path) -> None:
+    """Every program may be busybox's."""
+    env = busybox_machine(tmp_path / "bin")
+    sections = [Section("a.utf8", "echo größe"), Section("a.slow", "exec sleep 20", 1), NEXT]
+    readings = ask("busybox", sections, env)
+    assert readings.take("a.utf8", str) == "größe"
+    assert readings.take("a.slow", str) is None
+    assert readings.take("a.next", str) == "still here"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=8))
+def test_any_text_comes_back(texts: list[str]) -> None:
+    """Whatever a section prints, the same text is read, less the newlines at its end."""
+    sections = [
+        Section(f"a.n{number}", f"printf %s {shlex.quote(text)}")
+        for number, text in enumerate(texts)
+    ]
+    readings = ask("dash", sections)
+    found = [readings.sections[section.name].text for section in sections]
+    assert found == [text.rstrip("\n") for text in texts]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("noise", ["Welcome!", "Welcome! \n", f"{MARK} begin\n", f"{MARK} end a.x"])
+def test_noise_in_front_does_no_harm(shell: str, noise: str) -> None:
+    """A bashrc that greets, with or without a newline at the end, changes nothing."""
+    script = f"printf %s {shlex.quote(noise)}\n{render([NEXT])}"
+    readings = read(as_lines(run(shell, script).stdout), [NEXT])
+    assert readings.sections["a.next"] == Reading(0, "still here")
+
+
+def test_noise_in_the_middle_is_no_value() -> None:
+    """A background program that prints into a section makes that one unreadable only."""
+    sections = [Section("a.one", "echo hello"), NEXT]
+    output = run("dash", render(sections)).stdout.decode().replace("hello", "heDing!llo")
+    readings = read(output.split("\n"), sections)
+    assert readings.take("a.one", str) is None
+    assert readings.take("a.next", str) == "still here"
+
+
+CUT = [
+    Section("a.plain", "echo 8388608; echo 12"),
+    Section("a.hex", "echo größe"),
+    Section("a.fails", "exit 12"),
+    Section("a.empty", ":"),
+    Section("a.imitates", rf"printf '{MARK} begin a.plain 0 raw 2\n77\n'"),
+    Section("a.last", "echo 16384"),
+]
+
+
+def test_a_cut_answer_never_gives_a_wrong_value() -> None:
+    """Wherever the answer ends, each section has its right value or is unreadable."""
+    output = run("dash", render(CUT)).stdout.decode()
+    whole = read(output.split("\n"), CUT).sections
+    assert all(reading.problem is None for reading in whole.values())
+    for end in range(len(output)):
+        for name, reading in read(output[:end].split("\n"), CUT).sections.items():
+            assert reading.problem is not None or reading == whole[name], (end, name)
+
+
+@pytest.mark.parametrize("sh", SHELLS)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_whole_probe_is_readable_here(shell: str, sh: str, tmp_path: Path) -> None:
+    """Every section of every area gives an answer, whatever runs the probe and its sections."""
+    env = machine_with(tmp_path / "bin", sh=sh)
+    done = run(shell, render(node.SECTIONS), env=env)
+    state = node.parse(as_lines(done.stdout))
+    assert state.unreadable == ()
+    assert state.shm.memory is not None
+
+
+def test_a_machine_of_busybox_alone_is_readable(tmp_path: Path) -> None:
+    """Every section of every area can be answered by busybox's programs."""
+    done = run("busybox", render(node.SECTIONS), env=busybox_machine(tmp_path / "bin"))
+    assert node.parse(as_lines(done.stdout)).unreadable == ()
+
+
+@pytest.mark.parametrize("output", [[], [""], ["Connection closed"], ["\n"] * 3])
+def test_silence_is_no_state(output: list[str]) -> None:
+    """A node that says nothing has every section unreadable and no value at all."""
+    state = node.parse(output)
+    assert {unread.section for unread in state.unreadable} == {
+        section.name for section in node.SECTIONS
+    }
+    values = state.model_dump(exclude={"unreadable"}).values()
+    assert not any(value for area in values for value in area.values())

@@ -1,0 +1,60 @@
+"""Every line of shell that reaches a node: parsed by each shell, and read by shellcheck."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.operations.shm import _VERIFY
+from deploy.scripts import FOLDER
+from facts.node import SECTIONS
+from facts.probe import render
+from tests.shells import SHELLS
+
+# SC1091: /etc/os-release is on the node, not here.
+# SC2015: `A && B || C` is meant where C is right whichever of A and B fails.
+# SC2016: a section is an argument in single quotes, to be expanded by its own shell.
+EXCLUDED = "SC1091,SC2015,SC2016"
+SCRIPTS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.sh"))}
+COMMANDS = {section.name: section.command for section in SECTIONS}
+PIECES = {
+    "the whole probe": render(SECTIONS),
+    "the check of fstab": _VERIFY,
+    **COMMANDS,
+    **SCRIPTS,
+}
+
+
+def test_there_is_something_to_check() -> None:
+    """An empty folder would make the tests below say nothing."""
+    assert len(SCRIPTS) >= 5
+    assert len(COMMANDS) == len(SECTIONS)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_can_parse_it(shell: str, piece: str, tmp_path: Path) -> None:
+    """`sh -n` finds no error."""
+    file = tmp_path / "piece.sh"
+    file.write_text(PIECES[piece])
+    program, *options = SHELLS[shell]
+    done = subprocess.run(
+        [str(shutil.which(program)), *options, "-n", str(file)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_shellcheck_has_no_objection(piece: str) -> None:
+    """Nothing but POSIX sh, and none of its traps."""
+    done = subprocess.run(
+        ["shellcheck", "-s", "sh", "-e", EXCLUDED, "-f", "gcc", "-"],
+        input=PIECES[piece],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
+    assert done.returncode == 0

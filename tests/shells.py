@@ -1,0 +1,80 @@
+"""The shells that a node's `sh` may be, and machines made of folders of links for PATH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from facts.probe import Readings, Section, read, render
+
+SHELLS: dict[str, list[str]] = {
+    "dash": ["dash"],
+    "bash-posix": ["bash", "--posix"],
+    "bash": ["bash"],
+    "busybox": ["busybox", "sh"],
+}
+# What the probe's script and its sections call, less what a test leaves out.
+PROGRAMS = (
+    *("awk", "cat", "df", "grep", "head", "id", "kill", "ls", "od", "printf", "readlink", "sed"),
+    *("sh", "sleep", "tail", "timeout", "tr", "uname"),
+)
+
+
+def run(
+    shell: str,
+    script: str,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    seconds: float = 30,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a script as one -c argument of a shell, as pyinfra does on a node."""
+    program, *options = SHELLS[shell]
+    path = shutil.which(program)
+    assert path is not None, f"{program} is not installed"
+    return subprocess.run(
+        [path, *options, "-c", script],
+        input=stdin,
+        capture_output=True,
+        timeout=seconds,
+        env={**os.environ, **(env or {})},
+        check=False,
+    )
+
+
+def as_lines(output: bytes) -> list[str]:
+    """Return the lines that pyinfra's reader would hand on; bytes that are no text are an error."""
+    return output.decode("utf-8").removesuffix("\n").split("\n")
+
+
+def ask(shell: str, sections: Iterable[Section], env: Mapping[str, str] | None = None) -> Readings:
+    """Run a probe of `sections` in a shell and read its answer."""
+    wanted = list(sections)
+    done = run(shell, render(wanted), stdin=b"stdin of the session\n", env=env)
+    assert done.stderr == b""
+    return read(as_lines(done.stdout), wanted)
+
+
+def machine_with(folder: Path, *less: str, sh: str | None = None) -> dict[str, str]:
+    """Return an environment whose PATH has the probe's programs less some, `sh` being a shell."""
+    folder.mkdir(exist_ok=True)
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        if found is not None and name not in less and not (folder / name).is_symlink():
+            (folder / name).symlink_to(found)
+    if sh is not None:
+        program, *options = SHELLS[sh]
+        (folder / "sh").unlink()
+        wrapper = " ".join([str(shutil.which(program)), *options])
+        (folder / "sh").write_text(f'#!/bin/dash\nexec {wrapper} "$@"\n')
+        (folder / "sh").chmod(0o755)
+    return {"PATH": str(folder)}
+
+
+def busybox_machine(folder: Path) -> dict[str, str]:
+    """Return an environment whose PATH leads to busybox only."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["busybox", "--install", "-s", str(folder)], check=True, capture_output=True)
+    return {"PATH": str(folder)}
