@@ -1,0 +1,128 @@
+"""The size in fstab's /dev/shm line: it is set, and every other byte is the user's and stays."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deploy.operations.shm import with_size
+
+# What stands in a field: no blank, no line end, and no first character that makes a comment.
+FIELD = st.text(
+    st.characters(min_codepoint=0x21, max_codepoint=0xFF, exclude_characters="#\x85\xa0"),
+    min_size=1,
+    max_size=8,
+)
+GAP = st.text(" \t", min_size=1, max_size=3)
+INDENT = st.text(" \t", max_size=2)
+END = st.sampled_from(["\n", "\r\n", "  \n", "\t0\t0\n", " 0 0\r\n", " 0 0 # \xe9\xff\n"])
+POINTS = st.sampled_from(["/dev/shm", "/dev/shm/"])
+OTHER_POINTS = st.sampled_from(["/", "/dev/shm2", "/dev/shm/x", "/mnt/dev/shm", "/dev", "none"])
+OPTION = st.sampled_from(["defaults", "rw", "noexec", "mode=1777", "nr_inodes=9", "mysize=3"])
+SIZE = st.sampled_from(["size=", "size=64m", "size=50%", "size=8G", "size=1,size=2"])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of fstab; `before` and `after` surround the options that may change, if any may."""
+
+    before: str
+    options: tuple[str, ...] = ()
+    after: str = ""
+
+    def text(self, size: str | None = None) -> str:
+        """The line as found, or as it should be with `size`."""
+        options = list(self.options)
+        if size and options:
+            wanted = f"size={size}"
+            options = [re.sub("^size=.*", wanted, each) for each in ",".join(options).split(",")]
+            options += [] if wanted in options else [wanted]
+        return self.before + ",".join(options) + self.after
+
+
+@st.composite
+def shm_rows(draw: st.DrawFn) -> Row:
+    """A line that mounts something at /dev/shm, with or without a size."""
+    fields = [draw(INDENT), draw(FIELD), draw(GAP), draw(POINTS), draw(GAP), draw(FIELD), draw(GAP)]
+    options = draw(st.lists(OPTION | SIZE, min_size=1, max_size=4))
+    return Row("".join(fields), tuple(options), draw(END))
+
+
+@st.composite
+def other_rows(draw: st.DrawFn) -> Row:
+    """A line about something else: a comment, a blank line, another mount, too few fields."""
+    mount = [draw(FIELD), draw(OTHER_POINTS), draw(FIELD), draw(OPTION | SIZE)]
+    comment = ["#", *mount[:1], "/dev/shm", *mount[2:]]
+    fields = draw(st.sampled_from([mount, comment, [], ["#tmpfs", "/dev/shm", "tmpfs", "size=1"]]))
+    return Row(draw(INDENT) + draw(GAP).join(fields) + draw(END))
+
+
+ROWS = st.lists(shm_rows() | other_rows(), max_size=6)
+SIZES = st.sampled_from(["8G", "1536M", "1"])
+
+
+@given(rows=st.lists(other_rows(), max_size=3), shm=shm_rows(), more=ROWS, size=SIZES)
+def test_only_the_size_changes(rows: list[Row], shm: Row, more: list[Row], size: str) -> None:
+    """With a /dev/shm line there, each such line has the size, and each byte around it stays."""
+    every = [*rows, shm, *more]
+    found = with_size("".join(row.text() for row in every), size)
+    assert found == "".join(row.text(size) for row in every)
+
+
+@given(rows=st.lists(other_rows(), max_size=4), cut=st.integers(0, 3), size=SIZES)
+def test_a_missing_line_is_appended(rows: list[Row], cut: int, size: str) -> None:
+    """Without a /dev/shm line one is added; what was there, a missing line end too, comes first."""
+    text = "".join(row.text() for row in rows)
+    text = text[: len(text) - cut] if cut < len(text) else text
+    gap = "" if text.endswith("\n") or not text else "\n"
+    assert with_size(text, size) == f"{text}{gap}tmpfs /dev/shm tmpfs defaults,size={size} 0 0\n"
+
+
+@given(rows=ROWS, cut=st.integers(0, 3), size=SIZES)
+def test_a_second_run_changes_nothing(rows: list[Row], cut: int, size: str) -> None:
+    """Whatever the file was, the text that came out stays as it is."""
+    text = "".join(row.text() for row in rows)
+    once = with_size(text[: len(text) - cut], size)
+    assert with_size(once, size) == once
+
+
+@given(text=st.text(st.characters(max_codepoint=0xFF), max_size=80), size=SIZES)
+def test_any_bytes_survive(text: str, size: str) -> None:
+    """A file of any bytes at all, none of them a /dev/shm line, is kept whole."""
+    found = with_size(text, size)
+    assert found.startswith(text)
+    assert found.encode("latin-1").endswith(
+        f"tmpfs /dev/shm tmpfs defaults,size={size} 0 0\n".encode()
+    )
+
+
+CASES = {
+    "tabs": ("tmpfs\t/dev/shm\ttmpfs\tsize=64M\t0\t0\n", "tmpfs\t/dev/shm\ttmpfs\tsize=8G\t0\t0\n"),
+    "crlf": ("tmpfs /dev/shm tmpfs rw\r\nx", "tmpfs /dev/shm tmpfs rw,size=8G\r\nx"),
+    "no final newline": ("tmpfs /dev/shm/ tmpfs rw", "tmpfs /dev/shm/ tmpfs rw,size=8G"),
+    "percent": ("none /dev/shm tmpfs size=50%,rw 0 0", "none /dev/shm tmpfs size=8G,rw 0 0"),
+    "two lines": (
+        "a /dev/shm tmpfs size=1 0 0\nb /dev/shm tmpfs rw 0 0\n",
+        "a /dev/shm tmpfs size=8G 0 0\nb /dev/shm tmpfs rw,size=8G 0 0\n",
+    ),
+    "not ASCII": (
+        "# caf\xe9 \xff\nt /dev/shm t rw # \xc4\n",
+        "# caf\xe9 \xff\nt /dev/shm t rw,size=8G # \xc4\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("before, after", CASES.values(), ids=CASES)
+def test_a_line_as_people_write_it(before: str, after: str) -> None:
+    """The shapes that users' files have, spelt out."""
+    assert with_size(before, "8G") == after
+
+
+def test_flags_of_the_mount_are_kept() -> None:
+    """A new line says what the mount has now of nosuid, nodev, noexec, and nothing else of it."""
+    found = with_size("", "8G", ("rw", "noexec", "relatime", "nosuid"))
+    assert found == "tmpfs /dev/shm tmpfs defaults,nosuid,noexec,size=8G 0 0\n"
