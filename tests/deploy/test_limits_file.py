@@ -1,0 +1,81 @@
+"""The text of our limits.d file: limits.conf's units, and only the lines that are asked for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deploy.steps.limits import content
+from drift.pam_limits import KINDS, OwnLines
+from facts.limits import UNITS, Item, parse_files
+
+ITEMS: list[Item] = ["nofile", "memlock", "stack"]
+NAMES = st.lists(st.from_regex(r"[a-z_][a-z0-9_-]{0,14}", fullmatch=True), min_size=1, max_size=4)
+
+
+@st.composite
+def own(draw: st.DrawFn) -> OwnLines:
+    """Limits that a file of ours may say: whole units of limits.conf, or unlimited."""
+    lines: OwnLines = {}
+    for kind in KINDS:
+        for item in ITEMS:
+            count = draw(st.none() | st.just("unlimited") | st.integers(1, 2**40))
+            if isinstance(count, int):
+                lines[kind, item] = count * UNITS[item]
+            elif count is not None:
+                lines[kind, item] = "unlimited"
+    return lines
+
+
+def test_the_whole_text() -> None:
+    """The file as a person reads it: root beside everybody, soft beside hard, KiB for sizes."""
+    lines: OwnLines = {
+        ("soft", "nofile"): 16384,
+        ("hard", "nofile"): 16384,
+        ("hard", "memlock"): "unlimited",
+        ("soft", "stack"): 8 << 20,
+    }
+    assert content(lines, ["*", "root"]).splitlines()[2:] == [
+        "*        hard memlock  unlimited",
+        "*        hard nofile   16384",
+        "*        soft nofile   16384",
+        "*        soft stack    8192",
+        "root     hard memlock  unlimited",
+        "root     hard nofile   16384",
+        "root     soft nofile   16384",
+        "root     soft stack    8192",
+    ]
+
+
+@given(lines=own(), names=st.just(["*", "root"]) | NAMES)
+def test_it_reads_back(lines: OwnLines, names: list[str]) -> None:
+    """What the fact reads from the file is what was asked for, for each name, and nothing else."""
+    numbered = enumerate(content(lines, names).splitlines(), 1)
+    text = "\n".join(f"/f.conf:{number}:{row}" for number, row in numbered if row[:1] != "#")
+    found = [(row.domain, row.kind, row.item, row.value) for row in parse_files(text)]
+    wanted = {(name, *key, value) for name in names for key, value in lines.items()}
+    assert set(found) == wanted
+    assert len(found) == len(names) * len(lines)
+
+
+@given(lines=own(), names=NAMES)
+def test_its_shape(lines: OwnLines, names: list[str]) -> None:
+    """Comments first, then four fields a line, all ASCII, and a line end after the last."""
+    text = content(lines, names)
+    head, rows = text.splitlines()[:2], text.splitlines()[2:]
+    assert text.endswith("\n") and text.isascii()
+    assert all(row.startswith("# ") for row in head)
+    assert all(len(row.split()) == 4 for row in rows)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_asked_in_does_not_matter(order: int) -> None:
+    """The same limits give the same bytes, so a second run finds nothing to do."""
+    pairs = [(("soft", "stack"), 1024), (("hard", "nofile"), 5), (("soft", "nofile"), 4)]
+    lines: OwnLines = dict(pairs[::order])  # type: ignore[arg-type]
+    assert content(lines, ["*"]).splitlines()[2:] == [
+        "*        hard nofile   5",
+        "*        soft nofile   4",
+        "*        soft stack    1",
+    ]

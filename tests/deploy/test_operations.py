@@ -1,0 +1,100 @@
+"""Which commands an operation yields: one test per case file, operations/MODULE.OP/CASE.yml.
+
+A case: `facts` are what the node said, `kwargs` the operation's arguments; `commands` are expected,
+or `noop` is said and there are none. A script stands as {script: NAME, variables}; of a replaced
+file `content` is what it will hold, and `before` is "as found" where the fact's text is meant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand
+from pyinfra.context import ctx_host, ctx_state
+from pyinfra_testing.util import FakeState, create_host
+
+from deploy import replacement
+from deploy.operations import toolchain
+from deploy.scripts import FOLDER
+
+CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
+OPERATIONS = {
+    *("limits.own_file", "shm.fstab", "shm.size", "shm.permissions", "toolchain.cmake"),
+}
+CACHE = Path("/cache")
+
+
+def sha(text: str) -> str:
+    """The sum that replace.sh compares, of a text as the fact tells it."""
+    return hashlib.sha256(text.encode("latin-1")).hexdigest()
+
+
+def shown(command: object, found: str) -> Any:
+    """A command as a case writes it."""
+    if isinstance(command, FunctionCommand):
+        return {"function": getattr(command.function, "__name__", ""), "args": list(command.args)}
+    if isinstance(command, FileUploadCommand):
+        return {"upload": str(command.src), "to": str(command.dest)}
+    assert isinstance(command, StringCommand)
+    text = command.get_raw_value()
+    for path in FOLDER.glob("*.sh"):
+        head, body, rest = text.partition(path.read_text())
+        if body and not rest:
+            return script_shown(path.stem, head, command, found)
+    return shlex.split(text)
+
+
+def script_shown(name: str, head: str, command: StringCommand, found: str) -> dict[str, str]:
+    """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
+    variables = dict(word.split("=", 1) for word in shlex.split(head))
+    if "backups" in variables:
+        assert variables.pop("backups") == replacement.BACKUPS
+    if name == "replace":
+        text = unescaped(command)
+        assert variables.pop("after") == sha(text)
+        before = "as found" if variables["before"] == sha(found) else variables["before"]
+        checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
+        variables.update(before=before, content=text, check=checked)
+    return {"script": name, **variables}
+
+
+def unescaped(command: StringCommand) -> str:
+    """The text that printf(1) makes of a command's stdin: octal escapes, and nothing else."""
+    (line,) = command.connector_arguments["_stdin"]
+    assert "%" not in line and line.isascii() and line.isprintable()
+    return line.encode().decode("unicode_escape")
+
+
+def outcome(name: str, case: dict[str, Any]) -> tuple[list[Any], str | None]:
+    """Run an operation on a host of that case's facts; its commands and what it says of none."""
+    module, operation = name.split(".")
+    function = getattr(import_module(f"deploy.operations.{module}"), operation)
+    state = FakeState()
+    host = create_host(state, facts=case["facts"])
+    with ctx_state.use(state), ctx_host.use(host):
+        commands = list(function._inner(**case["kwargs"]))
+    files = case["facts"].get("files.FileBytes", {})
+    found = next(iter(files.values()))["text"] if files else ""
+    return [shown(command, found) for command in commands], host.noop_description
+
+
+def test_each_operation_has_a_case_of_each_kind() -> None:
+    """No operation goes without a case that changes something and one with nothing to do."""
+    kinds = {(path.parent.name, "noop" in yaml.safe_load(path.read_text())) for path in CASES}
+    assert kinds == {(name, kind) for name in OPERATIONS for kind in (True, False)}
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_case(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From these facts follow these commands and no others, or none, with the reason."""
+    monkeypatch.setattr(toolchain, "cache", lambda: CACHE)
+    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    commands, said = outcome(path.parent.name, case)
+    assert commands == case.get("commands", [])
+    assert said == case.get("noop")
