@@ -1,133 +1,128 @@
-"""fstab's new text: the size of /dev/shm changes, every other byte of a user's file stays."""
+"""The size in fstab's /dev/shm line: it is set, and every other byte is the user's and stays."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.operations.shm import with_size
-from facts.shm import parse_fstab
 
-NEW = "tmpfs /dev/shm tmpfs defaults,size=8G 0 0\n"
-# What is in the file, and what it becomes.
-EDITS = {
-    "an empty file": ("", NEW),
-    "no line": ("UUID=1 / xfs defaults 0 0\n", f"UUID=1 / xfs defaults 0 0\n{NEW}"),
-    "no newline at the end": ("/dev/sda1 / xfs", f"/dev/sda1 / xfs\n{NEW}"),
-    "another size": ("tmpfs /dev/shm tmpfs defaults,size=64M 0 0\n", NEW),
-    "a size in percent": ("tmpfs /dev/shm tmpfs size=50%,mode=1777 0 0\n",
-                          "tmpfs /dev/shm tmpfs size=8G,mode=1777 0 0\n"),
-    "an empty size": ("tmpfs /dev/shm tmpfs size=,ro 0 0\n",
-                      "tmpfs /dev/shm tmpfs size=8G,ro 0 0\n"),
-    "no size": ("tmpfs /dev/shm tmpfs defaults 0 0\n", NEW),
-    "two sizes in one line": ("tmpfs /dev/shm tmpfs size=1G,size=2G 0 0\n",
-                              "tmpfs /dev/shm tmpfs size=8G,size=8G 0 0\n"),
-    "no dump and pass": ("tmpfs /dev/shm tmpfs defaults\n",
-                         "tmpfs /dev/shm tmpfs defaults,size=8G\n"),
-    "no newline after the line": ("none /dev/shm tmpfs defaults",
-                                  "none /dev/shm tmpfs defaults,size=8G"),
-    "tabs and odd spacing": (" tmpfs\t/dev/shm  \ttmpfs   rw,size=1G\t0  0 \n",
-                             " tmpfs\t/dev/shm  \ttmpfs   rw,size=8G\t0  0 \n"),
-    "a slash at the end": ("tmpfs /dev/shm/ tmpfs size=1G 0 0\n",
-                           "tmpfs /dev/shm/ tmpfs size=8G 0 0\n"),
-    "CRLF": ("tmpfs /dev/shm tmpfs defaults\r\n# end\r\n",
-             "tmpfs /dev/shm tmpfs defaults,size=8G\r\n# end\r\n"),
-    "two lines": ("a /dev/shm tmpfs size=1G 0 0\nb /dev/shm tmpfs rw 0 0\n",
-                  "a /dev/shm tmpfs size=8G 0 0\nb /dev/shm tmpfs rw,size=8G 0 0\n"),
-    "a comment after the fields": ("tmpfs /dev/shm tmpfs rw 0 0 # /dev/shm size=1G\n",
-                                   "tmpfs /dev/shm tmpfs rw,size=8G 0 0 # /dev/shm size=1G\n"),
-    "an option that ends in size": ("tmpfs /dev/shm tmpfs x-size=1G,huge=never 0 0\n",
-                                    "tmpfs /dev/shm tmpfs x-size=1G,huge=never,size=8G 0 0\n"),
-}  # fmt: skip
-# Lines that are about something else.
-OTHERS = [
-    "# tmpfs /dev/shm tmpfs size=64M 0 0\n",
-    "#tmpfs /dev/shm tmpfs size=64M 0 0\n",
-    "  # /dev/shm tmpfs size=64M\n",
-    "tmpfs /dev/shm2 tmpfs size=64M 0 0\n",
-    "tmpfs /scratch/dev/shm tmpfs size=64M 0 0\n",
-    "tmpfs /dev/shm/sub tmpfs size=64M 0 0\n",
-    "/dev/shm /mnt none bind,size=64M 0 0\n",
-    "tmpfs\t/scratch  \ttmpfs   size=2G,mode=1777,nosuid\t0  0\n",
-    "\n",
-    "   \t\n",
-    "\xce\xc4\xbc\xfe\n",
-    "swap\r\n",
-]
+# What stands in a field: no blank, no line end, and no first character that makes a comment.
+FIELD = st.text(
+    st.characters(min_codepoint=0x21, max_codepoint=0xFF, exclude_characters="#\x85\xa0"),
+    min_size=1,
+    max_size=8,
+)
+GAP = st.text(" \t", min_size=1, max_size=3)
+INDENT = st.text(" \t", max_size=2)
+END = st.sampled_from(["\n", "\r\n", "  \n", "\t0\t0\n", " 0 0\r\n", " 0 0 # \xe9\xff\n"])
+POINTS = st.sampled_from(["/dev/shm", "/dev/shm/"])
+OTHER_POINTS = st.sampled_from(["/", "/dev/shm2", "/dev/shm/x", "/mnt/dev/shm", "/dev", "none"])
+OPTION = st.sampled_from(["defaults", "rw", "noexec", "mode=1777", "nr_inodes=9", "mysize=3"])
+SIZE = st.sampled_from(["size=", "size=64m", "size=50%", "size=8G", "size=1,size=2"])
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_the_size_is_given(name: str) -> None:
-    """Each shape of file gets the size and keeps the rest."""
-    before, after = EDITS[name]
-    assert with_size(before, "8G") == after
+@dataclass(frozen=True)
+class Row:
+    """A line of fstab; `before` and `after` surround the options that may change, if any may."""
+
+    before: str
+    options: tuple[str, ...] = ()
+    after: str = ""
+
+    def text(self, size: str | None = None) -> str:
+        """The line as found, or as it should be with `size`."""
+        options = list(self.options)
+        if size and options:
+            wanted = f"size={size}"
+            options = [re.sub("^size=.*", wanted, each) for each in ",".join(options).split(",")]
+            options += [] if wanted in options else [wanted]
+        return self.before + ",".join(options) + self.after
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_a_second_time_changes_nothing(name: str) -> None:
-    """The new text is as wanted."""
-    _, after = EDITS[name]
-    assert with_size(after, "8G") == after
+@st.composite
+def shm_rows(draw: st.DrawFn) -> Row:
+    """A line that mounts something at /dev/shm, with or without a size."""
+    fields = [draw(INDENT), draw(FIELD), draw(GAP), draw(POINTS), draw(GAP), draw(FIELD), draw(GAP)]
+    options = draw(st.lists(OPTION | SIZE, min_size=1, max_size=4))
+    return Row("".join(fields), tuple(options), draw(END))
 
 
-@pytest.mark.parametrize("line", OTHERS)
-def test_lines_about_something_else_stay(line: str) -> None:
-    """Comments, neighbours and bind mounts are no line for /dev/shm."""
-    assert with_size(line, "8G") == f"{line}{NEW}"
-    assert with_size(f"{line}{NEW}", "16G") == f"{line}{NEW}".replace("8G", "16G")
+@st.composite
+def other_rows(draw: st.DrawFn) -> Row:
+    """A line about something else: a comment, a blank line, another mount, too few fields."""
+    mount = [draw(FIELD), draw(OTHER_POINTS), draw(FIELD), draw(OPTION | SIZE)]
+    comment = ["#", *mount[:1], "/dev/shm", *mount[2:]]
+    fields = draw(st.sampled_from([mount, comment, [], ["#tmpfs", "/dev/shm", "tmpfs", "size=1"]]))
+    return Row(draw(INDENT) + draw(GAP).join(fields) + draw(END))
 
 
-def test_a_new_line_keeps_the_flags_of_the_mount() -> None:
-    """What the running system forbids in /dev/shm is forbidden after the boot too."""
-    flags = ("rw", "nosuid", "nodev", "noexec", "relatime")
-    assert with_size("", "8G", flags) == (
-        "tmpfs /dev/shm tmpfs defaults,nosuid,nodev,noexec,size=8G 0 0\n"
+ROWS = st.lists(shm_rows() | other_rows(), max_size=6)
+SIZES = st.sampled_from(["8G", "1536M", "1"])
+
+
+@given(rows=st.lists(other_rows(), max_size=3), shm=shm_rows(), more=ROWS, size=SIZES)
+def test_only_the_size_changes(rows: list[Row], shm: Row, more: list[Row], size: str) -> None:
+    """With a /dev/shm line there, each such line has the size, and each byte around it stays."""
+    every = [*rows, shm, *more]
+    found = with_size("".join(row.text() for row in every), size)
+    assert found == "".join(row.text(size) for row in every)
+
+
+@given(rows=st.lists(other_rows(), max_size=4), cut=st.integers(0, 3), size=SIZES)
+def test_a_missing_line_is_appended(rows: list[Row], cut: int, size: str) -> None:
+    """Without a /dev/shm line one is added; what was there, a missing line end too, comes first."""
+    text = "".join(row.text() for row in rows)
+    text = text[: len(text) - cut] if cut < len(text) else text
+    gap = "" if text.endswith("\n") or not text else "\n"
+    assert with_size(text, size) == f"{text}{gap}tmpfs /dev/shm tmpfs defaults,size={size} 0 0\n"
+
+
+@given(rows=ROWS, cut=st.integers(0, 3), size=SIZES)
+def test_a_second_run_changes_nothing(rows: list[Row], cut: int, size: str) -> None:
+    """Whatever the file was, the text that came out stays as it is."""
+    text = "".join(row.text() for row in rows)
+    once = with_size(text[: len(text) - cut], size)
+    assert with_size(once, size) == once
+
+
+@given(text=st.text(st.characters(max_codepoint=0xFF), max_size=80), size=SIZES)
+def test_any_bytes_survive(text: str, size: str) -> None:
+    """A file of any bytes at all, none of them a /dev/shm line, is kept whole."""
+    found = with_size(text, size)
+    assert found.startswith(text)
+    assert found.encode("latin-1").endswith(
+        f"tmpfs /dev/shm tmpfs defaults,size={size} 0 0\n".encode()
     )
 
 
-BYTES = st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b" ").decode("latin-1"))
-SHM_LINES = st.builds(
-    "{}{}{}/dev/shm{}tmpfs{}{}{}".format,
-    st.sampled_from(["", " ", "\t"]),
-    st.sampled_from(["tmpfs", "none", "shm"]),
-    st.sampled_from([" ", "\t", "  \t"]),
-    st.sampled_from([" ", "\t"]),
-    st.sampled_from([" ", "\t\t"]),
-    st.sampled_from(["defaults", "rw,size=64M,nosuid", "size=50%", "rw"]),
-    st.sampled_from(["", " 0 0", "\t0\t0  ", " 0 0 # caf\xc3\xa9", "\r"]),
-)
-FILES = st.lists(st.one_of(BYTES, st.sampled_from(OTHERS), SHM_LINES), max_size=6).map("\n".join)
+CASES = {
+    "tabs": ("tmpfs\t/dev/shm\ttmpfs\tsize=64M\t0\t0\n", "tmpfs\t/dev/shm\ttmpfs\tsize=8G\t0\t0\n"),
+    "crlf": ("tmpfs /dev/shm tmpfs rw\r\nx", "tmpfs /dev/shm tmpfs rw,size=8G\r\nx"),
+    "no final newline": ("tmpfs /dev/shm/ tmpfs rw", "tmpfs /dev/shm/ tmpfs rw,size=8G"),
+    "percent": ("none /dev/shm tmpfs size=50%,rw 0 0", "none /dev/shm tmpfs size=8G,rw 0 0"),
+    "two lines": (
+        "a /dev/shm tmpfs size=1 0 0\nb /dev/shm tmpfs rw 0 0\n",
+        "a /dev/shm tmpfs size=8G 0 0\nb /dev/shm tmpfs rw,size=8G 0 0\n",
+    ),
+    "not ASCII": (
+        "# caf\xe9 \xff\nt /dev/shm t rw # \xc4\n",
+        "# caf\xe9 \xff\nt /dev/shm t rw,size=8G # \xc4\n",
+    ),
+}
 
 
-def _without_size(text: str) -> str:
-    return re.sub(r",?size=[^,\s]*", "", text)
+@pytest.mark.parametrize("before, after", CASES.values(), ids=CASES)
+def test_a_line_as_people_write_it(before: str, after: str) -> None:
+    """The shapes that users' files have, spelt out."""
+    assert with_size(before, "8G") == after
 
 
-@given(FILES)
-@example("tmpfs /dev/shm tmpfs rw\r\n\xa0x /dev/shm y z")
-def test_every_other_byte_stays(before: str) -> None:
-    """Apart from size options, the old text is the beginning of the new one, byte for byte."""
-    after = with_size(before, "8G")
-    assert after.encode("latin-1")
-    assert _without_size(after).startswith(_without_size(before))
-    assert with_size(after, "8G") == after
-
-
-@given(FILES)
-def test_the_new_text_satisfies_the_facts(before: str) -> None:
-    """What the probe's awk would pass on of the new file gives /dev/shm the wanted size."""
-    lines = with_size(before, "8G").split("\n")
-    ours = [line for line in lines if _is_ours(line)]
-    assert ours
-    assert all(line.size == "8G" for line in parse_fstab("\n".join(f"1 {line}" for line in ours)))
-
-
-def _is_ours(line: str) -> bool:
-    fields = re.split(r"[ \t]+", line.strip(" \t"))
-    return len(fields) > 3 and not fields[0].startswith("#") and fields[1] in (
-        "/dev/shm",
-        "/dev/shm/",
-    )  # fmt: skip
+def test_flags_of_the_mount_are_kept() -> None:
+    """A new line says what the mount has now of nosuid, nodev, noexec, and nothing else of it."""
+    found = with_size("", "8G", ("rw", "noexec", "relatime", "nosuid"))
+    assert found == "tmpfs /dev/shm tmpfs defaults,nosuid,noexec,size=8G 0 0\n"

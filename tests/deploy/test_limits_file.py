@@ -1,69 +1,81 @@
-"""The limits.d file: in limits.conf's units, for each name, and read back as it was meant."""
+"""The text of our limits.d file: limits.conf's units, and only the lines that are asked for."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deploy.steps.limits import content
-from drift.pam_limits import OWN_FILE, OwnLines
-from facts.limits import parse_files
+from drift.pam_limits import KINDS, OwnLines
+from facts.limits import UNITS, Item, parse_files
 
-NAMES = ["*", "root", "train"]
-LINES: OwnLines = {
-    ("soft", "nofile"): 131072,
-    ("hard", "nofile"): 131072,
-    ("soft", "memlock"): "unlimited",
-    ("hard", "memlock"): 8388608,
-    ("soft", "stack"): 8388608,
-}
+ITEMS: list[Item] = ["nofile", "memlock", "stack"]
+NAMES = st.lists(st.from_regex(r"[a-z_][a-z0-9_-]{0,14}", fullmatch=True), min_size=1, max_size=4)
 
 
-def rows(text: str) -> list[list[str]]:
-    """Return the fields of the lines that are no comment."""
-    return [line.split() for line in text.splitlines() if not line.startswith("#")]
+@st.composite
+def own(draw: st.DrawFn) -> OwnLines:
+    """Limits that a file of ours may say: whole units of limits.conf, or unlimited."""
+    lines: OwnLines = {}
+    for kind in KINDS:
+        for item in ITEMS:
+            count = draw(st.none() | st.just("unlimited") | st.integers(1, 2**40))
+            if isinstance(count, int):
+                lines[kind, item] = count * UNITS[item]
+            elif count is not None:
+                lines[kind, item] = "unlimited"
+    return lines
 
 
-def test_the_whole_file() -> None:
-    """What an administrator finds there."""
-    assert content({("soft", "nofile"): 131072, ("hard", "memlock"): "unlimited"}, NAMES[:2]) == (
-        "# Written by gpu-node; what is set here comes from the inventory (limits).\n"
-        "# root is named because the wildcard does not apply to root, see limits.conf(5).\n"
-        "*        hard memlock  unlimited\n"
-        "*        soft nofile   131072\n"
-        "root     hard memlock  unlimited\n"
-        "root     soft nofile   131072\n"
-    )
-
-
-def test_sizes_are_in_kilobytes() -> None:
-    """memlock and stack count KiB, nofile counts files."""
-    assert rows(content(LINES, ["root"])) == [
-        ["root", "hard", "memlock", "8192"],
-        ["root", "soft", "memlock", "unlimited"],
-        ["root", "hard", "nofile", "131072"],
-        ["root", "soft", "nofile", "131072"],
-        ["root", "soft", "stack", "8192"],
+def test_the_whole_text() -> None:
+    """The file as a person reads it: root beside everybody, soft beside hard, KiB for sizes."""
+    lines: OwnLines = {
+        ("soft", "nofile"): 16384,
+        ("hard", "nofile"): 16384,
+        ("hard", "memlock"): "unlimited",
+        ("soft", "stack"): 8 << 20,
+    }
+    assert content(lines, ["*", "root"]).splitlines()[2:] == [
+        "*        hard memlock  unlimited",
+        "*        hard nofile   16384",
+        "*        soft nofile   16384",
+        "*        soft stack    8192",
+        "root     hard memlock  unlimited",
+        "root     hard nofile   16384",
+        "root     soft nofile   16384",
+        "root     soft stack    8192",
     ]
 
 
-def test_it_is_read_back_as_it_was_meant() -> None:
-    """The facts find in the file what the rules wanted in it, for every name."""
-    text = content(LINES, NAMES)
-    numbered = [f"{OWN_FILE}:{n}:{line}" for n, line in enumerate(text.splitlines(), 1)]
-    found = parse_files("\n".join(numbered))
-    for name in NAMES:
-        assert {(each.kind, each.item): each.value for each in found if each.domain == name} == (
-            LINES
-        )
+@given(lines=own(), names=st.just(["*", "root"]) | NAMES)
+def test_it_reads_back(lines: OwnLines, names: list[str]) -> None:
+    """What the fact reads from the file is what was asked for, for each name, and nothing else."""
+    numbered = enumerate(content(lines, names).splitlines(), 1)
+    text = "\n".join(f"/f.conf:{number}:{row}" for number, row in numbered if row[:1] != "#")
+    found = [(row.domain, row.kind, row.item, row.value) for row in parse_files(text)]
+    wanted = {(name, *key, value) for name in names for key, value in lines.items()}
+    assert set(found) == wanted
+    assert len(found) == len(names) * len(lines)
 
 
-def test_the_order_of_lines_does_not_matter() -> None:
-    """The same limits give the same file, so that a second run finds it as wanted."""
-    assert content(dict(reversed(LINES.items())), NAMES) == content(LINES, NAMES)
+@given(lines=own(), names=NAMES)
+def test_its_shape(lines: OwnLines, names: list[str]) -> None:
+    """Comments first, then four fields a line, all ASCII, and a line end after the last."""
+    text = content(lines, names)
+    head, rows = text.splitlines()[:2], text.splitlines()[2:]
+    assert text.endswith("\n") and text.isascii()
+    assert all(row.startswith("# ") for row in head)
+    assert all(len(row.split()) == 4 for row in rows)
 
 
-@pytest.mark.parametrize("names", [["*"], NAMES, ["*", "root", "user.with-odd_name"]])
-def test_nothing_but_four_fields(names: list[str]) -> None:
-    """Longer names make longer lines, never joined fields."""
-    assert all(len(row) == 4 for row in rows(content(LINES, names)))
-    assert content(LINES, names).endswith("\n")
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_asked_in_does_not_matter(order: int) -> None:
+    """The same limits give the same bytes, so a second run finds nothing to do."""
+    pairs = [(("soft", "stack"), 1024), (("hard", "nofile"), 5), (("soft", "nofile"), 4)]
+    lines: OwnLines = dict(pairs[::order])  # type: ignore[arg-type]
+    assert content(lines, ["*"]).splitlines()[2:] == [
+        "*        hard nofile   5",
+        "*        soft nofile   4",
+        "*        soft stack    1",
+    ]

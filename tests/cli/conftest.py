@@ -1,0 +1,43 @@
+"""What the contract tests share: a cluster of one node, at whose port nobody listens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from paramiko import ECDSAKey
+
+INVENTORY = """from inventories.groups import groups_of
+
+globals().update(groups_of(__file__))
+"""
+CLUSTER = """cluster: nobody
+defaults:
+  ssh: {user: nobody, key: key, known_hosts: known_hosts, port: 1}
+  shm: {size: 8G}
+groups:
+  a100: {}
+hosts:
+  a100-01: {address: 127.0.0.1, group: a100}
+"""
+
+
+@pytest.fixture(scope="session")
+def key() -> ECDSAKey:
+    """A client key that opens nothing."""
+    return ECDSAKey.generate()
+
+
+def fill(folder: Path, key: ECDSAKey) -> Path:
+    """Write the inventory nobody.py into a folder, and all that it asks for."""
+    key.write_private_key_file(str(folder / "key"))
+    (folder / "known_hosts").touch()
+    (folder / "nobody.py").write_text(INVENTORY)
+    (folder / "nobody.yml").write_text(CLUSTER)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path, key: ECDSAKey) -> Path:
+    """A folder with that inventory."""
+    return fill(tmp_path, key)

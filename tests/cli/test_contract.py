@@ -1,0 +1,124 @@
+"""The words, streams and exit codes of the commands: one test per case file, cases/CASE.yml.
+
+A case: `run` is the command line; `files` are written, and `replace` edits nobody.yml, before it;
+`code` is the exit code, and `out` and `err` are what each stream must hold. A stream that a case
+does not name is empty. `$dir` is the folder of the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from paramiko import ECDSAKey
+
+from tests.cli.conftest import fill
+from tests.cli.running import REPOSITORY, Ended, run
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
+SCHEMA = REPOSITORY / "drift" / "report" / "report.schema.json"
+
+
+def read(path: Path, folder: Path) -> dict[str, Any]:
+    """Read a case, with the folder's name where it stands for it."""
+    case: dict[str, Any] = yaml.safe_load(path.read_text().replace("$dir", str(folder)))
+    return case
+
+
+def prepare(case: dict[str, Any], folder: Path) -> None:
+    """Write the case's files beside the inventory."""
+    for name, text in case.get("files", {}).items():
+        (folder / name).write_text(text)
+    cluster = folder / "nobody.yml"
+    for old, new in case.get("replace", {}).items():
+        assert old in cluster.read_text()
+        cluster.write_text(cluster.read_text().replace(old, new))
+
+
+Lines = dict[str, Future[tuple[dict[str, Any], Ended]]]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory, key: ECDSAKey) -> Iterator[Lines]:
+    """Every case's command line, run beside the others: most of their time is Python's start."""
+
+    def one(path: Path, folder: Path) -> tuple[dict[str, Any], Ended]:
+        fill(folder, key)
+        case = read(path, folder)
+        prepare(case, folder)
+        return case, run(*case["run"])
+
+    pool = ThreadPoolExecutor(max_workers=4)
+    yield {path.stem: pool.submit(one, path, tmp_path_factory.mktemp("case")) for path in CASES}
+    pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in CASES])
+def test_a_command_line(name: str, lines: Lines) -> None:
+    """It ends with the code of the contract and says what it should, where it should."""
+    case, done = lines[name].result()
+    assert done.code == case["code"], done
+    for stream, text in (("out", done.out), ("err", done.err)):
+        assert all(words in text for words in case.get(stream, [])), text
+        assert stream in case or text == ""
+    assert_plain(done)
+
+
+def assert_plain(done: Ended) -> None:
+    """A pipe gets lines of text: no traceback, no colour, no cursor, no progress bar."""
+    for text in (done.out, done.err):
+        assert "Traceback" not in text
+        assert not set("\x1b\r\b\x07") & set(text)
+
+
+def report(folder: Path, *words: str) -> tuple[Ended, dict[str, Any]]:
+    """Run a report as JSON on the node that is not there."""
+    done = run("gpu-node", "drift", str(folder / "nobody.py"), "--format", "json", *words)
+    assert_plain(done)
+    return done, json.loads(done.out) if done.out else {}
+
+
+def test_an_unreachable_node_in_json(folder: Path) -> None:
+    """The report is whole, keeps the schema, and is all there is on stdout; stderr is empty."""
+    done, found = report(folder)
+    jsonschema.validate(found, json.loads(SCHEMA.read_text()))
+    assert (done.code, done.err) == (1, "")
+    host = found["hosts"]["a100-01"]
+    assert (host["status"], host["facts"], host["findings"]) == ("unreachable", {}, [])
+    assert "port 1 on 127.0.0.1" in host["error"]
+    assert found["summary"]["unreachable"] == found["summary"]["hosts"] == 1
+
+
+@pytest.mark.parametrize("limit", ["a100", "a100-01", "a*"])
+def test_a_limit_that_selects(folder: Path, limit: str) -> None:
+    """Groups, names and patterns are taken as pyinfra takes them."""
+    done, found = report(folder, "--limit", limit)
+    assert (done.code, list(found["hosts"])) == (1, ["a100-01"])
+
+
+def test_a_report_into_a_file(folder: Path) -> None:
+    """-o writes the whole report there, over what was there, and nothing to stdout or beside."""
+    target = folder / "report.json"
+    target.write_text("old " * 10_000)
+    before = set(os.listdir(folder))
+    done, _ = report(folder, "-o", str(target))
+    assert (done.code, done.out, done.err) == (1, "", "")
+    jsonschema.validate(json.loads(target.read_text()), json.loads(SCHEMA.read_text()))
+    assert set(os.listdir(folder)) == before
+
+
+def test_a_table_into_a_file(folder: Path) -> None:
+    """A table goes to a file, too, and holds no terminal codes."""
+    target = folder / "report.txt"
+    done = run("gpu-node", "drift", str(folder / "nobody.py"), "-o", str(target))
+    text = target.read_text()
+    assert (done.code, done.out, done.err) == (1, "", "")
+    assert "a100-01" in text and "unreachable" in text
+    assert_plain(Ended(0, text, ""))

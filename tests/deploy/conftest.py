@@ -1,0 +1,24 @@
+"""What the tests of the scripts share: each sh in turn, and backups that stay in the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy import replacement
+from tests.deploy.running import SHELLS
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """Each kind of sh that a node may have."""
+    return str(request.param)
+
+
+@pytest.fixture
+def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this run's backups, inside the test's own."""
+    folder = tmp_path / "backups" / "20260101T000000Z"
+    monkeypatch.setattr(replacement, "BACKUPS", str(folder))
+    return folder

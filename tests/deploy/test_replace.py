@@ -1,0 +1,203 @@
+"""replace.sh and restore.sh, run for real: the file is replaced whole, or it is as it was."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deploy.replacement import replace, restore
+from facts.files import FileContent
+from tests.deploy.running import run, run_apart, tree
+
+ABSENT = FileContent(exists=False, text="")
+TEXTS = {
+    "plain": "one\ntwo\n",
+    "empty": "",
+    "no final newline": "one",
+    "only newlines": "\n\n\n",
+    "every byte but NUL": bytes(range(1, 256)).decode("latin-1"),
+    "printf's own signs": "%s %d %% 100% \\n \\0101 \\\\ \\c %(x)T\n",
+    "quotes": "'a' \"b\" `id` $(id) $HOME ; id\n",
+    "blanks around": "  \t one \t \n",
+    "digits after a coded byte": "\xe9123\\0777\n",
+    "long": "x" * 200_000 + "\n",
+}
+
+
+def content(text: str) -> FileContent:
+    """What the fact says of a file with that text."""
+    return FileContent(exists=True, text=text)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file `conf` alone in a folder of its own: what else appears there was left behind."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "conf"
+
+    def holds(self) -> dict[str, bytes]:
+        return tree(self.folder)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A folder with the file `conf` in it, which says `old`."""
+    folder = tmp_path / "etc dir"
+    folder.mkdir()
+    (folder / "conf").write_bytes(b"old")
+    return Place(folder)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_content_arrives_byte_for_byte(place: Place, backups: Path, shell: str, text: str) -> None:
+    """Whatever the text is, these bytes are the file, nothing else is left, the old one is kept."""
+    done = run(replace(str(place.file), content("old"), text), shell)
+    assert (done.code, done.err) == (0, "")
+    assert place.holds() == {"conf": text.encode("latin-1")}
+    assert Path(f"{backups}{place.file}").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("text", ["", "new\n"])
+def test_a_file_that_was_not_there(place: Place, backups: Path, shell: str, text: str) -> None:
+    """A new file is readable by all, in a folder made for it, and needs no backup."""
+    file = place.folder / "new.d" / "conf"
+    done = run(replace(str(file), ABSENT, text), shell)
+    assert (done.code, done.err) == (0, "")
+    assert file.read_bytes() == text.encode()
+    assert file.stat().st_mode & 0o7777 == 0o644
+    assert not backups.exists()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
+def test_the_mode_stays(place: Place, backups: Path, shell: str, mode: int) -> None:
+    """A file that others may not read stays so, and so does its backup."""
+    place.file.chmod(mode)
+    assert run(replace(str(place.file), content("old"), "new"), shell).code == 0
+    saved = Path(f"{backups}{place.file}")
+    assert [path.stat().st_mode & 0o7777 for path in (place.file, saved)] == [mode, mode]
+
+
+def test_the_owner_stays(place: Place, backups: Path, shell: str) -> None:
+    """A file of another user stays that user's."""
+    done = run_apart(
+        replace(str(place.file), content("old"), "new"),
+        shell,
+        f'mount -t tmpfs tmpfs "{backups.parents[1]}"; mkdir "{place.folder}"; '
+        f'cd "{place.folder}"; echo -n old >conf; chmod 640 conf; chown 1234:4321 conf',
+        ['[ "$(stat -c %u:%g:%a conf)" = 1234:4321:640 ]', '[ "$(cat conf)" = new ]'],
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_the_backup_is_the_first_one(place: Place, backups: Path, shell: str) -> None:
+    """Two replacements in one run keep what the user had, not our own first text."""
+    assert run(replace(str(place.file), content("old"), "first"), shell).code == 0
+    assert run(replace(str(place.file), content("first"), "second"), shell).code == 0
+    assert place.holds() == {"conf": b"second"}
+    assert Path(f"{backups}{place.file}").read_bytes() == b"old"
+
+
+def test_a_symlink_stays_one(place: Place, backups: Path, shell: str) -> None:
+    """Where the path is a link, the file it leads to is replaced, and the link stays."""
+    link = place.folder.parent / "link"
+    link.symlink_to("etc dir/conf")
+    assert run(replace(str(link), content("old"), "new"), shell).code == 0
+    assert os.readlink(link) == "etc dir/conf"
+    assert place.holds() == {"conf": b"new"}
+
+
+@pytest.mark.parametrize("now", [b"OLD", b"old\n", b"", None], ids=repr)
+def test_a_file_changed_meanwhile(
+    place: Place, backups: Path, shell: str, now: bytes | None
+) -> None:
+    """What somebody wrote since the fact was read is not lost: nothing is done."""
+    place.file.unlink() if now is None else place.file.write_bytes(now)
+    before = place.holds()
+    done = run(replace(str(place.file), content("old"), "new"), shell)
+    assert done.code == 1
+    assert "changed while we worked; left as it is, run again" in done.err
+    assert place.holds() == before
+
+
+def test_a_file_that_appeared_meanwhile(place: Place, backups: Path, shell: str) -> None:
+    """The same for a file that was not there when the fact was read."""
+    done = run(replace(str(place.file), ABSENT, "new"), shell)
+    assert (done.code, place.holds()) == (1, {"conf": b"old"})
+    assert "appeared while we worked; nothing was changed" in done.err
+
+
+def test_a_check_that_refuses(place: Place, backups: Path, shell: str) -> None:
+    """The check sees the new and the old file; if it fails, its words are told, the file stays."""
+    check = 'echo "new $(cat "$1"), old $(cat "$2")"; false'
+    done = run(replace(str(place.file), content("old"), "fresh", check=check), shell)
+    assert (done.code, place.holds()) == (1, {"conf": b"old"})
+    assert "the check refused it: new fresh, old old" in done.err
+
+
+def test_a_check_that_agrees(place: Place, backups: Path, shell: str) -> None:
+    """A check that ends well says nothing and hinders nothing."""
+    done = run(replace(str(place.file), content("old"), "new", check="echo fine"), shell)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert place.holds() == {"conf": b"new"}
+
+
+def test_no_content_arrives(place: Place, backups: Path, shell: str) -> None:
+    """A connection that broke before the content came does not empty the file."""
+    command = replace(str(place.file), content("old"), "new")
+    command.connector_arguments["_stdin"] = []
+    done = run(command, shell)
+    assert (done.code, place.holds()) == (1, {"conf": b"old"})
+    assert "no content arrived; nothing was changed" in done.err
+
+
+def test_half_the_content_arrives(place: Place, backups: Path, shell: str) -> None:
+    """A connection that broke within the content does not leave half a file."""
+    command = replace(str(place.file), content("old"), "a whole new text")
+    command.connector_arguments["_stdin"] = ["a whole"]
+    done = run(command, shell)
+    assert (done.code, place.holds()) == (1, {"conf": b"old"})
+    assert "nothing was changed" in done.err
+
+
+FULL = {"empty disk": "", "one block free": "; truncate -s -4096 fill"}
+
+
+@pytest.mark.parametrize("room", FULL.values(), ids=FULL)
+def test_a_full_disk(place: Place, backups: Path, shell: str, room: str) -> None:
+    """Without room for the new file the old one stays whole, alone, and the reason is told."""
+    done = run_apart(
+        replace(str(place.file), content("old"), "new text\n" * 2000),
+        shell,
+        f'mount -t tmpfs -o size=64k tmpfs "{place.folder}"; cd "{place.folder}"; '
+        f"echo -n old >conf; (dd if=/dev/zero of=fill bs=4k 2>/dev/null || :){room}",
+        ['[ "$(cat conf)" = old ]', '[ "$(ls -A | tr \'\\n\' " ")" = "conf fill " ]'],
+    )
+    assert done.code == 1
+    assert "nothing was changed" in done.err
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_restore(place: Place, backups: Path, shell: str, existed: bool) -> None:
+    """What the run wrote is undone: the old bytes come back, or the file goes."""
+    file = place.file if existed else place.folder / "new"
+    before = place.holds()
+    old = content("old") if existed else ABSENT
+    assert run(replace(str(file), old, "ours", confirm_seconds=60), shell).code == 0
+    done = run(restore(str(file), existed), shell)
+    assert (done.code, done.err) == (0, "")
+    assert place.holds() == before
+
+
+def test_restore_without_a_backup(place: Place, backups: Path, shell: str) -> None:
+    """Where no backup is, restore fails and the file stays."""
+    done = run(restore(str(place.file), existed=True), shell)
+    assert done.code != 0
+    assert done.err
+    assert place.holds() == {"conf": b"old"}

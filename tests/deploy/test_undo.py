@@ -1,0 +1,69 @@
+"""A change that nobody confirms from a new session is undone by the node itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deploy.replacement import confirm, replace
+from facts.files import FileContent
+from tests.deploy.running import run, tree
+
+ABSENT = FileContent(exists=False, text="")
+OLD = FileContent(exists=True, text="old")
+PATIENCE = 10
+
+
+def until(told: Callable[[], object]) -> bool:
+    """Whether something came true in time; how long a loaded machine takes is not the point."""
+    end = time.monotonic() + PATIENCE
+    while not told() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(told())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of files that say `old`: one with a mode of its own, one behind a link."""
+    folder = tmp_path / "limits.d"
+    folder.mkdir()
+    for name in ("left", "kept", "strict", "behind"):
+        (folder / name).write_bytes(b"old")
+    (folder / "strict").chmod(0o600)
+    (folder / "link").symlink_to("behind")
+    return folder
+
+
+UNDONE = ("left", "strict", "behind", "link")
+NAMES = ("left", "kept", "strict", "link", "new", "new-kept")
+
+
+def test_what_nobody_confirms(folder: Path, backups: Path, shell: str) -> None:
+    """Old bytes and mode come back, a new file goes, a confirmed one stays; no mark is left.
+
+    A link is followed as the change did, and a confirmation that comes too late is refused.
+    """
+    for name in NAMES:
+        old = ABSENT if name.startswith("new") else OLD
+        assert run(replace(str(folder / name), old, "new", confirm_seconds=1), shell).code == 0
+        assert (folder / name).read_bytes() == b"new"
+    for name in ("kept", "new-kept"):
+        assert run(confirm(str(folder / name)), shell).code == 0
+    after = {"kept": b"new", "new-kept": b"new", **dict.fromkeys(UNDONE, b"old")}
+    assert until(lambda: tree(folder) == after), tree(folder)
+    assert (folder / "strict").stat().st_mode & 0o7777 == 0o600
+    assert (folder / "link").is_symlink()
+    late = run(confirm(str(folder / "left")), shell)
+    assert (late.code, tree(folder)) == (1, after)
+    assert "was undone already" in late.err
+
+
+def test_a_refused_change_starts_no_timer(folder: Path, backups: Path, shell: str) -> None:
+    """Where the check refuses, there is nothing to undo and no mark that says so."""
+    before = tree(folder)
+    command = replace(str(folder / "left"), OLD, "new", check="false", confirm_seconds=60)
+    assert run(command, shell).code == 1
+    assert tree(folder) == before
