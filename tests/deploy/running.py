@@ -24,6 +24,8 @@ SHELLS = {
     "busybox": ["busybox", "sh"],
 }
 SECONDS = 20
+# What a test puts before every other folder of PATH.
+FIRST_IN_PATH = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def _applets() -> str:
 def environment(shell: str) -> dict[str, str]:
     """The environment of a shell; busybox gets its own commands before the machine's."""
     path = os.environ["PATH"]
-    return {**os.environ, "PATH": f"{_applets()}:{path}" if shell == "busybox" else path}
+    path = f"{_applets()}:{path}" if shell == "busybox" else path
+    return {**os.environ, "PATH": FIRST_IN_PATH + path}
 
 
 def run(command: StringCommand, shell: str) -> Ended:

@@ -46,8 +46,8 @@ class Row:
 
 @st.composite
 def shm_rows(draw: st.DrawFn) -> Row:
-    """A line that mounts something at /dev/shm, with or without a size."""
-    fields = [draw(INDENT), draw(FIELD), draw(GAP), draw(POINTS), draw(GAP), draw(FIELD), draw(GAP)]
+    """A line that mounts a tmpfs at /dev/shm, with or without a size."""
+    fields = [draw(INDENT), draw(FIELD), draw(GAP), draw(POINTS), draw(GAP), "tmpfs", draw(GAP)]
     options = draw(st.lists(OPTION | SIZE, min_size=1, max_size=4))
     return Row("".join(fields), tuple(options), draw(END))
 
@@ -110,8 +110,8 @@ CASES = {
         "a /dev/shm tmpfs size=8G 0 0\nb /dev/shm tmpfs rw,size=8G 0 0\n",
     ),
     "not ASCII": (
-        "# caf\xe9 \xff\nt /dev/shm t rw # \xc4\n",
-        "# caf\xe9 \xff\nt /dev/shm t rw,size=8G # \xc4\n",
+        "# caf\xe9 \xff\nt /dev/shm tmpfs rw # \xc4\n",
+        "# caf\xe9 \xff\nt /dev/shm tmpfs rw,size=8G # \xc4\n",
     ),
 }
 

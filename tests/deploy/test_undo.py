@@ -10,11 +10,20 @@ import pytest
 
 from deploy.replacement import confirm, replace
 from facts.files import FileContent
+from tests.deploy import running
 from tests.deploy.running import run, tree
 
 ABSENT = FileContent(exists=False, text="")
 OLD = FileContent(exists=True, text="old")
 PATIENCE = 10
+UNDONE = ("left", "strict", "behind", "link")
+NAMES = ("left", "kept", "strict", "link", "new", "new-kept")
+# It ends by itself, should the test fail.
+SLEEP = """#!/bin/sh
+PATH=/usr/bin:/bin
+for round in $(seq 500); do [ -e {folder}/go ] && break; sleep 0.02; done
+echo "$1" >>{folder}/slept
+"""
 
 
 def until(told: Callable[[], object]) -> bool:
@@ -37,28 +46,44 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-UNDONE = ("left", "strict", "behind", "link")
-NAMES = ("left", "kept", "strict", "link", "new", "new-kept")
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a `sleep` that ends when `go` is there: no test depends on a machine's load."""
+    folder = tmp_path / "clock"
+    folder.mkdir()
+    (folder / "sleep").write_text(SLEEP.format(folder=folder))
+    (folder / "sleep").chmod(0o755)
+    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{folder}:")
+    return folder
 
 
-def test_what_nobody_confirms(folder: Path, backups: Path, shell: str) -> None:
+def test_what_nobody_confirms(folder: Path, backups: Path, shell: str, clock: Path) -> None:
     """Old bytes and mode come back, a new file goes, a confirmed one stays; no mark is left.
 
     A link is followed as the change did, and a confirmation that comes too late is refused.
     """
     for name in NAMES:
         old = ABSENT if name.startswith("new") else OLD
-        assert run(replace(str(folder / name), old, "new", confirm_seconds=1), shell).code == 0
+        assert run(replace(str(folder / name), old, "new", confirm_seconds=45), shell).code == 0
         assert (folder / name).read_bytes() == b"new"
     for name in ("kept", "new-kept"):
         assert run(confirm(str(folder / name)), shell).code == 0
+    (clock / "go").touch()
     after = {"kept": b"new", "new-kept": b"new", **dict.fromkeys(UNDONE, b"old")}
     assert until(lambda: tree(folder) == after), tree(folder)
+    assert until(lambda: (clock / "slept").read_text() == "45\n" * len(NAMES))
     assert (folder / "strict").stat().st_mode & 0o7777 == 0o600
     assert (folder / "link").is_symlink()
     late = run(confirm(str(folder / "left")), shell)
     assert (late.code, tree(folder)) == (1, after)
     assert "was undone already" in late.err
+
+
+def test_the_time_is_kept(folder: Path, backups: Path, shell: str) -> None:
+    """With the real sleep(1), too: the node undoes the change when the seconds are over."""
+    before = tree(folder)
+    assert run(replace(str(folder / "left"), OLD, "new", confirm_seconds=1), shell).code == 0
+    assert until(lambda: tree(folder) == before)
 
 
 def test_a_refused_change_starts_no_timer(folder: Path, backups: Path, shell: str) -> None:
