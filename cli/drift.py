@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -46,7 +47,8 @@ def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None)
 def _require_file(inventory: str) -> None:
     """Refuse a path to no file: pyinfra would take it for the name of a host."""
     looks_like_file = inventory.endswith((".py", ".yml", ".yaml")) or os.sep in inventory
-    if looks_like_file and not Path(inventory).is_file():
+    is_folder = not inventory or Path(inventory).is_dir()
+    if is_folder or (looks_like_file and not Path(inventory).is_file()):
         raise click.UsageError(f"no such inventory file: {inventory}")
     if inventory.endswith((".yml", ".yaml")):
         raise click.UsageError(
@@ -75,7 +77,7 @@ def _write(report: Report, form: str, output: str | None) -> None:
         table.write(report, Console(file=sys.stdout))
     else:
         text = json.render(report) if form == "json" else _plain_table(report)
-        _save(text, output) if output else click.echo(text, nl=False)
+        click.echo(text, nl=False) if output is None else _save(text, output)
 
 
 def _plain_table(report: Report) -> str:
@@ -86,11 +88,24 @@ def _plain_table(report: Report) -> str:
 
 
 def _save(text: str, output: str) -> None:
-    """Write a file beside the target and rename it: a reader never sees half a report."""
-    target = Path(output)
+    """Write a report; a plain file is replaced as a whole, so that nobody reads half of one."""
+    try:
+        target = Path(output).resolve() if output else Path(output)
+        if target.is_file() or not target.exists():
+            _replace(target, text)
+        else:  # a pipe or a device is written into; a folder is an error
+            target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror
+        raise click.ClickException(f"cannot write {output or repr(output)}: {reason}") from None
+
+
+def _replace(target: Path, text: str) -> None:
     part = target.with_name(f".{target.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, part)
         part.replace(target)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)

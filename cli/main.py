@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 
 
 def main() -> None:
     """Run the command and exit as the contract says: a usage error is 1, not click's 2."""
     # Before anything imports socket or ssl, as pyinfra's own command does.
-    from gevent import monkey
+    from gevent import hub, monkey
 
     monkey.patch_all()
+    # Ctrl-C is no error of a greenlet, and what paramiko logs is told by the report.
+    hub.Hub.NOT_ERROR += (KeyboardInterrupt,)
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
     import click
     from pyinfra.api.exceptions import PyinfraError
@@ -22,7 +27,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show(sys.stderr)
     except (click.Abort, KeyboardInterrupt):
-        print("gpu-node: interrupted", file=sys.stderr)
-    except PyinfraError as error:
+        print("gpu-node: interrupted", file=sys.stderr, flush=True)
+        os._exit(1)  # gevent's threads would wait for the nodes that were being asked
+    except (PyinfraError, OSError) as error:
         print(f"gpu-node: {error}", file=sys.stderr)
     sys.exit(1)

@@ -51,6 +51,6 @@ def _sum(text: str) -> str:
 
 def _printf_format(text: str) -> str:
     """Return one line that printf(1) turns into `text`, whatever its bytes are."""
-    plain = set(range(0x20, 0x7F)) - set(b"%\\")
+    plain = set(range(0x20, 0x7F)) - set(b"%\\-")
     coded = (chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode("latin-1"))
     return "".join(coded)

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pyinfra.api import Config, Host, State
+from pyinfra.api import Config, Host, Inventory, State
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.state import StateStage
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
+from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 
 from facts.node import NodeState
@@ -50,13 +51,24 @@ def gather(inventory_path: str, limits: Iterable[str] = ()) -> dict[str, Answer]
     if state.cwd not in sys.path:
         sys.path.append(state.cwd)
     with ctx_state.use(state), ctx_config.use(config):
-        inventory = make_inventory(inventory_path, cwd=state.cwd, override_data=VERIFIED)
+        inventory = _inventory(inventory_path, state.cwd)
         with ctx_inventory.use(inventory):
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)
             state.set_stage(StateStage.Prepare)
             answers = state.pool.map(lambda host: _answer(state, host), hosts)
     return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
+
+
+def _inventory(path: str, cwd: str) -> Inventory:
+    """Load an inventory as pyinfra does; whatever is wrong with its file is a PyinfraError."""
+    try:
+        inventory: Inventory = make_inventory(path, cwd=cwd, override_data=VERIFIED)
+        return inventory
+    except UnexpectedExternalError as error:
+        raise PyinfraError(f"{path}: {error.exception}") from error
+    except (SyntaxError, ValueError, OSError) as error:
+        raise PyinfraError(f"{path}: {error}") from error
 
 
 def _limited(hosts: list[Host], limits: list[str], inventory_path: str) -> list[Host]:

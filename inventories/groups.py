@@ -1,5 +1,6 @@
 """What an inventory file hands to pyinfra, or the reasons why it does not."""
 
+import logging
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +15,10 @@ from typing_extensions import override
 from inventories.cluster import Cluster, PyinfraGroup
 from inventories.problems import InventoryError, did_you_mean, shown
 from inventories.schema import NodeWanted, load
+
+# A node that hangs up is told by pyinfra in a line; without a handler paramiko's log of it, with
+# its traceback, would go to stderr as well.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]

@@ -49,8 +49,17 @@ def keep_or_restore(state: State, host: Host, path: str, existed: bool) -> bool:
         kept, reason = False, str(error)
     if kept:
         return True
-    restored, output = host.run_shell_command(restore(path, existed), **arguments)
-    outcome = "it was put back as before" if restored else f"AND NOT PUT BACK: {output.stderr}"
+    try:
+        restored, output = host.run_shell_command(restore(path, existed), **arguments)
+        failure = output.stderr
+    except Exception as error:  # the old session is gone, too
+        restored, failure = False, str(error)
+    outcome = (
+        "it was put back as before"
+        if restored
+        else f"it could not be put back ({failure}); the node does so itself "
+        f"{CONFIRM_SECONDS} s after it was written"
+    )
     logger.error(f"{host.print_prefix}no new session with {path} in place ({reason}): {outcome}")
     return False
 

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import QuoteString, StringCommand, operation
 
 from deploy.replacement import replace
 from deploy.scripts import script
@@ -21,7 +21,11 @@ from facts.shm import SharedMemory, ShmState
 
 FSTAB = "/etc/fstab"
 # The text is Latin-1: without ASCII, bytes of other encodings would count as blanks.
-_LINE = re.compile(r"(\s*[^#\s]\S*\s+/dev/shm/?\s+\S+\s+)(\S+)(.*)", re.DOTALL | re.ASCII)
+# Device, point and type (another type is not ours); options, which may be missing; the rest.
+_LINE = re.compile(
+    r"([ \t]*[^#\s]\S*[ \t]+/dev/shm/?[ \t]+tmpfs)(?:([ \t]+)([^\s#]\S*))?(\s.*)?",
+    re.DOTALL | re.ASCII,
+)
 _SIZE = re.compile(r"(^|,)size=[^,]*")
 # Flags of the mount that fstab's new line keeps.
 _KEPT_FLAGS = ("nosuid", "nodev", "noexec")
@@ -40,7 +44,7 @@ def with_size(fstab: str, size: str, flags: tuple[str, ...] = ()) -> str:
     matches = [_LINE.fullmatch(line) for line in lines]
     if any(matches):
         return "".join(
-            f"{match[1]}{_with_option(match[2], size)}{match[3]}" if match else line
+            _resized(match, size) if match else line
             for line, match in zip(lines, matches, strict=True)
         )
     options = ",".join(["defaults", *(flag for flag in _KEPT_FLAGS if flag in flags)])
@@ -48,10 +52,15 @@ def with_size(fstab: str, size: str, flags: tuple[str, ...] = ()) -> str:
     return f"{fstab}{gap}tmpfs /dev/shm tmpfs {options},size={size} 0 0\n"
 
 
+def _resized(line: re.Match[str], size: str) -> str:
+    device_to_type, gap, options, rest = line.groups(default="")
+    return f"{device_to_type}{gap or ' '}{_with_option(options, size)}{rest}"
+
+
 def _with_option(options: str, size: str) -> str:
     if _SIZE.search(options):
         return _SIZE.sub(lambda found: f"{found[1]}size={size}", options)
-    return f"{options},size={size}"
+    return f"{options},size={size}" if options else f"size={size}"
 
 
 def _state() -> ShmState:
@@ -108,4 +117,4 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
     if found is not None and (found.mode, found.uid, found.gid) == (mode, 0, 0):
         host.noop(f"/dev/shm has mode {mode}")
         return
-    yield StringCommand("chown 0:0 /dev/shm && chmod", mode, "/dev/shm")
+    yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(mode), "/dev/shm")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import urllib.error
 import urllib.request
 from collections.abc import Generator
+from http.client import HTTPException
 from pathlib import Path
 
 from gevent.lock import BoundedSemaphore
@@ -59,12 +59,10 @@ def cmake(
         version=version,
         url=url,
         sha256=sha256,
-        tarball=tarball,
+        pushed=tarball,
         links=links,
         backups=BACKUPS,
     )
-    if tarball:
-        yield StringCommand("rm", "-f", tarball)
 
 
 def _is_linked(found: object, version: str, links: str) -> bool:
@@ -90,7 +88,7 @@ def download(state: State, host: Host, url: str, sha256: str, target: str) -> bo
         logger.info(f"{host.print_prefix}Fetching {url} to the controller")
         try:
             return _fetch(url, sha256, path, host)
-        except (OSError, urllib.error.URLError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             logger.error(f"{host.print_prefix}cmake: the controller cannot fetch {url}: {error}")
             return False
 
@@ -98,15 +96,17 @@ def download(state: State, host: Host, url: str, sha256: str, target: str) -> bo
 def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:
-        while block := source.read(_CHUNK):
-            sink.write(block)
-    if (found := _sum(part)) != sha256:
-        part.unlink()
-        logger.error(f"{host.print_prefix}cmake: the tarball's sha256 is {found}, wanted {sha256}")
-        return False
-    part.replace(path)
-    return True
+    try:
+        with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:
+            while block := source.read(_CHUNK):
+                sink.write(block)
+        if (found := _sum(part)) == sha256:
+            part.replace(path)
+            return True
+    finally:
+        part.unlink(missing_ok=True)
+    logger.error(f"{host.print_prefix}cmake: the tarball's sha256 is {found}, wanted {sha256}")
+    return False
 
 
 def _sum(path: Path) -> str:

@@ -1,12 +1,13 @@
 # Put a cmake release into a prefix of its own and switch to it by symlinks; no older one is removed.
-# Variables: version, url, sha256, tarball (already on the node, or empty), links, backups.
+# Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups.
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
 prefix=/opt/cmake-$version
 work=/opt/.cmake-$version.gpu-node
-fail() { rm -rf "$work"; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
+clear_away() { rm -rf "$work"; [ -z "$pushed" ] || rm -f "$pushed"; }
+fail() { clear_away; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
 # stderr, too: a cmake without its modules complains there before it says its version.
 answers() { "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"; }
 room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
@@ -20,12 +21,12 @@ if ! answers "$prefix/bin/cmake"; then
   # What a run that was killed left behind; only this name, and nothing else makes it.
   rm -rf "$work"
   mkdir -p "$work" || fail "/opt cannot be written ($(room))"
-  if [ -z "$tarball" ]; then
-    tarball=$work/release.tar.gz
+  tarball=${pushed:-$work/release.tar.gz}
+  if [ -z "$pushed" ]; then
     if command -v curl >/dev/null 2>&1; then
-      said=$(curl -fsSL --retry 2 --connect-timeout 20 -o "$tarball" "$url" 2>&1)
+      said=$(curl -fsSL --retry 2 --connect-timeout 20 --speed-limit 1000 --speed-time 60 -o "$tarball" "$url" 2>&1)
     elif command -v wget >/dev/null 2>&1; then
-      said=$(wget -q -T 20 -O "$tarball" "$url" 2>&1)
+      said=$(wget -q -T 20 -t 3 -O "$tarball" "$url" 2>&1)
     else
       fail "neither curl nor wget is here; set fetch: controller in the inventory"
     fi || fail "$url cannot be fetched: ${said:-no reason given} (/opt has $(room))"
@@ -43,14 +44,18 @@ if ! answers "$prefix/bin/cmake"; then
     mkdir -p "$backups/opt" && mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
   fi
   mv "$tree" "$prefix" || fail "$prefix cannot be made"
-  rm -rf "$work"
 fi
+clear_away
 
+# Every link can be set, or none is.
+for program in "$prefix/bin"/*; do
+  link=$links/${program##*/}
+  { [ -L "$link" ] || [ ! -d "$link" ]; } || fail "$link is a directory"
+done
 for program in "$prefix/bin"/*; do
   link=$links/${program##*/}
   [ "$(readlink "$link")" != "$program" ] || continue
   if [ -e "$link" ] || [ -L "$link" ]; then
-    [ ! -d "$link" ] || fail "$link is a directory"
     mkdir -p "$backups$links" && cp -pP "$link" "$backups$links/" || fail "$link cannot be kept"
   fi
   ln -s "$program" "$links/.gpu-node-link" && mv -f "$links/.gpu-node-link" "$link" ||

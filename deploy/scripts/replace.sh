@@ -25,7 +25,8 @@ if [ "$before" = absent ]; then
 else
   [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
   mkdir -p "${saved%/*}" || fail "no backup can be kept in $backups; nothing was changed"
-  [ -e "$saved" ] || cp -p "$real" "$saved" || fail "cannot be backed up; nothing was changed"
+  [ -e "$saved" ] || cp -p "$real" "$saved" ||
+    { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
   cp -p "$real" "$new" || fail "cannot write beside it; nothing was changed"
 fi
 printf "$format" >"$new" || fail "cannot be written (disk full?); nothing was changed"
@@ -43,6 +44,7 @@ if [ -n "$confirm" ]; then
     rm -f "$2"'
   nohup sh -c "$undo" undo "$confirm" "$pending" "$saved" "$real" </dev/null >/dev/null 2>&1 &
 fi
-mv -f "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
+mv -f "$new" "$real" ||
+  { rm -f "$pending"; fail "cannot be renamed into place; nothing was changed"; }
 trap - EXIT
 ! command -v restorecon >/dev/null 2>&1 || restorecon "$real" >/dev/null 2>&1 || :

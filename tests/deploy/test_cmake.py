@@ -139,7 +139,7 @@ def put(case: dict[str, Any], machine: Machine, shell: str) -> Ended:
     """Run the script as a case wants it."""
     chosen = {
         "version": VERSION,
-        "tarball": "",
+        "pushed": "",
         "links": machine.variables["links"],
         "backups": machine.variables["backups"],
         **release(machine, case.get("release", "right")),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
+from threading import Thread
 from typing import cast
 
 import pytest
 from pyinfra.api import Host, State
 from pyinfra_testing.util import FakeState, create_host
+from typing_extensions import override
 
 from deploy.operations.toolchain import download
 
@@ -66,3 +69,28 @@ def test_a_url_that_fails(url: str, tmp_path: Path, caplog: pytest.LogCaptureFix
         assert not fetch(url, SUM, target)
     assert f"the controller cannot fetch {url}: " in caplog.text
     assert not target.exists()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [b"nonsense\r\n\r\n", CHUNKED + b"zz\r\n", CHUNKED + b"5\r\nab"])
+def test_a_server_that_breaks_off(
+    answer: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is no HTTP fails as a url that fails, and leaves nothing beside the target."""
+
+    class Handler(BaseRequestHandler):
+        @override
+        def handle(self) -> None:
+            self.request.recv(4096)
+            self.request.sendall(answer)
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server, caplog.at_level(logging.ERROR, "pyinfra"):
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/x"
+        assert not fetch(url, SUM, tmp_path / "cache" / "release")
+        thread.join()
+    assert f"the controller cannot fetch {url}: " in caplog.text
+    assert list((tmp_path / "cache").iterdir()) == []

@@ -126,3 +126,20 @@ def test_flags_of_the_mount_are_kept() -> None:
     """A new line says what the mount has now of nosuid, nodev, noexec, and nothing else of it."""
     found = with_size("", "8G", ("rw", "noexec", "relatime", "nosuid"))
     assert found == "tmpfs /dev/shm tmpfs defaults,nosuid,noexec,size=8G 0 0\n"
+
+
+def test_a_line_without_options() -> None:
+    """Three fields are a line that mount(8) takes; a second one would leave it as it is."""
+    assert with_size("tmpfs /dev/shm tmpfs\n", "8G") == "tmpfs /dev/shm tmpfs size=8G\n"
+
+
+def test_blanks_are_those_of_fstab() -> None:
+    """0xA0 and 0x85 are bytes of UTF-8 letters; fstab(5) separates fields by blanks and tabs."""
+    found = with_size("tmpfs /dev/shm tmpfs rw,context=\xc3\xa0 0 0\n", "8G")
+    assert found == "tmpfs /dev/shm tmpfs rw,context=\xc3\xa0,size=8G 0 0\n"
+
+
+def test_another_type_is_not_ours() -> None:
+    """The rule says of a bind mount "by hand"; the repair of a line beside it keeps off, too."""
+    bind = "/mnt/big /dev/shm none bind 0 0\n"
+    assert with_size(bind + "t /dev/shm tmpfs size=4G 0 0\n", "8G").startswith(bind)

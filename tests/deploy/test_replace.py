@@ -23,6 +23,8 @@ TEXTS = {
     "quotes": "'a' \"b\" `id` $(id) $HOME ; id\n",
     "blanks around": "  \t one \t \n",
     "digits after a coded byte": "\xe9123\\0777\n",
+    "leading dash": "-n one\n",
+    "dashes alone": "--",
     "long": "x" * 200_000 + "\n",
 }
 
@@ -201,3 +203,27 @@ def test_restore_without_a_backup(place: Place, backups: Path, shell: str) -> No
     assert done.code != 0
     assert done.err
     assert place.holds() == {"conf": b"old"}
+
+
+def test_a_rename_that_fails(place: Place, backups: Path, shell: str) -> None:
+    """Nothing was changed, so no timer is left that would undo somebody else's change later."""
+    done = run_apart(
+        replace(str(place.file), content("old"), "new", confirm_seconds=60),
+        shell,
+        f'cd "{place.folder}"; mount --bind conf conf',
+        ['[ "$(ls -A)" = conf ]', '[ "$(cat conf)" = old ]'],
+    )
+    assert (done.code, "cannot be renamed into place" in done.err) == (1, True), done.err
+
+
+def test_no_room_for_the_backup(place: Place, backups: Path, shell: str) -> None:
+    """Half a backup is none: it would be taken for the file that the user had."""
+    backups.mkdir(parents=True)
+    place.file.write_text("old" * 10_000)
+    done = run_apart(
+        replace(str(place.file), content("old" * 10_000), "new"),
+        shell,
+        f'mount -t tmpfs -o size=16k tmpfs "{backups}"',
+        [f'[ -z "$(find "{backups}" -type f)" ]'],
+    )
+    assert (done.code, "cannot be backed up" in done.err) == (1, True), done.err
