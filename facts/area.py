@@ -19,18 +19,10 @@ class State(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class AreaFact(FactBase[dict[str, Any]]):
-    """Base of an area's own fact: the state as a plain dict, with what was `unreadable` beside it.
-
-    Not for use itself; a subclass says `sections` and `parse`.
-    """
+class ProbeFact(FactBase[dict[str, Any]]):
+    """Base of the facts that ask the probe's sections; a subclass says `sections` and `told`."""
 
     sections: ClassVar[Sequence[Section]] = ()
-
-    @staticmethod
-    def parse(readings: Readings) -> State:
-        """Return the area's state; what cannot be read goes to `readings.unread`."""
-        raise FactProcessError("this fact has no parser")
 
     @staticmethod
     @override
@@ -44,9 +36,26 @@ class AreaFact(FactBase[dict[str, Any]]):
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
         try:
-            readings = read(output, self.sections)
-            state = self.parse(readings)
+            return self.told(output)
         except Exception as error:  # any other class would end the run for every host
             raise FactProcessError(f"{self.name}: {error}") from error
+
+    def told(self, output: list[str]) -> dict[str, Any]:
+        """Return what the probe's output says, in plain types."""
+        raise FactProcessError("this fact reads nothing")
+
+
+class AreaFact(ProbeFact):
+    """Base of an area's own fact: its state as a dict, with what was `unreadable` beside it."""
+
+    @staticmethod
+    def parse(readings: Readings) -> State:
+        """Return the area's state; what cannot be read goes to `readings.unread`."""
+        raise FactProcessError("this fact has no parser")
+
+    @override
+    def told(self, output: list[str]) -> dict[str, Any]:
+        readings = read(output, self.sections)
+        state = self.parse(readings)
         unreadable = {unread.section: unread.reason for unread in readings.unread}
         return {**state.model_dump(mode="json"), "unreadable": unreadable}

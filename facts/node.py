@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyinfra.api import FactBase
-from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
 from facts import limits, shm, toolchain
-from facts.area import State
-from facts.probe import read, render, time_limit
+from facts.area import ProbeFact, State
+from facts.probe import read, time_limit
 
 SECTIONS = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
 # Seconds for the whole probe; each section has a limit of its own on the node.
@@ -49,21 +47,11 @@ def parse(output: list[str]) -> NodeState:
     return NodeState.model_validate({**areas, "unreadable": unreadable})
 
 
-class NodeProbe(FactBase[dict[str, Any]]):
+class NodeProbe(ProbeFact):
     """Returns `NodeState` as a dict: {"shm": {...}, "limits": {...}, ..., "unreadable": [...]}."""
 
-    @staticmethod
-    @override
-    def default() -> dict[str, Any]:
-        return {}
+    sections = SECTIONS
 
     @override
-    def command(self) -> str:
-        return render(SECTIONS)
-
-    @override
-    def process(self, output: list[str]) -> dict[str, Any]:
-        try:
-            return parse(output).model_dump(mode="json")
-        except Exception as error:  # any other class would end the run for every host
-            raise FactProcessError(f"{self.name}: {error}") from error
+    def told(self, output: list[str]) -> dict[str, Any]:
+        return parse(output).model_dump(mode="json")
