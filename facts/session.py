@@ -12,6 +12,8 @@ from pyinfra.connectors.base import BaseConnector
 
 from facts.node import SECONDS, NodeProbe, NodeState
 
+SILENT = "the login shell ended without a word (does ~/.bashrc or ~/.profile exit?)"
+
 
 class ProbeError(Exception):
     """The node is there, and its answer to the probe is of no use; str() is the reason."""
@@ -34,7 +36,7 @@ def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
     except Exception as error:  # the transport broke: paramiko and socket errors of many classes
         raise ProbeError(f"the connection broke: {error or type(error).__name__}") from error
     if not status or not output.stdout_lines:
-        said = (output.stderr_lines or output.stdout_lines or ["no output"])[-1]
+        said = (output.stderr_lines or output.stdout_lines or [SILENT])[-1]
         raise ProbeError(f"the probe could not run: {said}")
     try:
         return NodeState.model_validate(fact.process(output.stdout_lines))
