@@ -19,7 +19,7 @@ SHELLS: dict[str, list[str]] = {
 # What the probe's script and its sections call, less what a test leaves out.
 PROGRAMS = (
     *("awk", "cat", "df", "grep", "head", "id", "kill", "ls", "od", "printf", "readlink", "sed"),
-    *("sh", "sleep", "tail", "timeout", "tr", "uname"),
+    *("setsid", "sh", "sleep", "tail", "timeout", "tr", "uname"),
 )
 
 

@@ -96,6 +96,35 @@ def test_an_a100_and_a_v100_that_are_each_right() -> None:
     assert not any(each.drift for each in found)
 
 
+RIGHT: dict[str, dict[str, Any]] = {
+    "a higher hard limit": {"limits": {"session": {"nofile": {"hard": 524288}}}},
+    "a higher soft limit": {"limits": {"session": {"nofile": {"soft": 524288, "hard": 524288}}}},
+    "another hard limit of the stack": {"limits": {"session": {"stack": {"hard": 16777216}}}},
+    "a newer cmake": {
+        "toolchain": {
+            "cmake": {
+                "found": [
+                    {
+                        "path": "/usr/bin/cmake",
+                        "real": "/usr/bin/cmake",
+                        "version": "3.31.6",
+                        "said": "cmake version 3.31.6",
+                    }
+                ]
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_nodes_that_are_each_right_and_that_no_deploy_would_change(name: str) -> None:
+    """More than wanted is right, so it is no drift that only one node has more."""
+    change = RIGHT[name]
+    assert check(states.found(change), states.wanted()) == []
+    assert not any(drift for _, drift in compare(a100_01={}, v100_01=change).values())
+
+
 VALUES = {
     "shm.size": "8G",
     "shm.fstab": "8G",

@@ -149,3 +149,12 @@ def test_our_lines_stand_where_pam_reads_them() -> None:
         (OWN_FILE, 9),
         (LATE, 4),
     ]
+
+
+def test_what_our_file_says_above_the_ceiling_is_not_said_again() -> None:
+    """fs.nr_open was lowered and the inventory was not: no other reason to write repeats it."""
+    node = states.found(
+        {"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}, "nr_open": 65536}}
+    )
+    lines = own_lines(node.limits, states.wanted().limits or LimitsWanted())
+    assert {item for _, item in lines} == {"memlock"}

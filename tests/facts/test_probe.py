@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import node
+from facts import node, toolchain
 from facts.probe import MARK, Reading, Section, read, render
 from tests.shells import SHELLS, as_lines, ask, busybox_machine, machine_with, run
 
@@ -70,24 +72,24 @@ def test_nul_bytes_spoil_no_other_section(shell: str) -> None:
     assert readings["a.next"] == Reading(0, "still here")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_section_that_takes_too_long_is_unreadable(shell: str) -> None:
-    """The time limit ends programs below the section's shell too, and the rest is read."""
-    slow = Section("a.slow", "echo first; sleep 20 | cat", 1)
-    readings = ask(shell, [slow, NEXT])
-    assert readings.take("a.slow", str) is None
-    assert readings.unread[0].reason == "no answer within 1 s"
-    assert readings.take("a.next", str) == "still here"
+SLOW = {
+    "with timeout": ("echo first; sleep 20 | cat", ()),
+    "without timeout": ("exec sleep 20", ("timeout",)),
+}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_without_timeout_the_limit_still_holds(shell: str, tmp_path: Path) -> None:
-    """A node without timeout(1) keeps the time by a background shell."""
-    env = machine_with(tmp_path / "bin", "timeout")
-    readings = ask(shell, [Section("a.slow", "exec sleep 20", 1), NEXT], env)
-    assert readings.take("a.slow", str) is None
-    assert readings.unread[0].reason == "no answer within 1 s"
-    assert readings.take("a.next", str) == "still here"
+@pytest.mark.parametrize("machine", SLOW)
+def test_a_section_that_takes_too_long_is_unreadable(machine: str, tmp_path: Path) -> None:
+    """Where there is no timeout(1) a background shell keeps the time; the rest is read."""
+    command, less = SLOW[machine]
+    env = machine_with(tmp_path / "bin", *less)
+    sections = [Section("a.slow", command, 1), NEXT]
+    with ThreadPoolExecutor() as pool:  # each of them waits for the limit
+        answers = pool.map(lambda shell: ask(shell, sections, env), SHELLS)
+    for shell, readings in zip(SHELLS, answers, strict=True):
+        assert readings.take("a.slow", str) is None, shell
+        assert readings.unread[0].reason == "no answer within 1 s", shell
+        assert readings.take("a.next", str) == "still here", shell
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -109,7 +111,7 @@ def test_a_machine_of_busybox_alone_answers(tmp_path: Path) -> None:
     assert readings.take("a.next", str) == "still here"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=8))
 def test_any_text_comes_back(texts: list[str]) -> None:
     """Whatever a section prints, the same text is read, less the newlines at its end."""
@@ -186,3 +188,37 @@ def test_silence_is_no_state(output: list[str]) -> None:
     }
     values = state.model_dump(exclude={"unreadable"}).values()
     assert not any(value for area in values for value in area.values())
+
+
+@pytest.mark.parametrize("machine", ["without timeout", "busybox alone"])
+def test_the_limit_reaches_programs_below_the_section(machine: str, tmp_path: Path) -> None:
+    """A program in a pipe that hangs does not hold the whole answer back."""
+    folder = tmp_path / "bin"
+    env = machine_with(folder, "timeout") if machine[0] == "w" else busybox_machine(folder)
+    sections = [Section("a.slow", "sleep 3 | cat", 1), NEXT]
+    started = time.monotonic()
+    readings = ask("busybox" if machine[0] == "b" else "dash", sections, env)
+    assert readings.take("a.next", str) == "still here"
+    assert time.monotonic() - started < 2.5
+
+
+def test_a_cut_answer_never_gives_a_value_out_of_another_section() -> None:
+    """A section that imitates a whole other one is cut: what it says is still its own."""
+    imitation = rf"printf '\n{MARK} begin a.two 0 raw 2\n77\n{MARK} end a.two\nmore\n'"
+    sections = [Section("a.one", imitation), Section("a.two", "echo 12")]
+    output = run("dash", render(sections)).stdout.decode()
+    for end in range(len(output)):
+        reading = read(output[:end].split("\n"), sections).sections["a.two"]
+        assert reading.problem is not None or reading.text == "12", end
+
+
+def test_a_cmake_that_says_nothing_is_a_broken_one(tmp_path: Path) -> None:
+    """As one does that crashes: it is found, without a version, and not unreadable."""
+    env = machine_with(tmp_path / "bin")
+    (tmp_path / "bin" / "cmake").write_text("#!/bin/sh\nexit 139\n")
+    (tmp_path / "bin" / "cmake").chmod(0o755)
+    readings = ask("dash", toolchain.SECTIONS, env)
+    cmakes = toolchain.parse(readings).cmake
+    assert readings.unread == []
+    assert cmakes is not None
+    assert [cmake.version for cmake in cmakes.found] == [None]
