@@ -18,6 +18,8 @@ from drift.report.model import Report, Seen, Tool, build
 from facts.gather import Answer, gather
 from inventories.schema import InventoryError, NodeWanted
 
+FILE_WIDTH = 160
+
 
 @click.command()
 @click.argument("inventory")
@@ -73,18 +75,20 @@ def _seen(name: str, answer: Answer) -> Seen:
 
 
 def _write(report: Report, form: str, output: str | None) -> None:
-    if output is None and form == "table":
-        table.write(report, Console(file=sys.stdout))
+    console = Console(file=sys.stdout)
+    if output is None and form == "table" and console.is_terminal:
+        table.write(report, console)
     else:
-        text = json.render(report) if form == "json" else _plain_table(report)
+        width = console.width if output is None else FILE_WIDTH
+        text = json.render(report) if form == "json" else _plain_table(report, width)
         click.echo(text, nl=False) if output is None else _save(text, output)
 
 
-def _plain_table(report: Report) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    table.write(report, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+def _plain_table(report: Report, width: int) -> str:
+    """Return the table as plain lines, without the blanks that fill them on a terminal."""
+    text = io.StringIO()
+    table.write(report, Console(file=text, width=width))
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def _save(text: str, output: str) -> None:

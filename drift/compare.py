@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,7 @@ from drift.finding import Finding
 from drift.quantity import limit, size
 from facts.limits import Item
 from facts.node import NodeState
+from inventories.schema import NodeWanted
 
 UNREADABLE = "unreadable"
 Class = Literal["must-equal", "per-model", "per-host"]
@@ -23,13 +24,15 @@ class Fact:
     """A fact that is shown for each node and compared between nodes.
 
     `marked_by` names the findings, as `rule` or `rule:subject`, that say this value is wrong;
-    `value` returns the text of the value, or None where it could not be read.
+    `value` returns the text of the value, or None where it could not be read; `is_managed` tells
+    whether the inventory says what it should be.
     """
 
     name: str
     comparison: Class
     marked_by: tuple[str, ...]
     value: Callable[[NodeState], str | None]
+    is_managed: Callable[[NodeWanted], bool] = lambda wanted: False
 
     def is_marked(self, findings: list[Finding]) -> bool:
         """Whether one of `findings` is about this fact."""
@@ -96,15 +99,25 @@ def _nr_open(node: NodeState) -> str | None:
 
 
 def _limit_fact(item: Item, *rules: str) -> Fact:
-    return Fact(
-        f"limits.{item}", "must-equal", (*rules, f"limits.not-effective:{item}"), _pair(item)
-    )
+    def is_managed(wanted: NodeWanted) -> bool:
+        return wanted.limits is not None and getattr(wanted.limits, item) is not None
+
+    marks = (*rules, f"limits.not-effective:{item}")
+    return Fact(f"limits.{item}", "must-equal", marks, _pair(item), is_managed)
+
+
+def _shm_is_managed(wanted: NodeWanted) -> bool:
+    return wanted.shm is not None
+
+
+def _cmake_is_managed(wanted: NodeWanted) -> bool:
+    return wanted.toolchain is not None and wanted.toolchain.cmake is not None
 
 
 FACTS: tuple[Fact, ...] = (
-    Fact("shm.size", "per-model", ("shm.too-small", "shm.container"), _shm_size),
-    Fact("shm.fstab", "per-model", ("shm.not-persistent",), _shm_fstab),
-    Fact("shm.mode", "must-equal", ("shm.permissions",), _shm_mode),
+    Fact("shm.size", "per-model", ("shm.too-small", "shm.container"), _shm_size, _shm_is_managed),
+    Fact("shm.fstab", "per-model", ("shm.not-persistent",), _shm_fstab, _shm_is_managed),
+    Fact("shm.mode", "must-equal", ("shm.permissions",), _shm_mode, _shm_is_managed),
     _limit_fact("nofile", "limits.nofile"),
     _limit_fact("memlock", "limits.memlock"),
     _limit_fact("stack", "limits.stack-unlimited"),
@@ -114,6 +127,7 @@ FACTS: tuple[Fact, ...] = (
         "must-equal",
         ("toolchain.cmake-old", "toolchain.cmake-shadowed"),
         _cmake,
+        _cmake_is_managed,
     ),
     Fact("toolchain.cmake_path", "per-host", (), _cmake_path),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
@@ -121,14 +135,38 @@ FACTS: tuple[Fact, ...] = (
 )
 
 
-def differences(nodes: Mapping[str, NodeState], models: Mapping[str, str]) -> list[Difference]:
-    """Return the facts that differ between `nodes`; `models` gives each node's GPU model."""
+def settled(
+    wanted: Mapping[str, NodeWanted], findings: Mapping[str, list[Finding]]
+) -> frozenset[str]:
+    """Return the facts that are right on every node by its own inventory entry.
+
+    Where the inventory says what is wanted, that decides: a limit that is higher than wanted on one
+    node is no drift, and no deploy would lower it. Where it says nothing, the nodes are compared.
+    """
+    return frozenset(
+        fact.name
+        for fact in FACTS
+        if all(fact.is_managed(wish) for wish in wanted.values())
+        and not any(fact.is_marked(found) for found in findings.values())
+    )
+
+
+def differences(
+    nodes: Mapping[str, NodeState],
+    models: Mapping[str, str],
+    right: Container[str] = frozenset(),
+) -> list[Difference]:
+    """Return the facts that differ between `nodes`.
+
+    `models` gives each node's GPU model; `right` names facts that no node has wrong (`settled`).
+    """
     found = []
     for fact in FACTS:
         read = {name: fact.value(node) for name, node in nodes.items()}
         values = {name: value or UNREADABLE for name, value in read.items()}
         if len(set(values.values())) > 1 or (None in read.values() and len(read) > 1):
-            drift = _is_drift(fact.comparison, read, models)
+            known = None not in read.values()
+            drift = _is_drift(fact.comparison, read, models) and not (known and fact.name in right)
             found.append(
                 Difference.model_validate(
                     {"fact": fact.name, "class": fact.comparison, "values": values, "drift": drift}

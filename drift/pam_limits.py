@@ -67,7 +67,7 @@ def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     """
     lines = _present(found, wanted)
     for item in ("nofile", "memlock", "stack"):
-        if item == "nofile" and above_nr_open(found, wanted):
+        if item == "nofile" and not (wanted.nofile and grantable(found, wanted.nofile)):
             continue
         wish: Limit | None = getattr(wanted, item)
         for kind in lacking(found, wanted, item):
@@ -83,7 +83,9 @@ def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
         if line.path != OWN_FILE or line.domain != "*":
             continue
         value = line.value
-        if line.item == "nofile" and wanted.nofile and not grantable(found, value):
+        if line.item == "nofile" and not grantable(found, value):
+            if wanted.nofile is None or not grantable(found, wanted.nofile):
+                continue
             value = wanted.nofile
         for kind in KINDS:
             if line.kind in (kind, "-"):

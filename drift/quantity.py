@@ -17,7 +17,7 @@ def size(count: int) -> str:
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
-    text = f"{value:.1f}"
+    text = f"{int(value * 10) / 10:.1f}"  # down: what is one byte short must not look right
     return f"{text.removesuffix('.0')}{_UNITS[unit]}"
 
 

@@ -97,7 +97,8 @@ def _answer(state: State, host: Host) -> Answer:
         try:
             host.connect(show_errors=False, raise_exceptions=True)
         except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
-            return Answer(data, error=str(error) or type(error).__name__)
+            reason = str(error).replace("[Errno None] ", "")  # paramiko has none to tell
+            return Answer(data, error=reason or type(error).__name__)
         try:
             state.activate_host(host)
             no_delay(host.connector)

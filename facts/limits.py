@@ -128,10 +128,11 @@ def parse_files(text: str) -> tuple[Line, ...]:
 
 def _line(text: str) -> Line | None:
     path, number, content = text.split(":", 2)
-    fields = content.split("#")[0].split()
-    if len(fields) != 4 or fields[2] not in UNITS:
+    # As pam_limits.c reads a line: capitals do not count, nor does what follows the value.
+    fields = content.split("#")[0].split()[:4]
+    if len(fields) < 4 or fields[2].lower() not in UNITS:
         return None
-    domain, kind, item, value = fields
+    domain, kind, item, value = fields[0], *(field.lower() for field in fields[1:])
     limit = _conf_value(value, UNITS[cast(Item, item)])
     if limit is None:
         return None
@@ -143,7 +144,7 @@ def _line(text: str) -> Line | None:
 
 def _conf_value(value: str, unit: int) -> Limit | None:
     """Return a limits.conf(5) value in the kernel's unit; None for what pam_limits skips, too."""
-    if value in ("unlimited", "infinity", "-1"):
+    if value in ("unlimited", "infinity", "-1", "-"):
         return "unlimited"
     return int(value) * unit if value.isdecimal() else None
 
@@ -153,7 +154,7 @@ def parse_pam(text: str) -> Pam:
     lines = text.splitlines()
     said = [line.split()[1] for line in lines if line.startswith("UsePAM ")]
     files = tuple(line for line in lines if line.startswith("/"))
-    return Pam(files=files, sshd_uses_pam=said[0] == "yes" if said else None)
+    return Pam(files=files, sshd_uses_pam=said[0].strip('"') == "yes" if said else None)
 
 
 def parse(readings: Readings) -> LimitsState:

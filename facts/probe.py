@@ -29,11 +29,13 @@ LC_ALL=C; export LC_ALL
 unset CDPATH GREP_OPTIONS
 gn_blank=$(printf '\t\nx'); gn_blank=${gn_blank%x}
 gn_limit() {
-  if command -v timeout >/dev/null 2>&1; then
+  if timeout --version >/dev/null 2>&1; then
     timeout -s KILL "$1" sh -c "$2"
   else
-    sh -c "$2" & gn_pid=$!
-    ( sleep "$1"; kill -9 "$gn_pid" ) >/dev/null 2>&1 & gn_dog=$!
+    gn_apart=; gn_group=
+    ! command -v setsid >/dev/null 2>&1 || { gn_apart=setsid; gn_group=-; }
+    $gn_apart sh -c "$2" & gn_pid=$!
+    ( sleep "$1"; kill -9 "$gn_group$gn_pid" ) >/dev/null 2>&1 & gn_dog=$!
     wait "$gn_pid"; gn_code=$?
     kill "$gn_dog" 2>/dev/null
     return "$gn_code"
@@ -150,7 +152,9 @@ def _reading(text: str, begin: re.Match[str], seconds: int) -> tuple[Reading, in
     start, length, rc = begin.end() + 1, int(begin["length"]), int(begin["rc"])
     body, stop = text[start : start + length], start + length
     if not text.startswith(f"\n{MARK} end {begin['name']}", stop):
-        return Reading(rc, body, f"cut short: its end is missing after {len(body)} bytes"), start
+        # Nothing after a section that the whole rest of the answer is too short for.
+        resume = len(text) if stop + len(f"\n{MARK} end {begin['name']}") > len(text) else start
+        return Reading(rc, body, f"cut short: its end is missing after {len(body)} bytes"), resume
     if rc in TIMED_OUT:
         return Reading(rc, body, f"no answer within {seconds} s"), stop
     if begin["coding"] == "hex":

@@ -19,8 +19,8 @@ for d in $PATH; do
   p=${d:-.}/cmake
   [ -f "$p" ] && [ -x "$p" ] || continue
   printf '%s\n%s\n' "$p" "$(readlink -f "$p" || echo "$p")"
-  said=$("$p" --version 2>&1)
-  printf '%s\n' "$said" | head -n 1
+  said=$("$p" --version 2>&1 | head -n 1)
+  printf '%s\n' "${said:-nothing}"
 done
 """
 

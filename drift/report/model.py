@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from drift.check import check
-from drift.compare import Difference, differences
+from drift.compare import Difference, differences, settled
 from drift.finding import Finding, Severity
 from facts.node import NodeState
 from inventories.schema import NodeWanted
@@ -85,12 +85,14 @@ def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) 
     hosts = {name: _host(node) for name, node in seen.items()}
     states = {name: node.state for name, node in seen.items() if node.state is not None}
     models = {name: node.wanted.gpu.model for name, node in seen.items() if node.wanted.gpu}
+    wanted = {name: seen[name].wanted for name in states}
+    findings = {name: hosts[name].findings for name in states}
     return Report(
         tool=tool,
         inventory=inventory,
         generated=generated,
         hosts=hosts,
-        differences=differences(states, models),
+        differences=differences(states, models, settled(wanted, findings)),
         summary=_summary(hosts),
     )
 

@@ -57,9 +57,20 @@ def _overruling(found: LimitsState, wanted: LimitsWanted, item: Item) -> Line | 
     lines = with_own(found, own_lines(found, wanted), domains(found.user))
     for kind in lacking(found, wanted, item):
         line = winner(lines, found.user, item, kind)
-        if line is not None and line.path != OWN_FILE:
+        if line is not None and line.path != OWN_FILE and not _suffices(line, wanted, item):
             return line
     return None
+
+
+def _may_be_written(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
+    """Whether our file may say it: more open files than the unknown fs.nr_open could lock out."""
+    return item != "nofile" or (wanted.nofile is not None and grantable(found, wanted.nofile))
+
+
+def _suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
+    if item == "stack":
+        return line.value != "unlimited"
+    return at_least(line.value, getattr(wanted, item))
 
 
 def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
@@ -76,7 +87,7 @@ def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[F
         fix=f"raise {item} to {wish} in {OWN_FILE}"
         if line is None
         else f"{line.path} line {line.line} decides: raise or remove it by hand",
-        fixable=line is None,
+        fixable=line is None and found.files is not None and _may_be_written(found, wanted, item),
     )
 
 
@@ -166,6 +177,11 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
     if not lacking(found, wanted, "stack") or wanted.stack is None:
         return
     line = _overruling(found, wanted, "stack")
+    said = winner(found.files or (), found.user, "stack", "soft") if found.user else None
+    if said is not None and said.value != "unlimited":
+        cause, fix = _why_not_effective(found)
+        yield Fault("stack", "unlimited", limit(wanted.stack, True), cause, fix, fixable=False)
+        return
     yield Fault(
         subject="stack",
         found="unlimited",

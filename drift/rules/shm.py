@@ -20,19 +20,21 @@ def _restricted(found: ShmState) -> bool:
 
 
 def _is_too_small(found: ShmState, wanted: ShmWanted) -> bool:
-    if found.mount is None or found.usage is None:
+    if found.mount is None:
         return False
-    return found.mount.fstype != "tmpfs" or found.usage.size < wanted.size
+    if found.mount.fstype != "tmpfs":
+        return True
+    return found.usage is not None and found.usage.size < wanted.size
 
 
 def _shown(found: ShmState) -> str:
-    if found.mount is None or found.usage is None:
+    if found.mount is None:
         return "unreadable"
     if found.mount.layers == 0:
         return "not mounted"
     if found.mount.fstype != "tmpfs":
         return f"a {found.mount.fstype} mount"
-    return size(found.usage.size)
+    return "unreadable" if found.usage is None else size(found.usage.size)
 
 
 @rule("shm.too-small", "error")
@@ -78,6 +80,8 @@ def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     if not found.fstab and not _is_boot_default(found, wanted):
         yield _fstab_fault("no line for /dev/shm", wanted, fixable=True)
     for line in found.fstab:
+        if found.memory is None and (not line.size or line.size.endswith("%")):
+            continue  # unknown, and told as shm.unreadable
         given = _line_size(line, found.memory)
         if line.fstype != "tmpfs":
             yield _fstab_fault(f"line {line.line}: a {line.fstype}", wanted, fixable=False)
@@ -111,7 +115,7 @@ def _is_boot_default(found: ShmState, wanted: ShmWanted) -> bool:
 
 def _line_size(line: FstabLine, memory: int | None) -> int | None:
     """Return the bytes of a `size=` (8G, 8388608k, 50%, see tmpfs(5)); None if there is none."""
-    match = re.fullmatch(r"(\d+)([kmgt%]?)", line.size.lower())
+    match = re.fullmatch(r"(\d+)([kmgt%]?)", line.size.lower() or "50%")
     if match is None:
         return None
     count, unit = int(match[1]), match[2]

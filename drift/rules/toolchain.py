@@ -45,13 +45,17 @@ def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]
     if any(_meets(cmake, wanted.cmake.version) for cmake in found.cmake.found):
         return  # there is one, behind another: that is toolchain.cmake-shadowed
     release = f"/opt/cmake-{wanted.cmake.version}"
+    reached = LINK_DIR in found.cmake.path
     yield Fault(
         subject="cmake",
         found=_shown(found.cmake.found[0]) if found.cmake.found else "none in PATH",
         wanted=f"{wanted.cmake.version} or newer",
         cause="builds of CUDA extensions stop with 'CMake 3.25 or higher is required'; unpacking a "
         "release over /usr/local would mix two releases with no way back",
-        fix=f"unpack the release into {release} and link its programs in {LINK_DIR}",
+        fix=f"unpack the release into {release} and link its programs in {LINK_DIR}"
+        if reached
+        else f"put {LINK_DIR} into the PATH of non-interactive shells",
+        fixable=reached,
     )
 
 

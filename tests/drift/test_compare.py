@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drift.check import check
-from drift.compare import FACTS, differences
+from drift.compare import FACTS, differences, settled
 from facts.node import NodeState
 from tests.drift import states
 
@@ -122,7 +122,25 @@ def test_nodes_that_are_each_right_and_that_no_deploy_would_change(name: str) ->
     """More than wanted is right, so it is no drift that only one node has more."""
     change = RIGHT[name]
     assert check(states.found(change), states.wanted()) == []
-    assert not any(drift for _, drift in compare(a100_01={}, v100_01=change).values())
+    wishes = dict.fromkeys(("a100-01", "v100-01"), states.wanted())
+    right = settled(wishes, {"a100-01": [], "v100-01": []})
+    nodes = {"a100-01": states.found(), "v100-01": states.found(change)}
+    found = differences(nodes, MODELS, right)
+    assert found and not any(each.drift for each in found)
+
+
+def test_a_wish_that_is_met_settles_no_unreadable_value() -> None:
+    """A value that could not be read is drift even where no rule found fault with it."""
+    right = settled({"a100-01": states.wanted()}, {"a100-01": []})
+    nodes = {"a100-01": states.found(), "a100-02": states.found(UNREAD)}
+    assert [each.drift for each in differences(nodes, MODELS, right)] == [True]
+
+
+def test_a_wish_that_one_node_lacks_settles_nothing() -> None:
+    """What only one node's inventory entry names is compared as if none did."""
+    wishes = {"a100-01": states.wanted(), "a100-02": states.wanted({"shm_size": None})}
+    assert "shm.size" not in settled(wishes, {})
+    assert "limits.nofile" in settled(wishes, {})
 
 
 VALUES = {

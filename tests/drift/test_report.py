@@ -124,10 +124,17 @@ def test_exit_codes(kinds: list[str], code: int) -> None:
 
 
 def test_nodes_that_differ_are_drift_even_without_a_finding() -> None:
-    """Two A100 nodes with another /dev/shm each, both large enough."""
+    """Two A100 nodes with another /dev/shm each, of which the inventory says nothing."""
+    larger = states.seen({"shm": {"usage": {"size": 17179869184}}}, shm_size=None)
+    found = report({"a100-01": states.seen(None, shm_size=None), "a100-02": larger})
+    assert (found.summary.drift, found.exit_code()) == (0, 2)
+
+
+def test_nodes_that_have_more_than_wanted_are_no_drift() -> None:
+    """Two A100 nodes with another /dev/shm each, both as large as wanted: exit 0."""
     larger = states.seen({"shm": {"usage": {"size": 17179869184}}})
     found = report({"a100-01": states.seen(), "a100-02": larger})
-    assert (found.summary.drift, found.exit_code()) == (0, 2)
+    assert (found.summary.drift, found.exit_code()) == (0, 0)
 
 
 @pytest.mark.parametrize(
