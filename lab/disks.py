@@ -44,10 +44,15 @@ def mount(name: str) -> None:
 
 def remove(name: str) -> None:
     """Unmount and delete the node's disk; none there is fine."""
+    unmount(name)
+    as_root(["rm", "-rf", "--one-file-system", home(name)])
+
+
+def unmount(name: str) -> None:
+    """Unmount the node's disk, lazily if something still looks at it."""
     while is_mounted(name):
         if as_root(["umount", root(name)], check=False).returncode != 0:
             as_root(["umount", "--lazy", root(name)])
-    as_root(["rm", "-rf", "--one-file-system", home(name)])
 
 
 def make_as_found(name: str) -> None:
@@ -77,8 +82,7 @@ def keep(name: str) -> None:
 def put_back(name: str) -> None:
     """Make the disk what it was at the last `keep`; the node must not run."""
     kept, upper = home(name) / "kept", home(name) / "upper"
-    while is_mounted(name):
-        as_root(["umount", root(name)])
+    unmount(name)
     as_root(["rm", "-rf", "--one-file-system", upper, home(name) / "work"])
     as_root(["cp", "-a", "--reflink=auto", kept, upper])
     mount(name)

@@ -16,8 +16,8 @@ Overrides = dict[str, str | int]
 class WriteInventory(Protocol):
     """Writes an inventory and returns its path."""
 
-    def __call__(self, overrides: Overrides, node: str = "a100-01") -> str:
-        """Overrides are flat host data keys, as --data takes them."""
+    def __call__(self, overrides: dict[str, Overrides]) -> str:
+        """Overrides are flat host data keys by node, as --data takes them."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,13 +41,14 @@ def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
 def inventory(tmp_path: Path) -> WriteInventory:
     """Return a function that writes the lab's inventory with other wishes for a node."""
 
-    def write(overrides: Overrides, node: str = "a100-01") -> str:
+    def write(overrides: dict[str, Overrides]) -> str:
         folder = roster.REPOSITORY / "inventories"
         cluster = yaml.safe_load((folder / "lab.yml").read_text())
         ssh = cluster["defaults"]["ssh"]
         ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
-        for key, value in overrides.items():
-            _put(cluster["hosts"][node], key, value)
+        for node, wishes in overrides.items():
+            for key, value in wishes.items():
+                _put(cluster["hosts"][node], key, value)
         (tmp_path / "lab.yml").write_text(yaml.safe_dump(cluster))
         (tmp_path / "lab.py").write_text((folder / "lab.py").read_text())
         return str(tmp_path / "lab.py")

@@ -58,7 +58,7 @@ def _next_run_finishes() -> bool:
 def test_a_wrong_sha256(inventory: WriteInventory) -> None:
     """Both sums are named, the old cmake works, nothing is left behind."""
     on(NODE, NO_NEW_CMAKE)
-    path = inventory({"toolchain_cmake_sha256": "1" * 64})
+    path = inventory({NODE: {"toolchain_cmake_sha256": "1" * 64}})
     done = _converge(path)
     assert (done.code, done.failed) == (1, ["every host"])
     assert "1" * 64 in done.err and "c5286a4570a19fee" in done.err
@@ -70,7 +70,7 @@ def test_a_url_that_is_not_there(inventory: WriteInventory) -> None:
     """The URL and the reason are named."""
     on(NODE, NO_NEW_CMAKE)
     url = f"http://{roster.MIRROR_ADDRESS}/no-such.tar.gz"
-    done = _converge(inventory({"toolchain_cmake_url": url}))
+    done = _converge(inventory({NODE: {"toolchain_cmake_url": url}}))
     assert done.code == 1
     assert f"{url} cannot be fetched" in done.err and "404" in done.err
     assert _old_cmake_works() and _nothing_half_done()
@@ -184,7 +184,7 @@ def test_the_controller_pushes_to_nodes_without_internet(
         on(NODE, f"chmod 755 /usr/local/sbin/{tool}")
     assert "cannot be fetched" in _converge().err
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    done = _converge(inventory({"toolchain_cmake_fetch": "controller"}))
+    done = _converge(inventory({NODE: {"toolchain_cmake_fetch": "controller"}}))
     assert done.code == 0, done.err
     assert on(NODE, "/usr/local/bin/cmake --version").startswith("cmake version 3.25.2")
     assert on(NODE, "ls -A /var/tmp") == ""
@@ -198,7 +198,7 @@ def test_the_controller_refuses_a_wrong_sha256(
     on(NODE, NO_NEW_CMAKE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wish = {"toolchain_cmake_fetch": "controller", "toolchain_cmake_sha256": "2" * 64}
-    done = _converge(inventory(dict(wish)))
+    done = _converge(inventory({NODE: dict(wish)}))
     assert done.code == 1
     assert "2" * 64 in done.err
     assert os.listdir(tmp_path / "cache" / "gpu-node") == []
