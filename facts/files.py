@@ -8,6 +8,8 @@ from pyinfra.api import FactBase, QuoteString, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
+BEGIN = "@@gpu-node file"
+
 
 class FileContent(TypedDict):
     """Whether the file exists, and its bytes, one character (U+0000-U+00FF) each."""
@@ -31,11 +33,17 @@ class FileBytes(FactBase[FileContent]):
     def command(self, path: str) -> StringCommand:
         file = QuoteString(path)
         return StringCommand(
-            "if [ -e", file, "]; then od -An -v -tx1 <", file, "&& echo whole; else echo absent; fi"
+            f"echo '{BEGIN}'; if [ -e",
+            file,
+            "]; then od -An -v -tx1 <",
+            file,
+            "&& echo whole; else echo absent; fi",
         )
 
     @override
     def process(self, output: list[str]) -> FileContent:
+        if BEGIN in output:  # what stands before it, a talkative ~/.bashrc said
+            output = output[output.index(BEGIN) + 1 :]
         if output == ["absent"]:
             return {"exists": False, "text": ""}
         if not output or output[-1] != "whole":

@@ -66,11 +66,13 @@ def test_an_ssh_user_with_sudo(apt_node: str) -> None:
 
 
 def test_a_shell_that_talks_does_no_harm(apt_node: str) -> None:
-    """A banner from ~/.bashrc stands before the probe's answer and is not taken for it."""
+    """What ~/.bashrc prints stands before every answer, and is taken for none of them."""
     on(APT_NODE, "printf 'echo Welcome to the GPU server\\n' >/root/.bashrc")
     report = drift(apt_node)
     assert report.code == 2
     assert report.json["hosts"][APT_NODE]["status"] == "drift"
+    done = converge(apt_node)
+    assert done.code == 0, done.err
 
 
 def test_an_account_without_a_shell_is_unreadable(apt_node: str) -> None:
