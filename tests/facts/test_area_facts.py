@@ -1,0 +1,73 @@
+"""Each area's own pyinfra fact: asked in a real shell, it says what the probe of the node says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyinfra.api import FactBase
+from pyinfra.api.exceptions import FactProcessError
+from typing_extensions import override
+
+from facts.area import AreaFact, ProbeFact, State
+from facts.limits import ResourceLimits
+from facts.node import SECTIONS, NodeProbe, NodeState
+from facts.probe import Readings
+from facts.shm import SharedMemory
+from facts.toolchain import Toolchain
+from tests.shells import as_lines, run
+
+FACTS: dict[str, type[AreaFact]] = {
+    "shm": SharedMemory,
+    "limits": ResourceLimits,
+    "toolchain": Toolchain,
+}
+
+
+def _told(fact: FactBase[dict[str, Any]], cut: int | None = None) -> dict[str, Any]:
+    output = as_lines(run("dash", str(fact.command())).stdout)[:cut]
+    told: dict[str, Any] = fact.process(output)
+    return told
+
+
+def test_each_area_has_a_fact() -> None:
+    """An area that is probed can also be asked alone."""
+    assert set(FACTS) == set(NodeState.model_fields) - {"unreadable"}
+    asked = [section.name for fact in FACTS.values() for section in fact.sections]
+    assert asked == [section.name for section in SECTIONS]
+
+
+@pytest.mark.parametrize("area", FACTS)
+def test_a_fact_says_what_the_probe_says(area: str) -> None:
+    """The same keys and the same values, with nothing unreadable here."""
+    alone, whole = _told(FACTS[area]()), _told(NodeProbe())
+    assert alone.pop("unreadable") == {}
+    assert whole["unreadable"] == []
+    changing = {"usage"}  # other programs use /dev/shm meanwhile
+    assert alone.keys() == whole[area].keys()
+    for key in alone.keys() - changing:
+        assert alone[key] == whole[area][key], key
+
+
+@pytest.mark.parametrize("area", FACTS)
+def test_a_fact_of_half_an_answer_says_what_is_unreadable(area: str) -> None:
+    """Each section that did not come is None, and named with its reason."""
+    told = _told(FACTS[area](), cut=3)
+    assert set(told["unreadable"]) == {section.name for section in FACTS[area].sections}
+    assert not any(value for key, value in told.items() if key != "unreadable")
+
+
+class Broken(AreaFact):
+    """An area whose parser has a defect."""
+
+    @staticmethod
+    @override
+    def parse(readings: Readings) -> State:
+        raise RuntimeError("a defect")
+
+
+@pytest.mark.parametrize("fact", [Broken, ProbeFact, AreaFact])
+def test_only_one_error_leaves_a_fact(fact: type[ProbeFact]) -> None:
+    """Any other would end the run for every node."""
+    with pytest.raises(FactProcessError):
+        fact().process([""])

@@ -1,0 +1,111 @@
+"""FileBytes in real shells: every byte of a file comes back, or there is no answer at all."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyinfra.api.exceptions import FactProcessError
+
+from facts.files import FileBytes
+from tests.shells import SHELLS, as_lines, busybox_machine, run
+
+CONTENTS = {
+    "empty": b"",
+    "text": b"tmpfs /dev/shm tmpfs size=8G 0 0\n",
+    "no-newline-at-the-end": b"a\nb",
+    "newlines-only": b"\n\n\n",
+    "carriage-returns": b"a\r\nb\r",
+    "gbk": b"# \xb9\xd2\xd4\xd8",
+    "nul-and-all-others": bytes(range(256)),
+    "imitates-the-end": b"whole\nabsent\n",
+    "lines-that-repeat": b"0123456789abcdef" * 40,
+}
+NAMES = ["plain", "two words", "it's", "$HOME", "`id`", "-n", "größe", "a;b", '"', "a\\b", "*"]
+
+
+def asked(path: str, shell: str = "dash", env: dict[str, str] | None = None) -> list[str]:
+    """Return the lines of a node's answer about a file."""
+    done = run(shell, str(FileBytes().command(path)), env=env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return as_lines(done.stdout)
+
+
+def content(lines: list[str]) -> bytes:
+    """Return the bytes that an answer says; the file exists."""
+    told = FileBytes().process(lines)
+    assert told["exists"]
+    return told["text"].encode("latin-1")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", CONTENTS)
+def test_every_byte_comes_back(name: str, shell: str, tmp_path: Path) -> None:
+    """Whatever is in a file, and whatever shell reads it."""
+    file = tmp_path / "file"
+    file.write_bytes(CONTENTS[name])
+    assert content(asked(str(file), shell)) == CONTENTS[name]
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_every_byte_comes_back_from_a_machine_of_busybox_alone(name: str, tmp_path: Path) -> None:
+    """Its od writes other columns."""
+    file = tmp_path / "file"
+    file.write_bytes(CONTENTS[name])
+    env = busybox_machine(tmp_path / "bin")
+    assert content(asked(str(file), "busybox", env)) == CONTENTS[name]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_come_back(data: bytes) -> None:
+    """The round trip of arbitrary bytes."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        assert content(asked(file.name)) == data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_never_run(name: str, tmp_path: Path) -> None:
+    """The shell takes any name for the name of a file."""
+    (tmp_path / name).write_bytes(b"here")
+    assert content(asked(str(tmp_path / name))) == b"here"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_file_that_is_not_there(shell: str, tmp_path: Path) -> None:
+    """Absent is told apart from empty."""
+    assert FileBytes().process(asked(str(tmp_path / "none"), shell)) == {
+        "exists": False,
+        "text": "",
+    }
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_folder_is_no_file(shell: str, tmp_path: Path) -> None:
+    """What cannot be read fails on the node, and is never taken for absent."""
+    done = run(shell, str(FileBytes().command(str(tmp_path))))
+    assert done.returncode != 0
+    assert b"absent" not in done.stdout
+    with pytest.raises(FactProcessError, match="cut short"):
+        FileBytes().process(as_lines(done.stdout))
+
+
+@pytest.mark.parametrize("name", sorted(set(CONTENTS) - {"empty"}))
+def test_a_cut_answer_is_no_content(name: str, tmp_path: Path) -> None:
+    """Wherever the answer ends, there is an error and no half a file."""
+    (tmp_path / "file").write_bytes(CONTENTS[name])
+    whole = "\n".join(asked(str(tmp_path / "file")))
+    for end in range(len(whole)):
+        with pytest.raises(FactProcessError):
+            FileBytes().process(whole[:end].split("\n"))
+
+
+def test_what_is_not_hex_is_no_content() -> None:
+    """A greeting in front of the answer is not read as bytes."""
+    with pytest.raises(FactProcessError, match="hexadecimal"):
+        FileBytes().process(["Welcome!", " 61 62", "whole"])
