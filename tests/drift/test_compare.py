@@ -50,6 +50,12 @@ def test_what_may_not_differ_within_a_model() -> None:
     assert compare(a100_01={}, a100_02=SMALL) == {"shm.size": ("per-model", True)}
 
 
+def test_nodes_are_compared_within_their_model_only() -> None:
+    """Two equal A100 nodes beside another V100, or beside one that gives no answer, are alike."""
+    assert compare(a100_01={}, a100_02={}, v100_01=SMALL) == {"shm.size": ("per-model", False)}
+    assert compare(a100_01={}, a100_02={}, v100_01=UNREAD) == {"shm.size": ("per-model", False)}
+
+
 def test_what_may_differ_by_host() -> None:
     """The operating system is shown, and is no drift."""
     assert compare(a100_01={}, a100_02=OTHER_OS) == {
@@ -143,6 +149,22 @@ def test_a_wish_that_one_node_lacks_settles_nothing() -> None:
     assert "limits.nofile" in settled(wishes, {})
 
 
+@pytest.mark.parametrize(
+    ("gone", "facts"),
+    [
+        ("shm_", {"shm.size", "shm.fstab", "shm.mode"}),
+        ("limits_", {"limits.nofile", "limits.memlock", "limits.stack"}),
+        ("limits_memlock", {"limits.memlock"}),
+        ("toolchain_", {"toolchain.cmake"}),
+    ],
+)
+def test_what_is_not_managed_is_not_settled(gone: str, facts: set[str]) -> None:
+    """An area, or an item of it, that no inventory entry names leaves its facts to be compared."""
+    keys = [key for key in states.BASE["wanted"] if key.startswith(gone)]
+    wishes = {"a100-01": states.wanted(dict.fromkeys(keys))}
+    assert settled({"a100-01": states.wanted()}, {}) - settled(wishes, {}) == facts
+
+
 VALUES = {
     "shm.size": "8G",
     "shm.fstab": "8G",
@@ -156,6 +178,7 @@ VALUES = {
     "toolchain.os": "CentOS Linux 7 (Core)",
     "toolchain.kernel": "3.10.0-1160.el7.x86_64",
 }
+BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
 SPECIAL = [
     ("shm.size", {"shm": {"mount": {"layers": 0, "fstype": ""}}}, "not mounted"),
     ("shm.size", {"shm": {"mount": None}}, None),
@@ -169,6 +192,7 @@ SPECIAL = [
     ("limits.nr_open", {"limits": {"nr_open": None}}, None),
     ("toolchain.cmake", {"toolchain": {"cmake": {"found": []}}}, "none"),
     ("toolchain.cmake_path", {"toolchain": {"cmake": {"found": []}}}, "none"),
+    ("toolchain.cmake", {"toolchain": {"cmake": {"found": [BROKEN]}}}, "broken"),
     ("toolchain.cmake", {"toolchain": {"cmake": None}}, None),
     ("toolchain.cmake_path", {"toolchain": {"cmake": None}}, None),
     ("toolchain.os", {"toolchain": {"os": None}}, None),

@@ -40,6 +40,7 @@ WINNERS = {
     "somebody else's line": ([line("guest", 1), line("@guests", 2)], TRAIN, None),
     "a group is not a user": ([line("docker", 1)], TRAIN, None),
     "a user is not a group": ([line("@root", 1)], ROOT, None),
+    "a name that ends as a group does": ([line("xdocker", 1)], TRAIN, None),
     "the wildcard leaves root out": ([line("*", 1)], ROOT, None),
     "root by name": ([line("root", 1), line("*", 2)], ROOT, 1),
     "another item": ([line("train", 1, item="memlock")], TRAIN, None),
@@ -96,6 +97,43 @@ def test_what_our_file_says_already_stays() -> None:
         ("hard", "memlock"): "unlimited",
         ("soft", "memlock"): "unlimited",
     }
+
+
+LOW = {"memlock": {"soft": 65536, "hard": 65536}}
+
+
+def rewritten(lines: list[Line], **limits: object) -> dict[tuple[str, str], int | str]:
+    """Return what our file would say anew of nofile, where only memlock gives a reason to write."""
+    files = [each.model_dump() for each in lines]
+    node = states.found({"limits": {"session": LOW, "files": files, **limits}})
+    own = own_lines(node.limits, states.wanted().limits or LimitsWanted())
+    assert own["soft", "memlock"] == own["hard", "memlock"] == "unlimited"
+    return {key: value for key, value in own.items() if key[1] != "memlock"}
+
+
+def test_what_others_say_is_not_said_again() -> None:
+    """A user's wildcard, and a name that somebody wrote into our file, are not taken over."""
+    others = [line("*", 5000, path=LATE), line("*", 5000), line("bob", 5000, path=OWN_FILE)]
+    assert rewritten(others) == {}
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard"])
+def test_what_our_file_says_of_one_kind_stays_of_one_kind(kind: str) -> None:
+    """A soft limit alone does not become a hard one, nor the other way round."""
+    assert rewritten([line("*", 200000, kind, OWN_FILE)]) == {(kind, "nofile"): 200000}
+
+
+def test_what_our_file_says_of_both_kinds_stays_of_both() -> None:
+    """A dash is soft and hard."""
+    both = {("soft", "nofile"): 200000, ("hard", "nofile"): 200000}
+    assert rewritten([line("*", 200000, path=OWN_FILE)]) == both
+
+
+def test_what_our_file_says_above_the_ceiling_is_mended() -> None:
+    """What is wanted stands in its place, where the kernel grants that."""
+    lines = [line("*", 2097152, path=OWN_FILE)]
+    assert set(rewritten(lines, nr_open=1048576).values()) == {131072}
+    assert rewritten(lines, nr_open=65536) == {}
 
 
 def test_a_converged_node_keeps_its_lines() -> None:
