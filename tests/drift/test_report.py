@@ -194,3 +194,25 @@ def test_the_table_is_as_recorded() -> None:
     """A look at the whole; after a wanted change write the file anew from drawn(THREE, 80)."""
     lines = [line.rstrip() for line in drawn(THREE, 80).splitlines()]
     assert lines == SNAPSHOT.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "last"),
+    [
+        ({"n": KINDS["ok"]}, "1 node, 1 ok; findings: none"),
+        ({"n": KINDS["ok"], "m": KINDS["ok"]}, "2 nodes, 2 ok; findings: none"),
+        ({"n": KINDS["ok"], "m": GONE}, "2 nodes, 1 ok, 1 unreachable; findings: none"),
+    ],
+)
+def test_a_report_without_findings_ends_with_its_summary(nodes: dict[str, Seen], last: str) -> None:
+    """Nothing to repair is proposed, and the count of each status is said."""
+    assert drawn(nodes, 80).splitlines()[-1].rstrip() == last
+
+
+def test_what_only_hands_can_repair_is_not_proposed_to_the_deploy() -> None:
+    """No line `repair: pyinfra ...` where it would repair nothing."""
+    closed = {"shm": {"usage": {"size": 67108864}, "container": {"can_mount": False}}}
+    text = drawn({"n": states.seen(closed)}, 80)
+    assert "shm.container" in text
+    assert "repair:" not in text
+    assert "repair: pyinfra inventories/lab.py" in drawn({"n": KINDS["warning"]}, 80)

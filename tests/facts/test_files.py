@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -105,7 +106,23 @@ def test_a_cut_answer_is_no_content(name: str, tmp_path: Path) -> None:
             FileBytes().process(whole[:end].split("\n"))
 
 
-def test_what_is_not_hex_is_no_content() -> None:
-    """A greeting in front of the answer is not read as bytes."""
-    with pytest.raises(FactProcessError, match="hexadecimal"):
-        FileBytes().process(["Welcome!", " 61 62", "whole"])
+@pytest.mark.parametrize("noise", ["Welcome!\n", "61 62\nwhole\n", "absent\n", "größe\n\n"])
+def test_a_greeting_in_front_does_no_harm(noise: str, tmp_path: Path) -> None:
+    """What ~/.bashrc prints is not read as bytes, even where it looks like an answer."""
+    (tmp_path / "file").write_bytes(b"here")
+    for path, exists in ((tmp_path / "file", True), (tmp_path / "none", False)):
+        script = f"printf %s {shlex.quote(noise)}\n{FileBytes().command(str(path))}"
+        told = FileBytes().process(as_lines(run("dash", script).stdout))
+        assert told == {"exists": exists, "text": "here" if exists else ""}
+
+
+@pytest.mark.parametrize("noise", ["Welcome!", "61 62", "absent"])
+def test_a_greeting_without_a_newline_is_no_content(noise: str, tmp_path: Path) -> None:
+    """It may spoil the answer, and is never read as another content than the file's."""
+    (tmp_path / "file").write_bytes(b"here")
+    script = f"printf %s {shlex.quote(noise)}\n{FileBytes().command(str(tmp_path / 'file'))}"
+    try:
+        told = FileBytes().process(as_lines(run("dash", script).stdout))
+    except FactProcessError:
+        return
+    assert told == {"exists": True, "text": "here"}
