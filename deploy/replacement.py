@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from datetime import datetime, timezone
 
-from pyinfra.api import StringCommand
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, Host, State, StringCommand
 
-from deploy.scripts import script
+from deploy.scripts import script, text
 from facts.files import FileContent
 
-# One folder a run: what it holds is what a user had before the run.
-BACKUPS = f"/var/backups/gpu-node/{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
+# One folder a run, whoever else starts one in the same second: what a user had before the run.
+RUN = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+BACKUPS = f"/var/backups/gpu-node/{RUN}"
 
 
 def replace(
@@ -32,17 +35,29 @@ def replace(
         backups=BACKUPS,
         check=check,
         confirm=str(confirm_seconds or ""),
+        undo=text("undo") if confirm_seconds else "",
     )
 
 
 def confirm(path: str) -> StringCommand:
-    """Return the command that keeps a replacement for good."""
-    return script("confirm", file=path, backups=BACKUPS)
+    """Return the command that keeps a replacement for good, an earlier run's included."""
+    return script("confirm", file=path)
 
 
-def restore(path: str, existed: bool) -> StringCommand:
-    """Return the command that puts back what `path` was before this run."""
-    return script("restore", file=path, backups=BACKUPS, existed="yes" if existed else "no")
+def restore(path: str) -> StringCommand:
+    """Return the command that puts back what `path` was before it was replaced unconfirmed."""
+    return script("restore", file=path, undo=text("undo"))
+
+
+def unread(path: str, old: FileContent) -> FunctionCommand:
+    """Return the command that fails where a file could not be read: none is written blindly."""
+    return FunctionCommand(refuse_unread, [path, old["problem"]], {})
+
+
+def refuse_unread(state: State, host: Host, path: str, problem: str) -> bool:
+    """Say why a file is left alone."""
+    logger.error(f"{host.print_prefix}{path}: cannot be read, so it stays as it is: {problem}")
+    return False
 
 
 def _sum(text: str) -> str:

@@ -56,7 +56,9 @@ class Difference(BaseModel):
 def _shm_size(node: NodeState) -> str | None:
     if node.shm.mount is None or node.shm.usage is None:
         return None
-    return size(node.shm.usage.size) if node.shm.mount.layers else "not mounted"
+    if not node.shm.mount.layers:
+        return "not mounted"
+    return size(node.shm.usage.size) if node.shm.usage.size else "no limit"
 
 
 def _shm_fstab(node: NodeState) -> str | None:
@@ -118,7 +120,7 @@ FACTS: tuple[Fact, ...] = (
     Fact("shm.size", "per-model", ("shm.too-small", "shm.container"), _shm_size, _shm_is_managed),
     Fact("shm.fstab", "per-model", ("shm.not-persistent",), _shm_fstab, _shm_is_managed),
     Fact("shm.mode", "must-equal", ("shm.permissions",), _shm_mode, _shm_is_managed),
-    _limit_fact("nofile", "limits.nofile"),
+    _limit_fact("nofile", "limits.nofile", "limits.above-nr-open:nofile in the inventory"),
     _limit_fact("memlock", "limits.memlock"),
     _limit_fact("stack", "limits.stack-unlimited"),
     Fact("limits.nr_open", "per-host", ("limits.above-nr-open",), _nr_open),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from drift.quantity import Limit, at_least
-from facts.limits import CONF, Item, LimitsState, Line, User
+from facts.limits import CONF, EXEMPT, OWN_FILE, Item, LimitsState, Line, User
 from inventories.schema import LimitsWanted
-
-OWN_FILE = "/etc/security/limits.d/99-gpu-node.conf"
 
 Kind = Literal["soft", "hard"]
 # What a file of our own says, in the kernel's unit.
@@ -17,29 +16,70 @@ OwnLines = dict[tuple[Kind, Item], Limit]
 
 KINDS: tuple[Kind, Kind] = ("soft", "hard")
 # Whatever the order, a user's line beats a group's, and that the wildcard's (pam_limits.c).
-_USER, _GROUP, _ANYBODY = range(3)
+_USER, _GROUP, _LOGIN_GROUP, _ANY_LOGIN, _ANYBODY = range(5)
+_RANGE = re.compile(r"(\d*):(\d*)")
 
 
-def winner(lines: Iterable[Line], user: User, item: Item, kind: Kind) -> Line | None:
-    """Return the line that decides a limit for a user, as limits.conf(5) ranks them."""
-    best: tuple[int, Line] | None = None
+def is_known(found: LimitsState) -> bool:
+    """Return whether all was read that our file is made from; from half of it lines would get lost.
+
+    That is what the files say, for whom we speak, and how many open files the kernel grants.
+    """
+    return None not in (found.files, found.user, found.nr_open)
+
+
+def deciding(found: LimitsState, lines: Iterable[Line], item: Item) -> dict[Kind, Line]:
+    """Return the lines that decide a limit for the SSH user, as limits.conf(5) ranks them.
+
+    Nobody knows where the user is not known; nothing decides where a line exempts the user.
+    """
+    best: dict[Kind, tuple[int, Line]] = {}
+    lines = list(lines)
+    if found.user is None or exemption(found.user, lines):
+        return {}
     for line in lines:
-        if line.item != item or line.kind not in (kind, "-"):
-            continue
-        rank = _rank(line.domain, user)
-        if rank is not None and (best is None or rank <= best[0]):
-            best = (rank, line)
-    return best[1] if best else None
+        rank = _rank(line.domain, found) if line.item == item else None
+        for kind in (each for each in KINDS if line.kind in (each, "-")):
+            if rank is None or (kind in best and best[kind][0] < rank):
+                break  # a dash that loses the soft limit sets no hard one, either
+            best[kind] = (rank, line)
+    return {kind: line for kind, (_, line) in best.items()}
 
 
-def _rank(domain: str, user: User) -> int | None:
-    if domain == user.name:
+def exemption(user: User, lines: Iterable[Line]) -> Line | None:
+    """Return the line that takes a user out of all limits: a name and a dash alone."""
+    names = {user.name, *(f"@{group}" for group in user.groups)}
+    return next((line for line in lines if line.item == EXEMPT and line.domain in names), None)
+
+
+def _rank(domain: str, found: LimitsState) -> int | None:
+    user = found.user
+    if user is None or domain == user.name:
         return _USER
-    if user.name == "root":  # groups and the wildcard do not apply to root
+    if bounds := _RANGE.fullmatch(domain):
+        return _USER if _within(bounds, user.uid) else None
+    if user.uid == 0 and found.pam is not None and found.pam.spares_root:
         return None
-    if domain.startswith("@") and domain[1:] in user.groups:
-        return _GROUP
-    return _ANYBODY if domain == "*" else None
+    if domain[:1] in ("@", "%") and domain != "%":
+        rank = _GROUP if domain[0] == "@" else _LOGIN_GROUP
+        return rank if _is_member(domain[1:], user) else None
+    return {"*": _ANYBODY, "%": _ANY_LOGIN}.get(domain)
+
+
+def _is_member(group: str, user: User) -> bool:
+    """Whether a group, or a range of them, is the user's; a range asks for the primary one only."""
+    if bounds := _RANGE.fullmatch(group):
+        gids = user.gids if not bounds[1] else user.gids[:1]
+        return any(_within(bounds, gid) for gid in gids)
+    return group in user.groups
+
+
+def _within(bounds: re.Match[str], number: int) -> bool:
+    """Whether a number is in `low:high`, `low:`, or is the one of `:only`."""
+    low, high = bounds.groups()
+    if not low:
+        return bool(high) and number == int(high)
+    return number >= int(low) and (not high or number <= int(high))
 
 
 def lacking(found: LimitsState, wanted: LimitsWanted, item: Item) -> list[Kind]:
@@ -63,7 +103,8 @@ def above_nr_open(found: LimitsState, wanted: LimitsWanted) -> bool:
 def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     """Return what our file should say: what it says already, and what the session lacks.
 
-    Only that, so that a limit which is higher by other means is never lowered.
+    Only that, so that a limit which is higher by other means is never lowered. Ask `is_known`
+    first.
     """
     lines = _present(found, wanted)
     for item in ("nofile", "memlock", "stack"):
@@ -80,7 +121,7 @@ def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     """Return what our file says now; a number of open files that no session can get is mended."""
     lines: OwnLines = {}
     for line in found.files or ():
-        if line.path != OWN_FILE or line.domain != "*":
+        if line.path != OWN_FILE or line.domain != "*" or line.item == EXEMPT:
             continue
         value = line.value
         if line.item == "nofile" and not grantable(found, value):
@@ -115,7 +156,10 @@ def _order(path: str) -> tuple[bool, str]:
     return (path != CONF, path)
 
 
-def domains(user: User | None) -> list[str]:
-    """Return for whom our file speaks: everybody, root (whom `*` leaves out), and the SSH user."""
+def domains(user: User) -> list[str]:
+    """Return for whom our file speaks: everybody, root (whom `*` may leave out), and the SSH user.
+
+    A name with blanks in it cannot be written in limits.conf(5).
+    """
     names = ["*", "root"]
-    return names if user is None or user.name in names else [*names, user.name]
+    return names if user.name in names or " " in user.name else [*names, user.name]

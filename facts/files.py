@@ -5,51 +5,61 @@ from __future__ import annotations
 from typing import TypedDict
 
 from pyinfra.api import FactBase, QuoteString, StringCommand
-from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
 BEGIN = "@@gpu-node file"
 
 
 class FileContent(TypedDict):
-    """Whether the file exists, and its bytes, one character (U+0000-U+00FF) each."""
+    """Whether the file exists, and its bytes, one character (U+0000-U+00FF) each.
+
+    `problem` says why they could not be read; it is empty where they were.
+    """
 
     exists: bool
     text: str
+    problem: str
 
 
 class FileBytes(FactBase[FileContent]):
-    """Returns {"exists": True, "text": "..."}, `text` decoded as Latin-1: byte for byte.
+    """Returns {"exists": True, "text": "...", "problem": ""}, `text` as Latin-1: byte for byte.
 
-    It travels as hex, so that no byte is lost and no half answer looks whole.
+    It travels as hex, so that no byte is lost and no half answer looks whole. A failure is part of
+    the answer: pyinfra would hand on `default` for it, and where the last host fails, a traceback.
     """
 
     @staticmethod
     @override
     def default() -> FileContent:
-        return {"exists": False, "text": ""}
+        return _unread("the node gave no answer about it")
 
     @override
     def command(self, path: str) -> StringCommand:
         file = QuoteString(path)
         return StringCommand(
-            f"echo '{BEGIN}'; if [ -e",
+            f"printf '\\n%s\\n' '{BEGIN}'; if [ -e",
             file,
             "]; then od -An -v -tx1 <",
             file,
-            "&& echo whole; else echo absent; fi",
+            "2>&1 && echo whole || echo failed; else echo absent; fi",
         )
 
     @override
     def process(self, output: list[str]) -> FileContent:
-        if BEGIN in output:  # what stands before it, a talkative ~/.bashrc said
-            output = output[output.index(BEGIN) + 1 :]
-        if output == ["absent"]:
-            return {"exists": False, "text": ""}
-        if not output or output[-1] != "whole":
-            raise FactProcessError(f"{self.name}: the answer is cut short: {output[-1:]}")
+        if BEGIN not in output:
+            return _unread(f"the login shell ended before it was read: {output[-1:]}")
+        answer = output[output.index(BEGIN) + 1 :]  # before it stands what ~/.bashrc says
+        if answer == ["absent"]:
+            return {"exists": False, "text": "", "problem": ""}
+        if not answer or answer[-1] != "whole":
+            failed = answer[-1:] == ["failed"]
+            return _unread(" ".join(answer[:-1]) if failed else "the answer is cut short")
         try:
-            data = bytes.fromhex("".join(output[:-1]))
+            data = bytes.fromhex("".join(answer[:-1]))
         except ValueError as error:
-            raise FactProcessError(f"{self.name}: {error}") from error
-        return {"exists": True, "text": data.decode("latin-1")}
+            return _unread(f"the answer is not understood: {error}")
+        return {"exists": True, "text": data.decode("latin-1"), "problem": ""}
+
+
+def _unread(problem: str) -> FileContent:
+    return {"exists": False, "text": "", "problem": problem}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, cast
 
 from facts.area import AreaFact, State
@@ -9,6 +10,8 @@ from facts.probe import Readings, Section, Unreadable
 
 CONF = "/etc/security/limits.conf"
 CONF_D = "/etc/security/limits.d"
+# The file that is ours; beside it lies a mark for each change of it that waits to be confirmed.
+OWN_FILE = f"{CONF_D}/99-gpu-node.conf"
 
 _FILES = """
 for f in /etc/security/limits.conf /etc/security/limits.d/*.conf; do
@@ -16,7 +19,30 @@ for f in /etc/security/limits.conf /etc/security/limits.d/*.conf; do
   awk -v f="$f" '!/^[[:space:]]*(#|$)/ { print f ":" NR ":" $0 }' "$f" || exit 1
 done
 """
+# One line a group: a name may hold blanks where it comes from a directory service.
+_USER = """
+name=$(id -un) && uid=$(id -u) && gids=$(id -G) || exit 1
+echo "$uid $name"
+for gid in $gids; do
+  group=$(getent group "$gid" 2>/dev/null || grep "^[^:]*:[^:]*:$gid:" /etc/group) || group=
+  echo "$gid ${group%%:*}"
+done
+"""
+_PENDING = f"""
+file=$(readlink -f {OWN_FILE} || echo {OWN_FILE})
+[ ! -d "${{file%/*}}" ] || [ -r "${{file%/*}}" ] || {{ echo "${{file%/*}} is closed"; exit 1; }}
+for mark in "${{file%/*}}/.${{file##*/}}.gpu-node-"*; do
+  [ ! -e "$mark" ] || printf '%s\n' "$mark"
+done
+"""
+# Debian's pam_limits spares root (limits.conf(5) there); a newer module reads nr_open by itself.
 _PAM = r"""
+[ ! -e /etc/debian_version ] || echo spares-root
+for module in /lib*/security /lib/*/security /usr/lib*/security /usr/lib/*/security; do
+  [ -r "$module/pam_limits.so" ] || continue
+  ! grep -q nr_open "$module/pam_limits.so" || echo clamps-nofile
+  break
+done
 [ ! -d /etc/pam.d ] || grep -l '^[^#]*pam_limits' /etc/pam.d/* || :
 [ -r /etc/ssh/sshd_config ] || exit 0
 for f in /etc/ssh/sshd_config.d/*.conf /etc/ssh/sshd_config; do
@@ -27,14 +53,17 @@ done
 # The probe's connection is a session of its own, so its shell has what any new session gets.
 SECTIONS = (
     Section("limits.session", "cat /proc/self/limits"),
-    Section("limits.user", "id -un; id -Gn"),
+    Section("limits.user", _USER),
     Section("limits.nr-open", "cat /proc/sys/fs/nr_open"),
     Section("limits.files", _FILES),
+    Section("limits.pending", _PENDING),
     Section("limits.pam", _PAM),
 )
 
 Limit = int | Literal["unlimited"]
 Item = Literal["nofile", "memlock", "stack"]
+# What stands for a line that takes its user or group out of all limits.
+EXEMPT: Literal["exempt"] = "exempt"
 
 # /proc/PID/limits names (fs/proc/base.c) of the limits we ask for.
 _KERNEL_NAMES: dict[Item, str] = {
@@ -62,9 +91,11 @@ class Session(State):
 
 
 class User(State):
-    """Whom the limits were asked for."""
+    """Whom the limits were asked for; `gids` has the primary group first, `groups` their names."""
 
     name: str
+    uid: int
+    gids: tuple[int, ...]
     groups: tuple[str, ...]
 
 
@@ -75,15 +106,21 @@ class Line(State):
     line: int
     domain: str
     kind: str
-    item: Item
+    item: Item | Literal["exempt"]
     value: Limit
 
 
 class Pam(State):
-    """The PAM files that load pam_limits, and whether sshd asks PAM at all (None: not said)."""
+    """The PAM files that load pam_limits, and whether sshd asks PAM at all (None: not said).
+
+    `spares_root`: groups and the wildcard do not reach root. `clamps_nofile`: "unlimited" open
+    files become fs.nr_open, where an older pam_limits fails and the login with it.
+    """
 
     files: tuple[str, ...]
     sshd_uses_pam: bool | None
+    spares_root: bool
+    clamps_nofile: bool
 
 
 class LimitsState(State):
@@ -93,6 +130,8 @@ class LimitsState(State):
     user: User | None
     nr_open: int | None
     files: tuple[Line, ...] | None
+    # Marks of changes of our file that no new session has confirmed yet.
+    pending: tuple[str, ...] | None
     pam: Pam | None
 
 
@@ -115,9 +154,10 @@ def _limit(text: str) -> Limit:
 
 
 def parse_user(text: str) -> User:
-    """Parse `id -un; id -Gn`."""
-    name, *groups = text.split()
-    return User(name=name, groups=tuple(groups))
+    """Parse `UID name`, then `GID name` for each group, the primary one first."""
+    (uid, name), *groups = (line.split(" ", 1) for line in text.splitlines())
+    names = tuple(name for _, name in groups if name)
+    return User(name=name, uid=int(uid), gids=tuple(int(gid) for gid, _ in groups), groups=names)
 
 
 def parse_files(text: str) -> tuple[Line, ...]:
@@ -130,10 +170,12 @@ def _line(text: str) -> Line | None:
     path, number, content = text.split(":", 2)
     # As pam_limits.c reads a line: capitals do not count, nor does what follows the value.
     fields = content.split("#")[0].split()[:4]
-    if len(fields) < 4 or fields[2].lower() not in UNITS:
+    if len(fields) == 2 and fields[1].startswith("-"):
+        fields += [EXEMPT, "unlimited"]
+    if len(fields) < 4 or fields[2].lower() not in (*UNITS, EXEMPT):
         return None
     domain, kind, item, value = fields[0], *(field.lower() for field in fields[1:])
-    limit = _conf_value(value, UNITS[cast(Item, item)])
+    limit = _conf_value(value, UNITS.get(cast(Item, item), 1))
     if limit is None:
         return None
     return Line.model_validate(
@@ -146,15 +188,21 @@ def _conf_value(value: str, unit: int) -> Limit | None:
     """Return a limits.conf(5) value in the kernel's unit; None for what pam_limits skips, too."""
     if value in ("unlimited", "infinity", "-1", "-"):
         return "unlimited"
-    return int(value) * unit if value.isdecimal() else None
+    number = re.match(r"[0-9]+", value)  # strtol takes 4096k for 4096
+    return int(number[0]) * unit if number else None
 
 
 def parse_pam(text: str) -> Pam:
-    """Parse file names and `UsePAM yes|no` lines; sshd takes the first one it reads."""
+    """Parse file names, `UsePAM yes|no` lines (sshd takes the first), and what the module does."""
     lines = text.splitlines()
     said = [line.split()[1] for line in lines if line.startswith("UsePAM ")]
     files = tuple(line for line in lines if line.startswith("/"))
-    return Pam(files=files, sshd_uses_pam=said[0].strip('"') == "yes" if said else None)
+    return Pam(
+        files=files,
+        sshd_uses_pam=said[0].strip('"') == "yes" if said else None,
+        spares_root="spares-root" in lines,
+        clamps_nofile="clamps-nofile" in lines,
+    )
 
 
 def parse(readings: Readings) -> LimitsState:
@@ -164,6 +212,7 @@ def parse(readings: Readings) -> LimitsState:
         user=readings.take("limits.user", parse_user),
         nr_open=readings.take("limits.nr-open", lambda text: int(text)),
         files=readings.take("limits.files", parse_files),
+        pending=readings.take("limits.pending", lambda text: tuple(text.splitlines())),
         pam=readings.take("limits.pam", parse_pam),
     )
 

@@ -24,17 +24,20 @@ _BEGIN = re.compile(
 )
 
 # `timeout` is in coreutils and busybox; where there is none a background shell keeps the time.
+# A section's output is gathered by the shell that is under the limit: a child that lives on in the
+# background holds that shell's pipe open, and not ours.
 _PROLOGUE = r"""
 LC_ALL=C; export LC_ALL
 unset CDPATH GREP_OPTIONS
+gn_run='gn_text=$(eval "$1" 2>&1); gn_rc=$?; printf "%s" "$gn_text"; exit "$gn_rc"'
 gn_blank=$(printf '\t\nx'); gn_blank=${gn_blank%x}
 gn_limit() {
   if timeout --version >/dev/null 2>&1; then
-    timeout -s KILL "$1" sh -c "$2"
+    timeout -s KILL "$1" sh -c "$gn_run" sh "$2"
   else
     gn_apart=; gn_group=
     ! command -v setsid >/dev/null 2>&1 || { gn_apart=setsid; gn_group=-; }
-    $gn_apart sh -c "$2" & gn_pid=$!
+    $gn_apart sh -c "$gn_run" sh "$2" & gn_pid=$!
     ( sleep "$1"; kill -9 "$gn_group$gn_pid" ) >/dev/null 2>&1 & gn_dog=$!
     wait "$gn_pid"; gn_code=$?
     kill "$gn_dog" 2>/dev/null

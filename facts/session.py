@@ -11,8 +11,10 @@ from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
 
 from facts.node import SECONDS, NodeProbe, NodeState
+from facts.probe import MARK
 
-SILENT = "the login shell ended without a word (does ~/.bashrc or ~/.profile exit?)"
+# What ends a login shell's answer before ours begins: an exit, or bytes pyinfra cannot read.
+SILENT = "the login shell ended before it (does ~/.bashrc exit, or print what is not UTF-8?)"
 
 
 class ProbeError(Exception):
@@ -34,10 +36,13 @@ def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
     except TimeoutError:
         raise ProbeError(f"no answer to the probe within {SECONDS} s") from None
     except Exception as error:  # the transport broke: paramiko and socket errors of many classes
-        raise ProbeError(f"the connection broke: {error or type(error).__name__}") from error
-    if not status or not output.stdout_lines:
-        said = (output.stderr_lines or output.stdout_lines or [SILENT])[-1]
-        raise ProbeError(f"the probe could not run: {said}")
+        raise ProbeError(f"the connection broke: {str(error) or type(error).__name__}") from error
+    if not any(line.startswith(MARK) for line in output.stdout_lines):
+        said = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
+        last = f"; the last it said: {said[-1]}" if said else ""
+        raise ProbeError(f"the probe could not run: {SILENT}{last}")
+    if not status:
+        raise ProbeError("the probe was cut off before its end; ask again")
     try:
         return NodeState.model_validate(fact.process(output.stdout_lines))
     except FactProcessError as error:

@@ -71,7 +71,13 @@ def parse_cmake(text: str) -> Cmakes:
     if len(lines) % 3:
         raise Unreadable(f"{len(lines)} lines about cmake, not three each")
     triples = zip(lines[::3], lines[1::3], lines[2::3], strict=True)
-    return Cmakes(path=tuple(path.split(":")), found=tuple(_distinct(triples)))
+    folders = tuple(_plain(folder) or "." for folder in path.split(":"))
+    return Cmakes(path=folders, found=tuple(_distinct(triples)))
+
+
+def _plain(path: str) -> str:
+    """Return a path without slashes that mean nothing: /usr/local/bin/ is /usr/local/bin."""
+    return re.sub(r"/+", "/", path).removesuffix("/") or path[:1]
 
 
 def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
@@ -80,7 +86,7 @@ def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
     for path, real, said in triples:
         match = _VERSION.match(said)
         version = match[1] if match else None
-        found.setdefault(real, Cmake(path=path, real=real, version=version, said=said))
+        found.setdefault(real, Cmake(path=_plain(path), real=real, version=version, said=said))
     return list(found.values())
 
 

@@ -6,6 +6,7 @@ value changes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import Any, cast
 
@@ -13,32 +14,70 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
-from deploy.replacement import confirm, replace, restore
+from deploy.replacement import confirm, replace, restore, unread
 from facts.files import FileBytes
+from facts.limits import ResourceLimits
 from facts.session import fresh
 
 # How long the node waits for a new session to confirm its new limits before it takes them back.
 CONFIRM_SECONDS = 60
 SESSION_SECONDS = 20
+Command = StringCommand | FunctionCommand
 
 
 @operation()
-def own_file(path: str, content: str) -> Generator[StringCommand | FunctionCommand, None, None]:
+def own_file(path: str, content: str) -> Generator[Command, None, None]:
     """
     Write a limits.d file of our own; kept only if a new session can still be opened with it.
 
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
-    + content: its whole text
+    + content: what we say in it; what others wrote into it stays, below that
     """
     old = host.get_fact(FileBytes, path=path)
-    if old["exists"] and old["text"] == content:
+    if old["problem"]:
+        yield unread(path, old)
+        return
+    new = content + "".join(others_lines(old["text"], content))
+    if old["exists"] and old["text"] == new:
         host.noop(f"{path} is as wanted")
         return
-    yield replace(path, old, content, confirm_seconds=CONFIRM_SECONDS)
-    yield FunctionCommand(keep_or_restore, [path, old["exists"]], {})
+    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS)
+    yield FunctionCommand(keep_or_restore, [path], {})
 
 
-def keep_or_restore(state: State, host: Host, path: str, existed: bool) -> bool:
+@operation()
+def settle(path: str) -> Generator[Command, None, None]:
+    """
+    Confirm, in a new session, a file that a run wrote which was cut off; else put it back.
+
+    + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
+    """
+    if not host.get_fact(ResourceLimits).get("pending"):
+        host.noop(f"{path} waits for nothing")
+        return
+    yield FunctionCommand(keep_or_restore, [path], {})
+
+
+def others_lines(text: str, ours: str) -> list[str]:
+    """Return the lines of our file's `text` that we did not write, each with its line end.
+
+    Ours are the comments in `ours`, and whatever sets an item for somebody for whom `ours` sets it.
+    """
+    comments = {line for line in ours.splitlines() if line.startswith("#")}
+    pairs = {_pair(line) for line in ours.splitlines()} - {None}
+    lines = re.split(r"(?<=\n)", text)
+    return [
+        line for line in lines if line.rstrip("\n") not in comments and _pair(line) not in pairs
+    ]
+
+
+def _pair(line: str) -> tuple[str, str] | None:
+    """For whom and what a line sets; None for what sets nothing, a comment for one."""
+    fields = line.split("#")[0].split()
+    return (fields[0], fields[2].lower()) if len(fields) > 3 else None
+
+
+def keep_or_restore(state: State, host: Host, path: str) -> bool:
     """Confirm a replaced file over a new session while the old one is held, else put it back."""
     arguments = _connector_arguments(state, host)
     try:
@@ -50,7 +89,7 @@ def keep_or_restore(state: State, host: Host, path: str, existed: bool) -> bool:
     if kept:
         return True
     try:
-        restored, output = host.run_shell_command(restore(path, existed), **arguments)
+        restored, output = host.run_shell_command(restore(path), **arguments)
         failure = output.stderr
     except Exception as error:  # the old session is gone, too
         restored, failure = False, str(error)

@@ -12,9 +12,9 @@ from collections.abc import Generator
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import QuoteString, StringCommand, operation
+from pyinfra.api import FunctionCommand, QuoteString, StringCommand, operation
 
-from deploy.replacement import replace
+from deploy.replacement import replace, unread
 from deploy.scripts import script
 from facts.files import FileBytes
 from facts.shm import SharedMemory, ShmState
@@ -69,7 +69,7 @@ def _state() -> ShmState:
 
 
 @operation()
-def fstab(size: str) -> Generator[StringCommand, None, None]:
+def fstab(size: str) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
     Give /dev/shm its size in /etc/fstab; every other byte of the file stays.
 
@@ -82,6 +82,9 @@ def fstab(size: str) -> Generator[StringCommand, None, None]:
         shm.fstab(name="Keep /dev/shm at 8G over a boot", size="8G")
     """
     content = host.get_fact(FileBytes, path=FSTAB)
+    if content["problem"]:
+        yield unread(FSTAB, content)
+        return
     mount = _state().mount
     new = with_size(content["text"], size, mount.flags if mount else ())
     if content["exists"] and new == content["text"]:
@@ -117,4 +120,5 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
     if found is not None and (found.mode, found.uid, found.gid) == (mode, 0, 0):
         host.noop(f"/dev/shm has mode {mode}")
         return
-    yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(mode), "/dev/shm")
+    # Five digits: GNU chmod leaves a directory's setgid where the mode has four.
+    yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(f"0{mode}"), "/dev/shm")

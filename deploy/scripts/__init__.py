@@ -10,8 +10,20 @@ from pyinfra.api import StringCommand
 FOLDER = Path(__file__).parent
 
 
+# On the node; /run is emptied at boot.
+LOCK = "/run/gpu-node.lock"
+# These work on files that a second run would work on, too.
+_ALONE = ("replace", "cmake")
+
+
+def text(name: str) -> str:
+    """Return what `name`.sh says."""
+    return (FOLDER / f"{name}.sh").read_text(encoding="utf-8")
+
+
 def script(name: str, stdin: str | None = None, **variables: str) -> StringCommand:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
-    assignments = [f"{key}={shlex.quote(value)}" for key, value in variables.items()]
-    text = "\n".join([*assignments, (FOLDER / f"{name}.sh").read_text(encoding="utf-8")])
-    return StringCommand(text) if stdin is None else StringCommand(text, _stdin=[stdin])
+    lock = {"lock": LOCK} if name in _ALONE else {}
+    assignments = [f"{key}={shlex.quote(value)}" for key, value in {**variables, **lock}.items()]
+    body = "\n".join([*assignments, *(["", text("lock")] if lock else []), text(name)])
+    return StringCommand(body) if stdin is None else StringCommand(body, _stdin=[stdin])

@@ -1,7 +1,13 @@
-# Keep a replaced file for good: take away the mark that would have it undone.
-# Variables: file, backups.
+# Keep a replaced file for good: take away the marks that would have it undone.
+# Variables: file.
 # shellcheck shell=sh disable=SC2154
 real=$(readlink -f "$file") || exit 1
-pending=${real%/*}/.${real##*/}.gpu-node-${backups##*/}
-[ -e "$pending" ] || { echo "gpu-node: $file: was undone already" >&2; exit 1; }
-rm -f "$pending"
+kept=
+for mark in "${real%/*}/.${real##*/}.gpu-node-"*; do
+  case $mark in
+    *.undo | *.old | *.kept) rm -f "$mark" ;; # a node that went down in the middle left it
+    # Who renames a mark decides: the timer that would undo the change can do so no more.
+    *) mv "$mark" "$mark.kept" 2>/dev/null && rm -f "$mark.kept" && kept=yes ;;
+  esac
+done
+[ -n "$kept" ] || { echo "gpu-node: $file: was undone already, run again" >&2; exit 1; }

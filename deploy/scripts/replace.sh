@@ -1,6 +1,7 @@
 # Replace one file as a whole: back it up, write a new one beside it, check that, rename it.
 # Variables: file, before (sha256 or "absent"), after (sha256), backups, check (a command or empty),
-# confirm (seconds until it is undone unless confirmed, or empty). stdin: one line, a printf format.
+# confirm (seconds until it is undone unless confirmed, or empty), undo (what undo.sh says, then).
+# stdin: one line, a printf format.
 # shellcheck shell=sh disable=SC2154,SC2059
 set -u
 LC_ALL=C; export LC_ALL
@@ -36,13 +37,13 @@ if [ -n "$check" ]; then
 fi
 
 if [ -n "$confirm" ]; then
+  for other in "$new-"*; do
+    [ ! -e "$other" ] || fail "an earlier change waits to be confirmed; nothing was changed, run again"
+  done
   # Undo it by itself if nobody confirms from a new session: the controller may be gone by then.
-  : >"$pending" || fail "no mark for undoing it can be left; nothing was changed"
-  # shellcheck disable=SC2016
-  undo='sleep "$1"; [ -e "$2" ] || exit 0
-    if [ -n "$3" ]; then cp -p "$3" "$2.old" && mv -f "$2.old" "$4"; else rm -f "$4"; fi
-    rm -f "$2"'
-  nohup sh -c "$undo" undo "$confirm" "$pending" "$saved" "$real" </dev/null >/dev/null 2>&1 &
+  printf '%s\n%s\n' "$saved" "$after" >"$pending" ||
+    { rm -f "$pending"; fail "no mark for undoing it can be left; nothing was changed"; }
+  mark=$pending file=$real nohup sh -c "sleep $confirm; $undo" </dev/null >/dev/null 2>&1 9>&- &
 fi
 mv -f "$new" "$real" ||
   { rm -f "$pending"; fail "cannot be renamed into place; nothing was changed"; }

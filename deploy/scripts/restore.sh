@@ -1,13 +1,12 @@
-# Put a replaced file back as it was before this run.
-# Variables: file, backups, existed (yes or no).
+# Put a replaced file back as it was before the replacement that nobody confirmed.
+# Variables: file, undo (what undo.sh says).
 # shellcheck shell=sh disable=SC2154
-set -eu
-real=$(readlink -f "$file")
-new=${real%/*}/.${real##*/}.gpu-node
-if [ "$existed" = yes ]; then
-  cp -p "$backups$real" "$new"
-  mv -f "$new" "$real"
-else
-  rm -f "$real"
-fi
-rm -f "$new-${backups##*/}"
+set -u
+real=$(readlink -f "$file") || exit 1
+found=
+for mark in "${real%/*}/.${real##*/}.gpu-node-"*; do
+  [ -e "$mark" ] || continue
+  found=yes
+  mark=$mark file=$file sh -c "$undo" || exit 1
+done
+[ -n "$found" ] || { echo "gpu-node: $file: was undone already" >&2; exit 1; }

@@ -9,8 +9,8 @@ from pyinfra.api import deploy
 
 from deploy.operations import limits
 from deploy.plan import Plan
-from drift.pam_limits import OWN_FILE, OwnLines, domains, own_lines
-from facts.limits import UNITS
+from drift.pam_limits import OwnLines, domains, own_lines
+from facts.limits import OWN_FILE, UNITS
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent.parent / "templates"),
@@ -31,10 +31,13 @@ def content(lines: OwnLines, names: list[str]) -> str:
 @deploy("Limits")
 def converge(plan: Plan) -> None:
     """Repair what the limit rules found."""
-    wanted = plan.wanted.limits
-    if wanted is None or not plan.repairs(
+    wanted, found = plan.wanted.limits, plan.found.limits
+    if wanted is None:
+        return
+    if plan.repairs("limits.unconfirmed"):
+        limits.settle(name=f"Confirm {Path(OWN_FILE).name} of a run cut off", path=OWN_FILE)
+    if found.user is not None and plan.repairs(
         "limits.nofile", "limits.memlock", "limits.stack-unlimited", "limits.above-nr-open"
     ):
-        return
-    text = content(own_lines(plan.found.limits, wanted), domains(plan.found.limits.user))
-    limits.own_file(name=f"Write {Path(OWN_FILE).name}", path=OWN_FILE, content=text)
+        text = content(own_lines(found, wanted), domains(found.user))
+        limits.own_file(name=f"Write {Path(OWN_FILE).name}", path=OWN_FILE, content=text)

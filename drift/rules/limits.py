@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.pam_limits import (
-    OWN_FILE,
-    Kind,
     above_nr_open,
+    deciding,
     domains,
+    exemption,
     grantable,
+    is_known,
     lacking,
     own_lines,
-    winner,
     with_own,
 )
 from drift.quantity import at_least, limit
 from drift.rules.rule import Fault, rule
-from facts.limits import Item, LimitsState, Line
+from facts.limits import OWN_FILE, Item, LimitsState, Line
 from inventories.schema import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
@@ -38,16 +38,13 @@ def _session_value(found: LimitsState, item: Item) -> str:
     return f"soft {limit(pair.soft, in_bytes)}, hard {limit(pair.hard, in_bytes)}"
 
 
-def _granted(found: LimitsState, lines: list[Line], wanted: LimitsWanted, item: Item) -> list[Kind]:
-    """Return which of the lacking limits `lines` grant all the same."""
-    if found.user is None:
-        return []
-    granted = []
-    for kind in lacking(found, wanted, item):
-        line = winner(lines, found.user, item, kind)
-        if line is not None and at_least(line.value, getattr(wanted, item)):
-            granted.append(kind)
-    return granted
+def _granted(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
+    """Return whether the files grant all that the session lacks."""
+    lines = deciding(found, found.files or (), item)
+    return all(
+        kind in lines and at_least(lines[kind].value, getattr(wanted, item))
+        for kind in lacking(found, wanted, item)
+    )
 
 
 def _overruling(found: LimitsState, wanted: LimitsWanted, item: Item) -> Line | None:
@@ -55,16 +52,12 @@ def _overruling(found: LimitsState, wanted: LimitsWanted, item: Item) -> Line | 
     if found.user is None:
         return None
     lines = with_own(found, own_lines(found, wanted), domains(found.user))
+    decided = deciding(found, lines, item)
     for kind in lacking(found, wanted, item):
-        line = winner(lines, found.user, item, kind)
+        line = decided.get(kind)
         if line is not None and line.path != OWN_FILE and not _suffices(line, wanted, item):
             return line
     return None
-
-
-def _may_be_written(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
-    """Whether our file may say it: more open files than the unknown fs.nr_open could lock out."""
-    return item != "nofile" or (wanted.nofile is not None and grantable(found, wanted.nofile))
 
 
 def _suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
@@ -73,21 +66,32 @@ def _suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
     return at_least(line.value, getattr(wanted, item))
 
 
+def _by_hand(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | None:
+    """Return what a person has to do before a file of ours can help; None if it helps as it is."""
+    if not is_known(found):
+        return "find out first what could not be read, see limits.unreadable"
+    line = exemption(found.user, found.files or ()) if found.user else None
+    if line is not None:
+        return f"{line.path} line {line.line} takes {line.domain} out of all limits: remove it"
+    line = _overruling(found, wanted, item)
+    if line is not None:
+        return f"{line.path} line {line.line} decides: raise or remove it"
+    trouble = _pam_trouble(found)
+    return trouble[1] if trouble else None
+
+
 def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
-    lacks = lacking(found, wanted, item)
-    if not lacks or len(_granted(found, list(found.files or ()), wanted, item)) == len(lacks):
+    if not lacking(found, wanted, item) or _granted(found, wanted, item):
         return  # the files grant it: that is limits.not-effective
     wish = limit(getattr(wanted, item), item != "nofile")
-    line = _overruling(found, wanted, item)
+    by_hand = _by_hand(found, wanted, item)
     yield Fault(
         subject=item,
         found=_session_value(found, item),
         wanted=wish,
         cause=_CAUSES[item],
-        fix=f"raise {item} to {wish} in {OWN_FILE}"
-        if line is None
-        else f"{line.path} line {line.line} decides: raise or remove it by hand",
-        fixable=line is None and found.files is not None and _may_be_written(found, wanted, item),
+        fix=by_hand or f"raise {item} to {wish} in {OWN_FILE}",
+        fixable=by_hand is None,
     )
 
 
@@ -107,13 +111,11 @@ def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
 @rule("limits.not-effective", "error")
 def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """The limit files grant what is wanted, and a fresh session does not have it."""
-    lines = list(found.files or ())
     items: tuple[Item, ...] = ("nofile", "memlock")
     for item in items:
         if item == "nofile" and above_nr_open(found, wanted):
             continue
-        lacks = lacking(found, wanted, item)
-        if not lacks or len(_granted(found, lines, wanted, item)) < len(lacks):
+        if not lacking(found, wanted, item) or not _granted(found, wanted, item):
             continue
         cause, fix = _why_not_effective(found)
         yield Fault(
@@ -126,7 +128,11 @@ def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
         )
 
 
-def _why_not_effective(found: LimitsState) -> tuple[str, str]:
+def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
+    """Return cause and cure where sshd never reads the limits files; None if it does, or unknown.
+
+    Silence about UsePAM is no trouble: it may stand where only root can read it.
+    """
     pam = found.pam
     if pam is not None and pam.sshd_uses_pam is False:
         return (
@@ -138,11 +144,35 @@ def _why_not_effective(found: LimitsState) -> tuple[str, str]:
             "no PAM file of sshd loads pam_limits, so limits.conf and limits.d are not read",
             "add 'session required pam_limits.so' to /etc/pam.d/sshd",
         )
-    return (
+    return None
+
+
+def _why_not_effective(found: LimitsState) -> tuple[str, str]:
+    if found.pam is None:
+        return (
+            "sshd may not ask PAM at all: its configuration could not be read, see "
+            "limits.unreadable",
+            "find out whether sshd has 'UsePAM yes' and a PAM file of it loads pam_limits",
+        )
+    return _pam_trouble(found) or (
         "sshd runs under a lower hard limit that it may not raise: a container without "
         "CAP_SYS_RESOURCE, or Limit*= in its systemd unit",
         "raise the limit where sshd is started: the container's --ulimit, or its systemd unit",
     )
+
+
+@rule("limits.unconfirmed", "error")
+def unconfirmed(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+    """Our limits file was written by a run that ended before a new session had confirmed it."""
+    if found.pending:
+        yield Fault(
+            subject=OWN_FILE,
+            found="written, and no new session has confirmed it",
+            wanted="confirmed by a session that opened with it in place",
+            cause="the run that wrote it was cut off; within a minute of the writing the node "
+            "puts back what was there before, and the limits go with it",
+            fix="open a new session, and keep the file if it opens",
+        )
 
 
 @rule("limits.above-nr-open", "error")
@@ -154,8 +184,11 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
         yield _ceiling_fault("nofile in the inventory", str(wanted.nofile), found.nr_open, False)
     for line in found.files or ():
         if line.item == "nofile" and not grantable(found, line.value):
+            if line.value == "unlimited" and found.pam is not None and found.pam.clamps_nofile:
+                continue
             subject = f"{line.path} line {line.line}"
-            fixable = line.path == OWN_FILE and not above_nr_open(found, wanted)
+            ours = line.path == OWN_FILE and is_known(found)
+            fixable = ours and not above_nr_open(found, wanted)
             yield _ceiling_fault(subject, limit(line.value, False), found.nr_open, fixable)
 
 
@@ -176,20 +209,18 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
     """A fresh session has an unlimited stack, a documented crash hazard of NCCL before 2.28."""
     if not lacking(found, wanted, "stack") or wanted.stack is None:
         return
-    line = _overruling(found, wanted, "stack")
-    said = winner(found.files or (), found.user, "stack", "soft") if found.user else None
+    said = deciding(found, found.files or (), "stack").get("soft")
     if said is not None and said.value != "unlimited":
         cause, fix = _why_not_effective(found)
         yield Fault("stack", "unlimited", limit(wanted.stack, True), cause, fix, fixable=False)
         return
+    by_hand = _by_hand(found, wanted, "stack")
     yield Fault(
         subject="stack",
         found="unlimited",
         wanted=limit(wanted.stack, True),
         cause="with 'ulimit -s unlimited' glibc gives NCCL's threads stacks of 2 MB, and they "
         "overflow (NCCL before 2.28)",
-        fix=f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}"
-        if line is None
-        else f"{line.path} line {line.line} decides: change or remove it by hand",
-        fixable=line is None,
+        fix=by_hand or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}",
+        fixable=by_hand is None,
     )

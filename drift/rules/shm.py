@@ -24,7 +24,7 @@ def _is_too_small(found: ShmState, wanted: ShmWanted) -> bool:
         return False
     if found.mount.fstype != "tmpfs":
         return True
-    return found.usage is not None and found.usage.size < wanted.size
+    return found.usage is not None and 0 < found.usage.size < wanted.size  # size=0 has no limit
 
 
 def _shown(found: ShmState) -> str:
@@ -33,7 +33,7 @@ def _shown(found: ShmState) -> str:
     if found.mount.layers == 0:
         return "not mounted"
     if found.mount.fstype != "tmpfs":
-        return f"a {found.mount.fstype} mount"
+        return f"a mount of type {found.mount.fstype}"
     return "unreadable" if found.usage is None else size(found.usage.size)
 
 
@@ -60,9 +60,10 @@ def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
     if not _restricted(found) or not _is_too_small(found, wanted) or found.container is None:
         return
+    kind = "" if found.container.kind == "none" else f"{found.container.kind} "
     yield Fault(
         subject="/dev/shm",
-        found=f"{_shown(found)}, {found.container.kind} container without CAP_SYS_ADMIN",
+        found=f"{_shown(found)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size),
         cause="a container gets 64 MB unless it is started with more, and may not remount it; "
         "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
@@ -84,8 +85,8 @@ def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
             continue  # unknown, and told as shm.unreadable
         given = _line_size(line, found.memory)
         if line.fstype != "tmpfs":
-            yield _fstab_fault(f"line {line.line}: a {line.fstype}", wanted, fixable=False)
-        elif given is None or given < wanted.size:
+            yield _fstab_fault(f"line {line.line}: type {line.fstype}", wanted, fixable=False)
+        elif given is None or 0 < given < wanted.size:
             said = f"size={line.size}" if line.size else "no size"
             yield _fstab_fault(f"line {line.line}: {said}", wanted, fixable=True)
 
@@ -127,6 +128,16 @@ def _line_size(line: FstabLine, memory: int | None) -> int | None:
 @rule("shm.permissions", "error")
 def permissions(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm cannot be used by every user, or not safely."""
+    if found.mount is not None and "ro" in found.mount.flags:
+        yield Fault(
+            subject="/dev/shm",
+            found="mounted read-only",
+            wanted="mounted read-write",
+            cause="nobody can create a segment: NCCL stops with 'Error while creating shared "
+            "memory segment', DataLoader workers with 'Read-only file system'",
+            fix="mount -o remount,rw /dev/shm, and take ro out of its line in /etc/fstab",
+            fixable=False,
+        )
     mode = found.mode
     if mode is None or (mode.mode, mode.uid, mode.gid) == (MODE, 0, 0):
         return

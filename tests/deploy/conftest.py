@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import replacement
+from deploy import replacement, scripts
 from tests.deploy.running import SHELLS
 
 
@@ -22,3 +22,11 @@ def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "backups" / "20260101T000000Z"
     monkeypatch.setattr(replacement, "BACKUPS", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that two runs on one node would both lock, inside the test's own folder."""
+    file = tmp_path / "gpu-node.lock"
+    monkeypatch.setattr(scripts, "LOCK", str(file))
+    return file

@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,6 +95,14 @@ def run_apart(command: StringCommand, shell: str, before: str, after: Sequence[s
 def _stdin(command: StringCommand) -> str:
     lines = command.connector_arguments.get("_stdin") or []
     return "".join(f"{line}\n" for line in lines)
+
+
+def until(told: Callable[[], object]) -> bool:
+    """Whether something came true in time; how long a loaded machine takes is not the point."""
+    end = time.monotonic() + SECONDS
+    while not told() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(told())
 
 
 def tree(folder: Path) -> dict[str, bytes]:

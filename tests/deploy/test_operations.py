@@ -19,13 +19,14 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand
 from pyinfra.context import ctx_host, ctx_state
 from pyinfra_testing.util import FakeState, create_host
 
-from deploy import replacement
+from deploy import replacement, scripts
 from deploy.operations import toolchain
 from deploy.scripts import FOLDER
 
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
-    *("limits.own_file", "shm.fstab", "shm.size", "shm.permissions", "toolchain.cmake"),
+    *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
+    "toolchain.cmake",
 }
 CACHE = Path("/cache")
 
@@ -43,6 +44,7 @@ def shown(command: object, found: str) -> Any:
         return {"upload": str(command.src), "to": str(command.dest)}
     assert isinstance(command, StringCommand)
     text = command.get_raw_value()
+    text = text.replace("\n" + (FOLDER / "lock.sh").read_text(), "")
     for path in FOLDER.glob("*.sh"):
         head, body, rest = text.partition(path.read_text())
         if body and not rest:
@@ -53,11 +55,15 @@ def shown(command: object, found: str) -> Any:
 def script_shown(name: str, head: str, command: StringCommand, found: str) -> dict[str, str]:
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
+    alone = variables.pop("lock", "") == scripts.LOCK
+    assert alone == (name in ("replace", "cmake"))
     if "backups" in variables:
         assert variables.pop("backups") == replacement.BACKUPS
     if name == "replace":
         text = unescaped(command)
         assert variables.pop("after") == sha(text)
+        undo = (FOLDER / "undo.sh").read_text() if variables["confirm"] else ""
+        assert variables.pop("undo") == undo
         before = "as found" if variables["before"] == sha(found) else variables["before"]
         checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
         variables.update(before=before, content=text, check=checked)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from deploy.replacement import replace, restore
+from deploy.replacement import confirm, replace, restore
 from facts.files import FileContent
-from tests.deploy.running import run, run_apart, tree
+from tests.deploy.running import run, run_apart, tree, until
 
-ABSENT = FileContent(exists=False, text="")
+ABSENT = FileContent(exists=False, text="", problem="")
 TEXTS = {
     "plain": "one\ntwo\n",
     "empty": "",
@@ -31,7 +32,7 @@ TEXTS = {
 
 def content(text: str) -> FileContent:
     """What the fact says of a file with that text."""
-    return FileContent(exists=True, text=text)
+    return FileContent(exists=True, text=text, problem="")
 
 
 @dataclass(frozen=True)
@@ -192,17 +193,58 @@ def test_restore(place: Place, backups: Path, shell: str, existed: bool) -> None
     before = place.holds()
     old = content("old") if existed else ABSENT
     assert run(replace(str(file), old, "ours", confirm_seconds=60), shell).code == 0
-    done = run(restore(str(file), existed), shell)
+    done = run(restore(str(file)), shell)
     assert (done.code, done.err) == (0, "")
     assert place.holds() == before
+    again = run(restore(str(file)), shell)
+    assert (again.code, "was undone already" in again.err, place.holds()) == (1, True, before)
 
 
-def test_restore_without_a_backup(place: Place, backups: Path, shell: str) -> None:
-    """Where no backup is, restore fails and the file stays."""
-    done = run(restore(str(place.file), existed=True), shell)
-    assert done.code != 0
-    assert done.err
+def test_restore_without_a_change(place: Place, backups: Path, shell: str) -> None:
+    """Where nothing waits to be confirmed, restore fails and the file stays."""
+    done = run(restore(str(place.file)), shell)
+    assert (done.code, "was undone already" in done.err) == (1, True)
     assert place.holds() == {"conf": b"old"}
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_restore_after_somebody_else_wrote(
+    place: Place, backups: Path, shell: str, existed: bool
+) -> None:
+    """What a user wrote after us is not undone with ours: it stays, and that is told."""
+    file = place.file if existed else place.folder / "new"
+    old = content("old") if existed else ABSENT
+    assert run(replace(str(file), old, "ours", confirm_seconds=60), shell).code == 0
+    file.write_bytes(b"ours\nand a user's\n")
+    done = run(restore(str(file)), shell)
+    assert (done.code, "changed by somebody else" in done.err) == (1, True)
+    assert file.read_bytes() == b"ours\nand a user's\n"
+    assert not list(place.folder.glob(".*"))
+
+
+def test_a_change_on_top_of_an_unconfirmed_one(place: Place, backups: Path, shell: str) -> None:
+    """The second is refused: the first one's undoing would take it away."""
+    assert run(replace(str(place.file), content("old"), "a", confirm_seconds=60), shell).code == 0
+    done = run(replace(str(place.file), content("a"), "b", confirm_seconds=60), shell)
+    assert (done.code, place.file.read_bytes()) == (1, b"a")
+    assert "an earlier change waits to be confirmed; nothing was changed" in done.err
+    assert run(confirm(str(place.file)), shell).code == 0
+    assert run(replace(str(place.file), content("a"), "b", confirm_seconds=60), shell).code == 0
+    assert run(restore(str(place.file)), shell).code == 0
+    assert place.holds() == {"conf": b"old"}  # what the run found, not its own first text
+
+
+def test_two_runs_at_once(place: Place, backups: Path, shell: str, lock: Path) -> None:
+    """The second waits for the first to end, and then sees what that one wrote."""
+    slow = f'echo started >"{backups.parent}/started"; sleep 1'
+    backups.parent.mkdir(exist_ok=True, parents=True)
+    with ThreadPoolExecutor() as beside:
+        first = beside.submit(run, replace(str(place.file), content("old"), "a", slow), shell)
+        assert until((backups.parent / "started").exists)
+        second = run(replace(str(place.file), content("a"), "b"), shell)
+        assert (first.result().code, first.result().err) == (0, "")
+    assert (second.code, second.err) == (0, "")
+    assert place.holds() == {"conf": b"b"}
 
 
 def test_a_rename_that_fails(place: Place, backups: Path, shell: str) -> None:

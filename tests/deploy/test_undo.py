@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +9,10 @@ import pytest
 from deploy.replacement import confirm, replace
 from facts.files import FileContent
 from tests.deploy import running
-from tests.deploy.running import run, tree
+from tests.deploy.running import run, tree, until
 
-ABSENT = FileContent(exists=False, text="")
-OLD = FileContent(exists=True, text="old")
-PATIENCE = 10
+ABSENT = FileContent(exists=False, text="", problem="")
+OLD = FileContent(exists=True, text="old", problem="")
 UNDONE = ("left", "strict", "behind", "link")
 NAMES = ("left", "kept", "strict", "link", "new", "new-kept")
 # It ends by itself, should the test fail.
@@ -24,14 +21,6 @@ PATH=/usr/bin:/bin
 for round in $(seq 500); do [ -e {folder}/go ] && break; sleep 0.02; done
 echo "$1" >>{folder}/slept
 """
-
-
-def until(told: Callable[[], object]) -> bool:
-    """Whether something came true in time; how long a loaded machine takes is not the point."""
-    end = time.monotonic() + PATIENCE
-    while not told() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(told())
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drift.pam_limits import OWN_FILE, domains, lacking, own_lines, winner, with_own
-from facts.limits import CONF, CONF_D, Line, User
+from drift.pam_limits import deciding, domains, is_known, lacking, own_lines, with_own
+from facts.limits import CONF, CONF_D, OWN_FILE, LimitsState, Line, User
 from inventories.schema import LimitsWanted
 from tests.drift import states
 
-ROOT = User(name="root", groups=("root",))
-TRAIN = User(name="train", groups=("train", "docker"))
+ROOT = User(name="root", uid=0, gids=(0,), groups=("root",))
+TRAIN = User(name="train", uid=1000, gids=(1000, 990), groups=("train", "docker"))
 LATE = f"{CONF_D}/zz.conf"
 
 
@@ -23,9 +23,15 @@ def line(domain: str, value: int, kind: str = "-", path: str = CONF, item: str =
     )
 
 
-def decided(lines: list[Line], user: User, kind: str = "soft") -> int | None:
+def of(user: User, spares_root: bool = True) -> LimitsState:
+    """Return what was found of a user, on Debian or elsewhere."""
+    change = {"user": user.model_dump(), "pam": {"spares_root": spares_root}}
+    return states.found({"limits": change}).limits
+
+
+def decided(lines: list[Line], user: User, kind: str = "soft", **node: bool) -> int | None:
     """Return the value of the line that wins."""
-    best = winner(lines, user, "nofile", "soft" if kind == "soft" else "hard")
+    best = deciding(of(user, **node), lines, "nofile").get("soft" if kind == "soft" else "hard")
     return int(best.value) if best else None
 
 
@@ -46,7 +52,48 @@ WINNERS = {
     "another item": ([line("train", 1, item="memlock")], TRAIN, None),
     "the other kind": ([line("train", 1, "hard")], TRAIN, None),
     "both kinds": ([line("train", 1, "soft"), line("train", 2, "-")], TRAIN, 2),
+    "one uid": ([line(":1000", 1), line("*", 2)], TRAIN, 1),
+    "one other uid": ([line(":1001", 1)], TRAIN, None),
+    "uids up to the last": ([line("500:1000", 1)], TRAIN, 1),
+    "uids before": ([line("500:999", 1)], TRAIN, None),
+    "uids from the first on": ([line("1000:", 1)], TRAIN, 1),
+    "uids behind": ([line("1001:", 1)], TRAIN, None),
+    "a uid is as good as the name": ([line("train", 1), line("1000:1000", 2)], TRAIN, 2),
+    "root by uid": ([line("0:0", 1)], ROOT, 1),
+    "a colon alone": ([line(":", 1)], TRAIN, None),
+    "one gid of any group": ([line("@:990", 1)], TRAIN, 1),
+    "one other gid": ([line("@:991", 1)], TRAIN, None),
+    "gids, by the primary group": ([line("@1000:2000", 1)], TRAIN, 1),
+    "gids, not by another group": ([line("@990:991", 1)], TRAIN, None),
+    "gids from the first on": ([line("@1000:", 1)], TRAIN, 1),
+    "a group beats a login group": ([line("@docker", 1), line("%docker", 2)], TRAIN, 1),
+    "a login group beats the wildcard": ([line("%docker", 1), line("*", 2)], TRAIN, 1),
+    "another login group": ([line("%slurm", 1)], TRAIN, None),
+    "every login beats the wildcard": ([line("%", 1), line("*", 2)], TRAIN, 1),
+    "a user without limits": ([line("*", 1), line("train", 0, item="exempt")], TRAIN, None),
+    "a group without limits": ([line("@docker", 0, item="exempt"), line("*", 1)], TRAIN, None),
+    "somebody else without": ([line("*", 1), line("guest", 0, item="exempt")], TRAIN, 1),
 }
+
+
+def test_the_wildcard_reaches_root_where_it_is_not_debian() -> None:
+    """Only Debian's pam_limits leaves root out."""
+    assert decided([line("*", 1), line("@root", 2)], ROOT, spares_root=False) == 2
+    assert decided([line("*", 1)], ROOT, spares_root=False) == 1
+
+
+def test_a_dash_that_loses_the_soft_limit_sets_no_hard_one() -> None:
+    """pam_limits.c looks at the soft limit first, and goes no further."""
+    assert decided([line("train", 1, "soft"), line("*", 2)], TRAIN, "hard") is None
+    assert decided([line("train", 1, "hard"), line("*", 2)], TRAIN, "soft") == 2
+    assert decided([line("train", 1, "hard"), line("*", 2)], TRAIN, "hard") == 1
+
+
+@pytest.mark.parametrize("unread", ["files", "user", "nr_open"])
+def test_nothing_is_written_from_half_a_picture(unread: str) -> None:
+    """Each part of it is needed: without one, lines of ours would be lost."""
+    assert is_known(states.found().limits)
+    assert not is_known(states.found({"limits": {unread: None}}).limits)
 
 
 @pytest.mark.parametrize("name", WINNERS)
@@ -58,7 +105,7 @@ def test_the_line_that_decides(name: str) -> None:
 
 def test_soft_and_hard_are_decided_apart() -> None:
     """A user's soft line leaves the hard limit to the wildcard."""
-    lines = [line("train", 1, "soft"), line("*", 2)]
+    lines = [line("train", 1, "soft"), line("*", 2, "hard")]
     assert (decided(lines, TRAIN), decided(lines, TRAIN, "hard")) == (1, 2)
 
 
@@ -163,10 +210,14 @@ def test_what_cannot_be_read_lacks_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("user", "names"),
-    [(None, ["*", "root"]), (ROOT, ["*", "root"]), (TRAIN, ["*", "root", "train"])],
+    [
+        (ROOT, ["*", "root"]),
+        (TRAIN, ["*", "root", "train"]),
+        (TRAIN.model_copy(update={"name": "John Doe"}), ["*", "root"]),
+    ],
 )
-def test_for_whom_our_file_speaks(user: User | None, names: list[str]) -> None:
-    """The SSH user is named, so that no group's line comes between."""
+def test_for_whom_our_file_speaks(user: User, names: list[str]) -> None:
+    """The SSH user is named, so that no group's line comes between; limits.conf has no quotes."""
     assert domains(user) == names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tempfile
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyinfra.api.exceptions import FactProcessError
 
 from facts.files import FileBytes
 from tests.shells import SHELLS, as_lines, busybox_machine, run
@@ -38,7 +38,7 @@ def asked(path: str, shell: str = "dash", env: dict[str, str] | None = None) -> 
 def content(lines: list[str]) -> bytes:
     """Return the bytes that an answer says; the file exists."""
     told = FileBytes().process(lines)
-    assert told["exists"]
+    assert (told["exists"], told["problem"]) == (True, "")
     return told["text"].encode("latin-1")
 
 
@@ -83,27 +83,32 @@ def test_a_file_that_is_not_there(shell: str, tmp_path: Path) -> None:
     assert FileBytes().process(asked(str(tmp_path / "none"), shell)) == {
         "exists": False,
         "text": "",
+        "problem": "",
     }
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_folder_is_no_file(shell: str, tmp_path: Path) -> None:
-    """What cannot be read fails on the node, and is never taken for absent."""
-    done = run(shell, str(FileBytes().command(str(tmp_path))))
-    assert done.returncode != 0
-    assert b"absent" not in done.stdout
-    with pytest.raises(FactProcessError, match="cut short"):
-        FileBytes().process(as_lines(done.stdout))
+    """What cannot be read is told, in the answer, and never taken for absent."""
+    told = FileBytes().process(asked(str(tmp_path), shell))
+    assert "directory" in told["problem"]
+    assert not told["exists"]
 
 
 @pytest.mark.parametrize("name", sorted(set(CONTENTS) - {"empty"}))
 def test_a_cut_answer_is_no_content(name: str, tmp_path: Path) -> None:
-    """Wherever the answer ends, there is an error and no half a file."""
+    """Wherever the answer ends, there is a problem and no half a file."""
     (tmp_path / "file").write_bytes(CONTENTS[name])
     whole = "\n".join(asked(str(tmp_path / "file")))
     for end in range(len(whole)):
-        with pytest.raises(FactProcessError):
-            FileBytes().process(whole[:end].split("\n"))
+        told = FileBytes().process(whole[:end].split("\n"))
+        assert told == {"exists": False, "text": "", "problem": told["problem"]}
+        assert re.search("ended before|cut short|not understood", told["problem"])
+
+
+def test_no_answer_at_all_is_a_problem() -> None:
+    """What pyinfra puts in its place says so, and does not look like a file that is not there."""
+    assert FileBytes.default()["problem"]
 
 
 @pytest.mark.parametrize("noise", ["Welcome!\n", "61 62\nwhole\n", "absent\n", "größe\n\n"])
@@ -113,16 +118,12 @@ def test_a_greeting_in_front_does_no_harm(noise: str, tmp_path: Path) -> None:
     for path, exists in ((tmp_path / "file", True), (tmp_path / "none", False)):
         script = f"printf %s {shlex.quote(noise)}\n{FileBytes().command(str(path))}"
         told = FileBytes().process(as_lines(run("dash", script).stdout))
-        assert told == {"exists": exists, "text": "here" if exists else ""}
+        assert told == {"exists": exists, "text": "here" if exists else "", "problem": ""}
 
 
 @pytest.mark.parametrize("noise", ["Welcome!", "61 62", "absent"])
-def test_a_greeting_without_a_newline_is_no_content(noise: str, tmp_path: Path) -> None:
-    """It may spoil the answer, and is never read as another content than the file's."""
+def test_a_greeting_without_a_newline_does_no_harm(noise: str, tmp_path: Path) -> None:
+    """The answer begins on a line of its own."""
     (tmp_path / "file").write_bytes(b"here")
     script = f"printf %s {shlex.quote(noise)}\n{FileBytes().command(str(tmp_path / 'file'))}"
-    try:
-        told = FileBytes().process(as_lines(run("dash", script).stdout))
-    except FactProcessError:
-        return
-    assert told == {"exists": True, "text": "here"}
+    assert content(as_lines(run("dash", script).stdout)) == b"here"

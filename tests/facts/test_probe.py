@@ -92,6 +92,22 @@ def test_a_section_that_takes_too_long_is_unreadable(machine: str, tmp_path: Pat
         assert readings.take("a.next", str) == "still here", shell
 
 
+@pytest.mark.parametrize("less", [(), ("timeout",)], ids=["timeout", "no-timeout"])
+def test_a_child_in_the_background_does_not_hold_the_answer(
+    less: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What a section leaves running keeps its output open, and the time limit holds."""
+    env = machine_with(tmp_path / "bin", *less)
+    sections = [Section("a.leaves", "sleep 20 & echo hello", 1), NEXT]
+    with ThreadPoolExecutor() as pool:
+        start = time.monotonic()
+        answers = list(pool.map(lambda shell: ask(shell, sections, env), SHELLS))
+        assert time.monotonic() - start < 15
+    for shell, readings in zip(SHELLS, answers, strict=True):
+        assert readings.take("a.leaves", str) is None, shell
+        assert readings.take("a.next", str) == "still here", shell
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_without_timeout_a_quick_section_is_read_at_once(shell: str, tmp_path: Path) -> None:
     """The background shell that keeps the time does not hold the answer back."""

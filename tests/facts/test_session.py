@@ -1,0 +1,90 @@
+"""What the probe makes of an answer that is none: one reason, in words, for the whole node."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyinfra.api import Host
+from pyinfra.connectors.base import BaseConnector
+from pyinfra.connectors.util import CommandOutput, OutputLine
+
+from facts.node import NodeProbe
+from facts.session import ProbeError, probe
+from tests.shells import as_lines, run
+
+
+class Connector:
+    """Answers every command in the same way."""
+
+    def __init__(self, status: bool, lines: list[str], errors: tuple[str, ...] = ()) -> None:
+        told = [OutputLine("stdout", line) for line in lines]
+        self.answer = status, CommandOutput([*told, *(OutputLine("stderr", e) for e in errors)])
+
+    def run_shell_command(self, *_: object, **__: object) -> tuple[bool, CommandOutput]:
+        """What a node answers."""
+        return self.answer
+
+
+class Broken:
+    """A connection that ends in an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def run_shell_command(self, *_: object, **__: object) -> tuple[bool, CommandOutput]:
+        """Raise it."""
+        raise self.error
+
+
+def reason(connector: Any) -> str:
+    """Why there is no state."""
+    host = cast(Host, SimpleNamespace(connector=cast(BaseConnector, connector)))
+    with pytest.raises(ProbeError) as caught:
+        probe(host)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[str]:
+    """A true answer, of this machine."""
+    return as_lines(run("dash", NodeProbe().command()).stdout)
+
+
+def test_a_shell_that_exits() -> None:
+    """Nothing at all came back, and the exit code is 0: one reason, not one for each section."""
+    assert "does ~/.bashrc exit" in reason(Connector(True, []))
+
+
+@pytest.mark.parametrize("status", [True, False])
+def test_a_shell_that_speaks_and_exits(status: bool) -> None:
+    """What it said last is told."""
+    told = reason(Connector(status, ["Welcome", "This account is currently not available.", ""]))
+    assert told.endswith("; the last it said: This account is currently not available.")
+    assert "bash: line 1: exec" in reason(Connector(status, [], ("bash: line 1: exec: x",)))
+
+
+def test_an_answer_that_breaks_off(whole: list[str]) -> None:
+    """The shell was killed in the middle: the node is asked again, not judged by one half."""
+    assert reason(Connector(False, whole[:20])) == "the probe was cut off before its end; ask again"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TimeoutError(), "no answer to the probe within"),
+        (EOFError(), "the connection broke: EOFError"),
+        (OSError("Connection reset by peer"), "the connection broke: Connection reset by peer"),
+    ],
+)
+def test_a_connection_that_breaks(error: Exception, told: str) -> None:
+    """Whatever class the transport raises."""
+    assert reason(Broken(error)).startswith(told)
+
+
+def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:
+    """Is passed over."""
+    connector = cast(BaseConnector, Connector(True, ["Welcome", "", *whole]))
+    state = probe(cast(Host, SimpleNamespace(connector=connector)))
+    assert state.toolchain.kernel
