@@ -11,7 +11,7 @@ from pyinfra.api.exceptions import PyinfraError
 from drift.check import check
 from drift.finding import Finding
 from facts.node import NodeState
-from facts.session import ProbeError, no_delay, probe
+from facts.session import ProbeError, probe, tune
 from inventories.schema import InventoryError, NodeWanted
 
 
@@ -49,7 +49,7 @@ def wanted_of(host: Host) -> NodeWanted:
 def plan(host: Host) -> Plan | None:
     """Probe a host, once, and judge it; None, and the host failed, if it gave no usable answer."""
     wanted = wanted_of(host)
-    no_delay(host.connector)
+    tune(host.connector)
     try:
         found = probe(host)
     except ProbeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from pyinfra import logger
+from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
@@ -15,11 +15,17 @@ from facts.session import ProbeError, fresh, probe
 
 
 def prove(plan: Plan) -> None:
-    """Add the operation that a plan ends with: the proof, or the refusal where only hands help."""
+    """Add the operation that a plan ends with: the proof, or the refusal where only hands help.
+
+    Where there is neither, what only deserves a warning is told at once.
+    """
     if plan.has_repairs:
         second_probe(name="Prove it in a new session")
     elif plan.by_hand:
-        refuse(name="Stop: the rest is done by hand", findings=plan.by_hand)
+        refuse(name="Stop: the rest is done by hand", findings=plan.findings)
+    else:
+        for finding in plan.findings:
+            _tell(host, finding)
 
 
 @operation(is_idempotent=False)
@@ -59,7 +65,8 @@ def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
 
 def _tell(host: Host, finding: Finding) -> None:
     hand = "still there" if finding.fixable else "by hand"
-    logger.error(
+    say = logger.error if finding.severity == "error" else logger.warning
+    say(
         f"{host.print_prefix}{finding.rule}: {finding.subject} is {finding.found}, "
         f"wanted {finding.wanted}; {hand}: {finding.fix}"
     )

@@ -17,7 +17,7 @@ from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 
 from facts.node import NodeState
-from facts.session import ProbeError, close, no_delay, probe
+from facts.session import ProbeError, close, probe, tune
 
 CONNECT_SECONDS = 10
 # Nodes probed at once; pyinfra's own default would be 20 for each processor.
@@ -101,7 +101,7 @@ def _answer(state: State, host: Host) -> Answer:
             return Answer(data, error=reason or type(error).__name__)
         try:
             state.activate_host(host)
-            no_delay(host.connector)
+            tune(host.connector)
             return Answer(data, state=probe(host), reached=True)
         except ProbeError as error:
             return Answer(data, error=str(error), reached=True)

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from paramiko import Transport
 from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
@@ -15,6 +16,16 @@ from facts.probe import MARK
 
 # What ends a login shell's answer before ours begins: an exit, or bytes pyinfra cannot read.
 SILENT = "the login shell ended before it (does ~/.bashrc exit, or print what is not UTF-8?)"
+
+
+# How soon a connection breaks whose other end is gone: an idle one, and one that sends.
+GONE_SECONDS = 25
+_GONE = {
+    "TCP_KEEPIDLE": 10,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": GONE_SECONDS * 1000,
+}
 
 
 class ProbeError(Exception):
@@ -58,18 +69,37 @@ def fresh(host: Host) -> Iterator[BaseConnector]:
     connector = type(host.connector)(host.state, host)
     connector.connect()
     try:
-        no_delay(connector)
+        tune(connector)
         yield connector
     finally:
         close(connector)
 
 
-def no_delay(connector: BaseConnector) -> None:
-    """Send small packets at once: paramiko leaves Nagle on, about 40 ms a round trip."""
+def tune(connector: BaseConnector) -> None:
+    """Send small packets at once (paramiko leaves Nagle on, about 40 ms a round trip).
+
+    And notice within `GONE_SECONDS` that a node went away without a word, see tcp(7).
+    """
+    transport = _transport(connector)
+    sock = transport.sock if transport else None
+    if not isinstance(sock, socket.socket):  # behind a jump host it is a channel
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _GONE.items():
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def is_open(connector: BaseConnector) -> bool:
+    """Whether the connection still stands; one that is not SSH always does."""
+    transport = _transport(connector)
+    return transport is None or transport.is_active()
+
+
+def _transport(connector: BaseConnector) -> Transport | None:
     client = getattr(connector, "client", None)
-    sock = client.get_transport().sock if client else None
-    if isinstance(sock, socket.socket):  # behind a jump host it is a channel
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client.get_transport() if client else None
 
 
 def close(connector: BaseConnector) -> None:

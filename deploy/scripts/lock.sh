@@ -7,7 +7,7 @@ if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
   waited=0
   until flock -n 9; do
     waited=$((waited + 1))
-    [ "$waited" -le 600 ] || { echo "gpu-node: another run is at work on this node" >&2; exit 1; }
+    [ "$waited" -le 600 ] || { echo "gpu-node: another run is at work here and holds $lock; run again" >&2; exit 1; }
     sleep 1
   done
 fi

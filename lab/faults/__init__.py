@@ -46,6 +46,8 @@ class Fault(Strict):
     repaired: bool
     after: Script
     changes: list[str]
+    # What the report says of the node, where it can say nothing else.
+    unreadable: str = ""
     inventory: dict[str, str | int] = {}
     container: Container | None = None
 
@@ -57,7 +59,9 @@ class Fault(Strict):
             lines.append(f"It is a fault only where the inventory wants {wanted}.")
         for expected in self.expect:
             lines.append(f"Expect {expected.rule} on {expected.node}.")
-        if self.expect:
+        if self.unreadable:
+            lines.append(f"Expect {self.node} to be unreadable: {self.unreadable}.")
+        if self.expect or self.unreadable:
             cure = "The next converge repairs it." if self.repaired else "No converge repairs it."
             lines.append(f"{cure} As found again: gpu-node lab reset {self.node}")
         else:

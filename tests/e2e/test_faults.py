@@ -62,7 +62,7 @@ def _rounds() -> list[tuple[faults.Fault, ...]]:
 
 
 def _ends_well(fault: faults.Fault) -> bool:
-    return fault.repaired or not fault.expect
+    return fault.repaired or not (fault.expect or fault.unreadable)
 
 
 def _name(faults_: tuple[faults.Fault, ...]) -> str:
@@ -89,7 +89,11 @@ def test_faults(
         seen, planned = beside.submit(drift, path), beside.submit(dry, path)
         report, plan = seen.result(), planned.result()
     assert _findings(report.json) == expected
-    assert report.code == _exit_code(expected)
+    assert report.code == _exit_code(together)
+    for fault in together:
+        host = report.json["hosts"][fault.node]
+        assert (host["status"] == "unreadable") == _is_unreadable(fault)
+        assert fault.unreadable in (host["error"] or "")
     result = converge(path)
     assert plan == result.executed
     assert result.failed == sorted(fault.node for fault in together if not _ends_well(fault))
@@ -109,10 +113,15 @@ def _findings(report: dict[str, dict[str, dict[str, list[dict[str, object]]]]]) 
     }
 
 
-def _exit_code(expected: set[tuple[str, str, bool]]) -> int:
-    if any(rule.endswith(".unreadable") for _, rule, _ in expected):
+def _is_unreadable(fault: faults.Fault) -> bool:
+    """Whether the node as a whole, or a part of it, is to be unreadable."""
+    return bool(fault.unreadable) or any(each.rule.endswith(".unreadable") for each in fault.expect)
+
+
+def _exit_code(together: tuple[faults.Fault, ...]) -> int:
+    if any(map(_is_unreadable, together)):
         return 1
-    return 2 if expected else 0
+    return 2 if any(fault.expect for fault in together) else 0
 
 
 def _only_expected_paths_changed(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from facts.session import GONE_SECONDS
 from lab import disks, nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import BIN, DEPLOY, INVENTORY, Converge, converge, drift, on
@@ -18,8 +21,13 @@ from tests.e2e.running import BIN, DEPLOY, INVENTORY, Converge, converge, drift,
 pytestmark = pytest.mark.lab
 
 NODE = "a100-01"
+UNCONFIRMED = "limits.unconfirmed"
 LIMITS_FILE = "/etc/security/limits.d/99-gpu-node.conf"
 NO_NEW_CMAKE = "rm -rf /opt/cmake-3.25.2; cd /usr/local/bin && rm -f cmake ctest cpack"
+
+HANGING_TAR = (
+    "printf '#!/bin/sh\nexec sleep 60\n' >/usr/local/sbin/tar; chmod 755 /usr/local/sbin/tar"
+)
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +120,9 @@ def test_a_node_killed_while_it_unpacks() -> None:
     work = "/opt/.cmake-3.25.2.gpu-node/tree"
     _wait_for(f"test -x {work}/cmake-3.25.2-linux-x86_64/bin/cmake")
     nodes.stop(NODE)
-    run.join(timeout=120)
+    run.join(timeout=2 * GONE_SECONDS)
     assert results and results[0].code == 1
+    assert "the connection to the node broke" in results[0].err
     nodes.start(NODE)
     on(NODE, f"rm /usr/local/sbin/tar; test -d {work}")
     assert _old_cmake_works()
@@ -131,16 +140,78 @@ def _wait_for(script: str) -> None:
 def test_the_controller_is_killed_in_the_middle() -> None:
     """A run that dies half-way is finished by the next run, and nobody is locked out."""
     on(NODE, f"{NO_NEW_CMAKE}; rm {LIMITS_FILE}; sed -i /size=8G/d /etc/fstab; chmod 755 /dev/shm")
-    slow = "#!/bin/sh\nsleep 60\n"
-    on(NODE, f"printf '%s' '{slow}' >/usr/local/sbin/tar; chmod 755 /usr/local/sbin/tar")
+    on(NODE, HANGING_TAR)
     command = [str(BIN / "pyinfra"), "-y", INVENTORY, DEPLOY, "--limit", NODE]
     run = subprocess.Popen(command, cwd=roster.REPOSITORY, stderr=subprocess.DEVNULL)
     _wait_for("test -d /opt/.cmake-3.25.2.gpu-node/tree")
     run.kill()
     run.wait()
-    on(NODE, "pkill -x tar; rm /usr/local/sbin/tar")
+    on(NODE, "pkill -x sleep; rm /usr/local/sbin/tar")  # the next run waits for its end
     assert _next_run_finishes()
     assert drift(INVENTORY, "--limit", NODE).code == 0
+
+
+def test_the_controller_is_killed_before_it_confirms() -> None:
+    """The next run confirms the file itself, and no timer of the first takes it away again."""
+    on(NODE, f"rm {LIMITS_FILE}")
+    on(NODE, f"sed -i '1i [ ! -e {LIMITS_FILE} ] || sleep 5' /root/.bashrc")
+    command = [str(BIN / "pyinfra"), "-y", INVENTORY, DEPLOY, "--limit", NODE]
+    run = subprocess.Popen(command, cwd=roster.REPOSITORY, stderr=subprocess.DEVNULL)
+    _wait_for(f"test -e {LIMITS_FILE}")
+    run.kill()
+    run.wait()
+    on(NODE, "sed -i 1d /root/.bashrc")
+    report = drift(INVENTORY, "--limit", NODE)
+    assert {each["rule"] for each in report.json["hosts"][NODE]["findings"]} == {UNCONFIRMED}
+    assert _next_run_finishes()
+    on(NODE, "pkill -x sleep")  # the timer's: now it would undo
+    time.sleep(1)
+    assert "nofile" in on(NODE, f"cat {LIMITS_FILE}")
+    assert drift(INVENTORY, "--limit", NODE).code == 0
+
+
+def test_ctrl_c_is_not_success() -> None:
+    """It ends with 1 and a line, at once; the next run finishes."""
+    on(NODE, NO_NEW_CMAKE)
+    on(NODE, HANGING_TAR)
+    command = [str(BIN / "pyinfra"), "-y", INVENTORY, DEPLOY, "--limit", NODE]
+    run = subprocess.Popen(command, cwd=roster.REPOSITORY, stderr=subprocess.PIPE, text=True)
+    _wait_for("test -d /opt/.cmake-3.25.2.gpu-node/tree")
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=10)
+    assert run.returncode == 1
+    assert "gpu-node: interrupted, not proved" in err and "Traceback" not in err
+    on(NODE, "pkill -x sleep; rm /usr/local/sbin/tar")  # the next run waits for its end
+    assert _next_run_finishes()
+
+
+def test_two_runs_at_once() -> None:
+    """Neither spoils the other's work: each is proved, or says that it has to be run again."""
+    on(NODE, f"{NO_NEW_CMAKE}; rm {LIMITS_FILE}; sed -i /size=8G/d /etc/fstab; chmod 755 /dev/shm")
+    with ThreadPoolExecutor() as beside:
+        both = list(beside.map(lambda _: _converge(), range(2)))
+    assert any(done.code == 0 for done in both), both
+    assert all(done.code == 0 or "run again" in done.err for done in both), both
+    assert _next_run_finishes()
+    assert drift(INVENTORY, "--limit", NODE).code == 0
+
+
+def test_a_file_that_cannot_be_read_is_left_alone() -> None:
+    """A directory where our file goes: one line, no traceback, and the directory stays."""
+    on(NODE, f"rm {LIMITS_FILE}; mkdir {LIMITS_FILE}")
+    done = _converge()
+    assert done.code == 1
+    assert f"{LIMITS_FILE}: cannot be read, so it stays as it is: " in done.err
+    assert "Traceback" not in done.err
+    assert on(NODE, f"ls -A {LIMITS_FILE}") == ""
+
+
+def test_what_only_a_person_can_mend_is_told() -> None:
+    """Nothing is left to do for the deploy: it ends well, and says what a person should look at."""
+    on(NODE, "sed -i 's|^tmpfs /dev/shm.*|/dev/sdz1 /dev/shm ext4 noauto 0 0|' /etc/fstab")
+    done = _converge()
+    assert (done.code, done.executed) == (0, {})
+    assert "shm.not-persistent: /etc/fstab is line" in done.err and "by hand" in done.err
 
 
 def _refuse_logins_with(condition: str) -> str:

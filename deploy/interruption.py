@@ -1,0 +1,43 @@
+"""Interruptions: what a run says, and how it ends, when a node goes away or a person stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.state import BaseStateCallback
+from typing_extensions import override
+
+from facts.session import is_open
+
+
+class _Connections(BaseStateCallback):
+    """Names a broken connection, of which pyinfra says "executed 0 commands" alone."""
+
+    @staticmethod
+    @override
+    def operation_host_error(
+        state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
+    ) -> None:
+        if not is_open(host.connector):
+            logger.error(
+                f"{host.print_prefix}the connection to the node broke in the middle of this; "
+                "run again when the node is back: what was begun will be finished"
+            )
+
+
+def watch(state: State) -> None:
+    """Tell of broken connections, and end with 1 on Ctrl-C; to ask for it twice does no harm."""
+    if not any(isinstance(handler, _Connections) for handler in state.callback_handlers):
+        state.add_callback_handler(_Connections())
+    signal.signal(signal.SIGINT, _stop)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End as not converged: pyinfra's own handler ends with 0, which stands for proved."""
+    print("\ngpu-node: interrupted, not proved; the next run finishes", file=sys.stderr, flush=True)
+    os._exit(1)  # greenlets would wait for the nodes that are at work
