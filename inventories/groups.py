@@ -1,7 +1,9 @@
 """What an inventory file hands to pyinfra, or the reasons why it does not."""
 
 import logging
+import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, Any
@@ -13,8 +15,9 @@ from pyinfra_cli.util import parse_cli_arg
 from typing_extensions import override
 
 from inventories.cluster import Cluster, PyinfraGroup
-from inventories.problems import InventoryError, did_you_mean, shown
+from inventories.problems import InventoryError, did_you_mean, quoted, shown
 from inventories.schema import NodeWanted, load
+from inventories.wanted import Areas, flat_key, leaf_paths
 
 # A node that hangs up is told by pyinfra in a line; without a handler paramiko's log of it, with
 # its traceback, would go to stderr as well.
@@ -96,10 +99,23 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
     """What is wrong with --data, told once and before any node is contacted."""
     pairs = [word.partition("=") for word in words]
     override_data = {key: parse_cli_arg(value) for key, _, value in pairs}
-    lines: dict[str, None] = {}
+    lines = dict.fromkeys(line for key in override_data for line in _unknown_key(key))
     for name in hosts:
         try:
             NodeWanted.from_data({**cluster.data_of(name), **override_data})
         except InventoryError as error:
             lines.update(dict.fromkeys(f"--data {line}" for line in error.lines))
     return list(lines)
+
+
+def _unknown_key(key: str) -> list[str]:
+    """What is wrong with a key that looks like one of ours; any other may mean something else."""
+    known = [flat_key(path) for path in leaf_paths(Areas)]
+    word = re.sub("[^a-z0-9]+", "_", key.lower())
+    area = word.partition("_")[0]
+    ours = get_close_matches(area, Areas.model_fields, n=1, cutoff=0.8)
+    joined = [name for name in known if name.replace("_", "") == word.replace("_", "")]
+    if key in known or not (ours or joined):
+        return []
+    hint = did_you_mean(word, known)
+    return [f"--data: found {quoted(key)} (no such key{hint}); allowed: {', '.join(known)}"]

@@ -130,6 +130,28 @@ def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
     assert line.startswith("--data shm_size: found '8Gb'; allowed: ")
 
 
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("shm_siz", ", did you mean shm_size?"),
+        ("shm.size", ", did you mean shm_size?"),
+        ("shmsize", ", did you mean shm_size?"),
+        ("SHM_SIZE", ", did you mean shm_size?"),
+        ("limit_nofile", ", did you mean limits_nofile?"),
+    ],
+)
+def test_a_misspelt_key_is_refused(lab: Path, key: str, hint: str) -> None:
+    (line,) = refusal(lab, "--data", f"{key}=8G")
+    assert line.startswith(f"--data: found '{key}' (no such key{hint}); allowed: gpu_model, ")
+
+
+@pytest.mark.parametrize(
+    "key", ["ssh_port", "ssh_timeout", "_sudo", "_shell_executable", "shy", "x"]
+)
+def test_a_key_unlike_ours_is_somebody_elses(lab: Path, key: str) -> None:
+    assert hosts(lab, "--data", f"{key}=1")["a100-01"]["data"][key] == 1
+
+
 def test_data_of_others_is_let_through(lab: Path) -> None:
     found = hosts(lab, "--data", "allow_disruption=true", "--data", "limits_nofile=4096")
     assert found["a100-01"]["data"]["limits_nofile"] == 4096
