@@ -35,6 +35,8 @@ def watch(state: State) -> None:
     if not any(isinstance(handler, _Connections) for handler in state.callback_handlers):
         state.add_callback_handler(_Connections())
     signal.signal(signal.SIGINT, _stop)
+    if not sys.stdin.isatty():  # pyinfra's question whether to go on with others has no answer
+        state.should_raise_failed_hosts = lambda _: False
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -54,6 +54,7 @@ def plan(host: Host) -> Plan | None:
         found = probe(host)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{error}")
-        host.state.fail_hosts({host})
+        # In a deploy file `host` stands for whichever host is at work, and must not be kept.
+        host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
     return Plan(wanted, found, tuple(check(found, wanted)))

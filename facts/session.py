@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gevent import get_hub
 from paramiko import Transport
 from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
@@ -38,6 +39,7 @@ def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
     It is asked as the SSH user, without sudo: limits and PATH are those that jobs get. pyinfra's
     own get_fact would hide why a fact failed. Raises ProbeError.
     """
+    _expect_any_bytes()
     fact = NodeProbe()
     connector = connector or host.connector
     try:
@@ -58,6 +60,17 @@ def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
         return NodeState.model_validate(fact.process(output.stdout_lines))
     except FactProcessError as error:
         raise ProbeError(str(error)) from error
+
+
+def _expect_any_bytes() -> None:
+    """Keep gevent from printing a traceback where a node says what is not UTF-8.
+
+    The greenlet of pyinfra's that reads dies of it; that the answer lacks its end is told all the
+    same. The resolver has a tuple of the hub's own made, so the class is the wrong place.
+    """
+    hub = get_hub()
+    if UnicodeDecodeError not in hub.NOT_ERROR:
+        hub.NOT_ERROR = (*hub.NOT_ERROR, UnicodeDecodeError)
 
 
 @contextmanager

@@ -85,8 +85,9 @@ def test_faults(
         faults.inject(fault)
     expected = {(each.node, each.rule, each.fixable) for fault in together for each in fault.expect}
     before = {node: manifest(node) for node in MANAGED}
+    lost = any(fault.unreadable for fault in together)
     with ThreadPoolExecutor() as beside:
-        seen, planned = beside.submit(drift, path), beside.submit(dry, path)
+        seen, planned = beside.submit(drift, path), beside.submit(dry, path, unreadable=lost)
         report, plan = seen.result(), planned.result()
     assert _findings(report.json) == expected
     assert report.code == _exit_code(together)
