@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from pyinfra import logger
-from pyinfra.api import Host
+from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from drift.check import check
@@ -13,6 +14,12 @@ from drift.finding import Finding
 from facts.node import NodeState
 from facts.session import ProbeError, probe, tune
 from inventories.schema import InventoryError, NodeWanted
+
+SUDO_SECONDS = 20
+NO_PASSWORD = (
+    "sudo wants a password, and there is no terminal to ask you on: allow it without one "
+    "(NOPASSWD), or run this on a terminal"
+)
 
 
 @dataclass(frozen=True)
@@ -47,14 +54,27 @@ def wanted_of(host: Host) -> NodeWanted:
 
 
 def plan(host: Host) -> Plan | None:
-    """Probe a host, once, and judge it; None, and the host failed, if it gave no usable answer."""
+    """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
     wanted = wanted_of(host)
     tune(host.connector)
     try:
         found = probe(host)
+        plan = Plan(wanted, found, tuple(check(found, wanted)))
+        if plan.has_repairs and not _may_change(host):
+            raise ProbeError(NO_PASSWORD)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{error}")
         # In a deploy file `host` stands for whichever host is at work, and must not be kept.
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
-    return Plan(wanted, found, tuple(check(found, wanted)))
+    return plan
+
+
+def _may_change(host: Host) -> bool:
+    """Whether changes need no answer that nobody could give: pyinfra would end in a traceback."""
+    data = host.data.dict()
+    if not data.get("_sudo") or data.get("_sudo_password") or sys.stdin.isatty():
+        return True
+    # Its complaint is hidden from pyinfra, which would ask for the password there and then.
+    asked = StringCommand("sudo -n true 2>/dev/null")
+    return host.connector.run_shell_command(asked, False, False, _timeout=SUDO_SECONDS)[0]

@@ -49,7 +49,7 @@ def test_an_ssh_user_with_sudo(apt_node: str) -> None:
     on(APT_NODE, "useradd -m -s /bin/bash train")
     on(APT_NODE, KEY.format(home="/home/train", key=key))
     on(APT_NODE, "chown -R train: /home/train/.ssh; chmod 700 /home/train/.ssh")
-    on(APT_NODE, "echo 'train ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/train")
+    on(APT_NODE, "echo 'train ALL=(ALL) ALL' >/etc/sudoers.d/train")
     file = Path(apt_node).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"]["ssh"].update(user="train", sudo=True)
@@ -58,6 +58,10 @@ def test_an_ssh_user_with_sudo(apt_node: str) -> None:
     report = drift(apt_node)
     assert report.code == 2
     assert report.json["hosts"][APT_NODE]["facts"]["limits"]["user"]["name"] == "train"
+    refused = converge(apt_node)
+    assert refused.code == 1
+    assert "sudo wants a password, and there is no terminal to ask you on" in refused.err
+    on(APT_NODE, "echo 'train ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/train")
     done = converge(apt_node)
     assert done.code == 0, done.err
     assert drift(apt_node).code == 0
