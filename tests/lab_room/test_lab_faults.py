@@ -68,7 +68,9 @@ def test_a_bad_file_says_what_is_wrong(tmp_path: Path, change: str, said: str) -
 
 
 def test_an_unknown_fault_lists_those_there_are() -> None:
-    with pytest.raises(LabError, match=r"no fault 'nope'.*\n.*cmake-half-unpacked +An unpacking"):
+    with pytest.raises(
+        LabError, match=r"(?s)no fault 'nope'.*\n.*cmake-half-unpacked +An unpacking"
+    ):
         faults.find("nope")
 
 
