@@ -9,25 +9,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import FACTS, UNREADABLE, Fact
 from drift.finding import Finding
+from drift.report.matrix import STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
-from facts.node import NodeState
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-_STATUS_STYLES = {
-    "ok": "green",
-    "drift": "red",
-    "unreachable": "bold red",
-    "unreadable": "bold red",
-}
-# A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
-WRONG = "✗"
 
 
-def render(report: Report) -> RenderableType:
-    """Return the report as a rich renderable."""
-    parts: list[RenderableType] = [_matrix(report), Text()]
+def render(report: Report, width: int) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width."""
+    parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
     parts += [_entry(finding, nodes) for finding, nodes in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
     return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report))
@@ -35,34 +26,7 @@ def render(report: Report) -> RenderableType:
 
 def write(report: Report, console: Console) -> None:
     """Write the report to a console."""
-    console.print(render(report))
-
-
-def _matrix(report: Report) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("")
-    for name in report.hosts:
-        table.add_column(Text(name, style="bold"), overflow="fold")
-    table.add_row(Text("status", style="dim"), *(_status(host) for host in report.hosts.values()))
-    for fact in FACTS:
-        cells = [_cell(fact, host) for host in report.hosts.values()]
-        table.add_row(Text(fact.name, style="dim"), *cells)
-    return table
-
-
-def _status(host: HostReport) -> Text:
-    return Text(host.status, style=_STATUS_STYLES[host.status])
-
-
-def _cell(fact: Fact, host: HostReport) -> Text:
-    if not host.facts:
-        return Text("?", style="bold red")
-    value = fact.value(NodeState.model_validate(host.facts))
-    if value is None:
-        return Text(UNREADABLE, style="bold red")
-    if fact.is_marked(host.findings):
-        return Text(f"{value} {WRONG}", style="red")
-    return Text(value)
+    console.print(render(report, console.width))
 
 
 def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, list[str]]:
@@ -99,7 +63,7 @@ def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _unreached(name: str, host: HostReport) -> RenderableType:
-    head = Text.assemble((host.status, _STATUS_STYLES[host.status]), "  ", (name, "bold"))
+    head = Text.assemble((host.status, STATUS_STYLES[host.status]), "  ", (name, "bold"))
     return Group(head, Padding(Text(host.error or ""), (0, 0, 1, 2)))
 
 

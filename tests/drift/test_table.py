@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from drift.compare import FACTS
 from drift.report import table
+from drift.report.matrix import WRONG
 from drift.report.model import Seen
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report
@@ -45,7 +48,7 @@ def test_a_terminal_gets_colour_and_the_same_words() -> None:
     table.write(report(THREE), console)
     assert isinstance(console.file, io.StringIO)
     assert "\x1b[" in console.file.getvalue()
-    assert f"64M {table.WRONG}" in drawn(THREE, 80)
+    assert f"64M {WRONG}" in drawn(THREE, 80)
 
 
 def test_words_of_a_node_are_no_markup() -> None:
@@ -85,3 +88,92 @@ def test_what_only_hands_can_repair_is_not_proposed_to_the_deploy() -> None:
     assert "shm.container" in text
     assert "repair:" not in text
     assert "repair: pyinfra inventories/lab.py" in drawn({"n": KINDS["warning"]}, 80)
+
+
+def _cluster(count: int) -> dict[str, Seen]:
+    """Return nodes that are each told apart by every fact that is free text."""
+    return {
+        f"gpu-{number:02}": states.seen(
+            {"toolchain": {"os": f"Ubuntu 22.04.{number}", "kernel": f"5.15.0-{number}-generic"}}
+        )
+        for number in range(count)
+    }
+
+
+def _values(node: Seen) -> list[str]:
+    """Return what the matrix should show of a node that is ok."""
+    assert node.state is not None
+    return ["ok", *(str(fact.value(node.state)) for fact in FACTS)]
+
+
+def _columns(text: str) -> dict[str, list[str]]:
+    """Return each node's values as the matrix shows them; cells stand two blanks apart."""
+    columns: dict[str, list[str]] = {}
+    *blocks, _summary = re.split(r"\n *\n", text)
+    for block in blocks:
+        header, *rows = (re.split(r" {2,}", line.strip()) for line in block.splitlines())
+        assert [label for label, *_ in rows] == ["status", *(fact.name for fact in FACTS)]
+        columns |= {name: [row[at] for row in rows] for at, name in enumerate(header, 1)}
+    return columns
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("count", [1, 2, 8, 10, 20, 40])
+def test_no_node_is_squeezed_out_of_the_matrix(count: int, width: int) -> None:
+    """Every node has a column, and each of its values is there in one piece."""
+    nodes = _cluster(count)
+    text = drawn(nodes, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert _columns(text) == {name: _values(node) for name, node in nodes.items()}
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(80, [2, 2, 2, 2]), (160, [6, 2])])
+def test_as_many_nodes_side_by_side_as_fit(width: int, blocks: list[int]) -> None:
+    """The next ones stand below, under a header and after a blank line of their own."""
+    *found, _summary = re.split(r"\n *\n", drawn(_cluster(8), width))
+    assert [len(block.splitlines()[0].split()) for block in found] == blocks
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 10, 20, 40])
+def test_a_console_too_narrow_for_a_matrix(count: int) -> None:
+    """Each node stands below the other, each value below its name."""
+    nodes = _cluster(count)
+    lines = [line.strip() for line in drawn(nodes, 20).splitlines()]
+    assert max(map(len, lines)) <= 20
+    for name, node in nodes.items():
+        start = lines.index(name) + 1
+        shown = "".join(lines[start : lines.index("", start)])
+        labels = ["status", *(fact.name for fact in FACTS)]
+        pairs = zip(labels, _values(node), strict=True)
+        assert shown.replace(" ", "") == "".join(map("".join, pairs)).replace(" ", "")
+
+
+@pytest.mark.parametrize("width", [5, 20, 41, 42, 60])
+def test_a_very_long_value_may_fold(width: int) -> None:
+    """Nothing of it is lost, whatever the width."""
+    long = "/".join(["/home/somebody", *(f"part{number}" for number in range(20)), "cmake"])
+    node = states.seen({"toolchain": {"cmake": {"found": [_cmake(long)]}}})
+    text = drawn({"gpu-00": states.seen(), "gpu-01": node}, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert long in "".join(text.split())
+
+
+def _cmake(path: str) -> dict[str, str]:
+    return {"path": path, "real": path, "version": "3.25.2", "said": "cmake version 3.25.2"}
+
+
+def test_a_long_value_of_each_node_leaves_room_for_two() -> None:
+    """A folded path costs less than nodes that no longer stand side by side."""
+    path = "/home/somebody/miniconda3/envs/training/bin/cmake"
+    change = {"toolchain": {"cmake": {"found": [_cmake(path)]}}}
+    text = drawn({f"gpu-{number}": states.seen(change) for number in range(6)}, 160)
+    assert text.splitlines()[0].split() == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_two_nodes_are_one_block(width: int) -> None:
+    """Two nodes stand side by side even where the name of a system has to fold for it."""
+    debian = {"toolchain": {"os": "Debian GNU/Linux 12 (bookworm)"}}
+    text = drawn({"a100-01": states.seen(debian), "v100-01": states.seen(debian)}, width)
+    assert text.splitlines()[0].split() == ["a100-01", "v100-01"]
+    assert text.count("toolchain.os") == 1
