@@ -13,6 +13,7 @@ from rich.text import Text
 
 from drift.compare import FACTS, UNREADABLE, Fact
 from drift.report.model import HostReport, Status
+from drift.report.visible import visible
 from facts.node import NodeState
 
 STATUS_STYLES: Mapping[Status, str] = {
@@ -94,7 +95,9 @@ def _list(column: _Column) -> RenderableType:
 def _column(name: str, host: HostReport) -> _Column:
     status = Text(host.status, style=STATUS_STYLES[host.status])
     node = NodeState.model_validate(host.facts) if host.facts else None
-    return _Column(Text(name, style="bold"), (status, *(_cell(fact, node, host) for fact in FACTS)))
+    return _Column(
+        Text(visible(name), style="bold"), (status, *(_cell(fact, node, host) for fact in FACTS))
+    )
 
 
 def _cell(fact: Fact, node: NodeState | None, host: HostReport) -> Text:
@@ -104,5 +107,5 @@ def _cell(fact: Fact, node: NodeState | None, host: HostReport) -> Text:
     if value is None:
         return Text(UNREADABLE, style="bold red")
     if fact.is_marked(host.findings):
-        return Text(f"{value} {WRONG}", style="red")
-    return Text(value)
+        return Text(f"{visible(value)} {WRONG}", style="red")
+    return Text(visible(value))

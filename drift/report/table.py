@@ -12,6 +12,7 @@ from rich.text import Text
 from drift.finding import Finding
 from drift.report.matrix import STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
+from drift.report.visible import visible, visible_lines
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -44,13 +45,13 @@ def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
         (finding.severity, _STYLES[finding.severity]),
         "  ",
         (f"{finding.rule}  ", "bold"),
-        ", ".join(nodes),
+        visible(", ".join(nodes)),
     )
     body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     body.add_column(style="dim", no_wrap=True)
     body.add_column(overflow="fold")
     for label, text in _lines(finding):
-        body.add_row(label, Text(text))
+        body.add_row(label, Text(visible(text)))
     return Group(head, Padding(body, (0, 0, 1, 2)))
 
 
@@ -63,8 +64,8 @@ def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _unreached(name: str, host: HostReport) -> RenderableType:
-    head = Text.assemble((host.status, STATUS_STYLES[host.status]), "  ", (name, "bold"))
-    return Group(head, Padding(Text(host.error or ""), (0, 0, 1, 2)))
+    head = Text.assemble((host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold"))
+    return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
 
 
 def _difference_lines(report: Report) -> Iterator[Text]:
@@ -73,7 +74,7 @@ def _difference_lines(report: Report) -> Iterator[Text]:
         yield Text("Nodes differ where they may not", style="bold")
     for difference in apart:
         values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
-        yield Text(f"  {difference.fact} ({difference.comparison}): {values}")
+        yield Text(f"  {difference.fact} ({difference.comparison}): {visible(values)}")
     if apart:
         yield Text()
 
@@ -81,7 +82,7 @@ def _difference_lines(report: Report) -> Iterator[Text]:
 def _next_step(report: Report) -> Iterator[Text]:
     findings = [finding for host in report.hosts.values() for finding in host.findings]
     if any(finding.fixable for finding in findings):
-        yield Text(f"repair: pyinfra {report.inventory} deploy/gpu_node.py", style="dim")
+        yield Text(f"repair: pyinfra {visible(report.inventory)} deploy/gpu_node.py", style="dim")
 
 
 def _summary(report: Report) -> Text:

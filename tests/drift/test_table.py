@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from json import loads
 from pathlib import Path
+from unicodedata import category
 
 import pytest
 from rich.console import Console
 
 from drift.compare import FACTS
-from drift.report import table
+from drift.report import json, table
 from drift.report.matrix import WRONG
 from drift.report.model import Seen
 from tests.drift import states
@@ -60,6 +62,59 @@ def test_words_of_a_node_are_no_markup() -> None:
     text = drawn({"n": states.seen(strange)}, 120)
     assert "[bold]OS[/bold]" in text
     assert "[/red] :x:" in text
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
+
+
+def _evil() -> dict[str, Seen]:
+    """Return nodes that bring control characters to each place of the table where they can."""
+    unread = {"area": "toolchain", "section": "toolchain.cmake", "reason": f"said {EVIL}"}
+    fstab = {"line": 1, "fstype": f"nfs{EVIL}", "options": "", "size": f"size {EVIL}"}
+    strange = {"toolchain": {"os": EVIL, "cmake": None}, "unreadable": [unread]}
+    return {
+        "gpu-01": states.seen(strange),
+        "gpu-02": states.seen({"shm": {"fstab": [fstab]}}),
+        "gpu-03": Seen(states.wanted(), error=f"one {EVIL}\ntwo", reached=False),
+    }
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("width", [20, 80, 300])
+def test_a_node_cannot_steer_a_terminal(width: int, terminal: bool) -> None:
+    """Escape and control characters are shown as text wherever a node's words are printed."""
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=terminal, color_system="standard"
+    )
+    table.write(report(_evil()), console)
+    assert isinstance(console.file, io.StringIO)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    assert [char for char in text if category(char) in hidden and char != "\n"] == []
+
+
+def test_what_a_node_said_is_seen() -> None:
+    """In the matrix, as found, as a difference, and as the error of a node without an answer."""
+    text = drawn(_evil(), 300)
+    assert f"toolchain.os          {SHOWN} " in text
+    assert f"found   toolchain.cmake: said {SHOWN}" in text
+    assert f"line 1: a nfs{SHOWN}" in text
+    assert f"shm.fstab (per-model): gpu-01 8G, gpu-02 size {SHOWN}" in text
+
+
+def test_an_error_of_many_lines_keeps_them() -> None:
+    """A newline in an error starts a line of the report."""
+    assert [f"  one {SHOWN}", "  two"] == [
+        line.rstrip() for line in drawn(_evil(), 300).splitlines() if re.match("  (one|two)", line)
+    ]
+
+
+def test_json_keeps_what_was_found() -> None:
+    """Data are for programs: nothing is rewritten, and JSON escapes what it must."""
+    text = json.render(report(_evil()))
+    assert "\x1b" not in text
+    assert loads(text)["hosts"]["gpu-01"]["facts"]["toolchain"]["os"] == EVIL
 
 
 def test_the_table_is_as_recorded() -> None:
