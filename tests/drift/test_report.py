@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json as stdlib_json
+from typing import Any
 
 import jsonschema
 import pytest
 
 from drift.report import json
+from drift.report.model import Report
 from tests.drift import states
-from tests.drift.reports import KINDS, REFUSED, THREE, report
+from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
 
 
 def test_the_shipped_schema_is_current() -> None:
@@ -85,6 +87,46 @@ def test_nodes_that_differ_are_drift_even_without_a_finding() -> None:
     larger = states.seen({"shm": {"usage": {"size": 17179869184}}}, shm_size=None)
     found = report({"a100-01": states.seen(None, shm_size=None), "a100-02": larger})
     assert (found.summary.drift, found.exit_code()) == (0, 2)
+
+
+MODE: dict[str, Any] = {
+    "shm": {"mode": None},
+    "unreadable": [{"area": "shm", "section": "shm.mode", "reason": "no answer within 10 s"}],
+}
+CLOSED = {"shm": {"mode": {"mode": "0755"}}}
+NO_OS: dict[str, Any] = {"toolchain": {"os": None}}
+
+
+def unmanaged(*changes: dict[str, Any], **wishes: object) -> Report:
+    """Return the report about nodes of whose /dev/shm the inventory says nothing."""
+    nodes = [states.seen(change, shm_size=None, **wishes) for change in changes]
+    return report({f"n{number}": node for number, node in enumerate(nodes)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        pytest.param([{}, {}], 0, id="nothing"),
+        pytest.param([{}, MODE], 1, id="one cannot be read"),
+        pytest.param([MODE, MODE], 1, id="none can be read"),
+        pytest.param([MODE], 0, id="nobody to be compared with"),
+        pytest.param([{}, CLOSED], 2, id="two differ"),
+        pytest.param([{}, CLOSED, MODE], 1, id="two differ, a third cannot be read"),
+        pytest.param([FRESH, MODE], 1, id="drift beside it"),
+    ],
+)
+def test_what_cannot_be_compared_cannot_be_told(changes: list[dict[str, Any]], code: int) -> None:
+    """Unknown is never equal, even where no rule asks for it: 1, and 1 wins over 2."""
+    found = unmanaged(*changes)
+    assert (found.summary.unreadable, found.exit_code()) == (0, code)
+    assert Report.model_validate_json(json.render(found)).exit_code() == code
+
+
+def test_what_may_differ_need_not_be_read() -> None:
+    """An operating system that does not give its name is nothing that nodes must agree on."""
+    found = unmanaged({}, NO_OS)
+    assert [(each.fact, each.drift) for each in found.differences] == [("toolchain.os", False)]
+    assert found.exit_code() == 0
 
 
 def test_nodes_that_have_more_than_wanted_are_no_drift() -> None:
