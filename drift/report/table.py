@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from drift.compare import UNREADABLE, Difference
 from drift.finding import Finding
 from drift.report.matrix import STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
@@ -68,8 +69,27 @@ def _unreached(name: str, host: HostReport) -> RenderableType:
     return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
 
 
+def _apart(report: Report) -> list[Difference]:
+    """Return the differences that are drift, without those that the findings tell already."""
+    return [
+        difference
+        for difference in report.differences
+        if difference.drift and (difference.certain or not _is_told(difference, report.hosts))
+    ]
+
+
+def _is_told(difference: Difference, hosts: Mapping[str, HostReport]) -> bool:
+    """Whether each node that could not be read has a finding that says so."""
+    rule = f"{difference.fact.split('.')[0]}.unreadable"
+    return all(
+        any(finding.rule == rule for finding in hosts[name].findings)
+        for name, value in difference.values.items()
+        if value == UNREADABLE
+    )
+
+
 def _difference_lines(report: Report) -> Iterator[Text]:
-    apart = [difference for difference in report.differences if difference.drift]
+    apart = _apart(report)
     if apart:
         yield Text("Nodes differ where they may not", style="bold")
     for difference in apart:
@@ -99,5 +119,7 @@ def _summary(report: Report) -> Text:
         if count
     ]
     found = [f"{count} {severity}" for severity, count in total.findings.items() if count]
-    text = f"{', '.join(counts)}; findings: {', '.join(found) or 'none'}"
-    return Text(text, style="bold green" if report.exit_code() == 0 else "bold")
+    apart = len(_apart(report))
+    parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
+    parts += [f"{apart} difference{'s' if apart != 1 else ''} between nodes"] if apart else []
+    return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")

@@ -6,6 +6,7 @@ import io
 import re
 from json import loads
 from pathlib import Path
+from typing import Any
 from unicodedata import category
 
 import pytest
@@ -62,6 +63,53 @@ def test_words_of_a_node_are_no_markup() -> None:
     text = drawn({"n": states.seen(strange)}, 120)
     assert "[bold]OS[/bold]" in text
     assert "[/red] :x:" in text
+
+
+HEADING = "Nodes differ where they may not"
+LARGER = {"shm": {"usage": {"size": 17179869184}}}
+NO_SIZE: dict[str, Any] = {
+    "shm": {"usage": None},
+    "unreadable": [{"area": "shm", "section": "shm.size", "reason": "no answer within 5 s"}],
+}
+
+
+def test_what_a_finding_tells_is_not_told_again() -> None:
+    """A section that could not be read is no difference beside its own finding."""
+    nodes = {"n": states.seen(), "m": states.seen(NO_SIZE)}
+    (difference,) = report(nodes).differences
+    assert (difference.fact, difference.drift) == ("shm.size", True)
+    text = drawn(nodes, 80)
+    assert "shm.unreadable" in text
+    assert HEADING not in text and "between nodes" not in text
+
+
+def test_what_no_finding_tells_is_listed() -> None:
+    """Where the inventory does not manage an area, its unreadable section is a difference."""
+    free = {"n": states.seen(None, shm_size=None), "m": states.seen(NO_SIZE, shm_size=None)}
+    line = "  shm.size (per-model): n 8G, m unreadable"
+    assert line in drawn(free, 80)
+    half = {**free, "n": states.seen(NO_SIZE)}
+    assert "n unreadable, m unreadable" in drawn(half, 80)
+
+
+def test_a_difference_is_listed_with_what_could_not_be_read() -> None:
+    """Two values that were read and differ are drift, whatever a third node could not tell."""
+    nodes = {"k": states.seen(LARGER), "n": states.seen(FRESH), "m": states.seen(NO_SIZE)}
+    assert "  shm.size (per-model): k 16G, n 64M, m unreadable" in drawn(nodes, 80)
+
+
+def test_the_summary_counts_the_differences_that_are_listed() -> None:
+    """A report that ends 2 does not end with the words that nothing was found."""
+    free = {"shm_size": None, "limits_nofile": None}
+    low = {"limits": {"session": {"nofile": {"soft": 1024}}}}
+    one = {"n": states.seen(None, **free), "m": states.seen(LARGER, **free)}
+    two = {"n": states.seen(None, **free), "m": states.seen({**LARGER, **low}, **free)}
+    assert drawn(one, 80).splitlines()[-1].rstrip() == (
+        "2 nodes, 2 ok; findings: none; 1 difference between nodes"
+    )
+    assert drawn(two, 80).splitlines()[-1].rstrip() == (
+        "2 nodes, 2 ok; findings: none; 2 differences between nodes"
+    )
 
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
