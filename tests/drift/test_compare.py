@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drift.check import check
-from drift.compare import FACTS, differences, settled
+from drift.compare import FACTS, Fact, differences, settled
 from facts.node import NodeState
 from tests.drift import states
 
@@ -247,3 +247,34 @@ def test_each_fact_has_a_value() -> None:
 def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: str | None) -> None:
     """None, and only None, stands for what could not be read."""
     assert _value(name, states.found(change)) == text
+
+
+BLANK = NodeState.model_validate(
+    {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
+)
+
+
+@pytest.mark.parametrize("models", [MODELS, {}], ids=["models", "no models"])
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
+def test_any_fact_may_be_unreadable_on_one_node(fact: Fact, models: dict[str, str]) -> None:
+    """It is told with the other nodes' values, and is drift where those nodes must agree."""
+    nodes = {"a100-01": states.found(), "a100-02": BLANK, "v100-01": states.found()}
+    difference = {each.fact: each for each in differences(nodes, models)}[fact.name]
+    known = VALUES[fact.name]
+    assert difference.values == {"a100-01": known, "a100-02": "unreadable", "v100-01": known}
+    assert (difference.drift, difference.certain) == (fact.comparison != "per-host", False)
+
+
+def test_nodes_of_which_nothing_is_known() -> None:
+    """Every fact that nodes must agree on is drift, and none is certain."""
+    found = differences({"a100-01": BLANK, "a100-02": BLANK}, MODELS)
+    assert [each.fact for each in found] == [fact.name for fact in FACTS]
+    assert not any(each.is_known or each.certain for each in found)
+    assert [each.drift for each in found] == [fact.comparison != "per-host" for fact in FACTS]
+
+
+def test_an_empty_value_was_read() -> None:
+    """Only None stands for what could not be read."""
+    nodes = {"a100-01": states.found(), "a100-02": states.found({"toolchain": {"os": ""}})}
+    (difference,) = differences(nodes, MODELS)
+    assert difference.values["a100-02"] == ""

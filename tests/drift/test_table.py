@@ -112,6 +112,14 @@ def test_the_summary_counts_the_differences_that_are_listed() -> None:
     )
 
 
+def test_a_node_of_which_nothing_is_known() -> None:
+    """Each of its values is called unreadable, beside a node that answers."""
+    areas = {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
+    text = drawn({"n": states.seen(areas), "m": states.seen()}, 80)
+    matrix = text[: text.index("\n\n")]
+    assert matrix.count("unreadable") == len(FACTS)
+
+
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
 
