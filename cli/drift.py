@@ -77,7 +77,7 @@ def _seen(name: str, answer: Answer) -> Seen:
 def _write(report: Report, form: str, output: str | None) -> None:
     console = Console(file=sys.stdout)
     if output is None and form == "table" and console.is_terminal:
-        table.write(report, console)
+        table.write(report, console, _deploy())
     else:
         width = console.width if output is None else FILE_WIDTH
         text = json.render(report) if form == "json" else _plain_table(report, width)
@@ -87,8 +87,15 @@ def _write(report: Report, form: str, output: str | None) -> None:
 def _plain_table(report: Report, width: int) -> str:
     """Return the table as plain lines, without the blanks that fill them on a terminal."""
     text = io.StringIO()
-    table.write(report, Console(file=text, width=width))
+    table.write(report, Console(file=text, width=width), _deploy())
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def _deploy() -> str:
+    """Return the way from here to the deploy, beside us or installed; importing it would run it."""
+    if Path(table.DEPLOY).is_file():
+        return table.DEPLOY
+    return os.path.relpath(Path(__file__).parents[1] / table.DEPLOY)
 
 
 def _save(text: str, output: str) -> None:

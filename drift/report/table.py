@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group, RenderableType
@@ -15,20 +16,26 @@ from drift.report.matrix import STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
 from drift.report.visible import visible, visible_lines
 
+# Where the deploy is in the repository.
+DEPLOY = "deploy/gpu_node.py"
+
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-def render(report: Report, width: int) -> RenderableType:
-    """Return the report as a rich renderable for a console of this width."""
+def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width.
+
+    `deploy` is the path of the deploy that repairs, as seen from where the user is.
+    """
     parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
     parts += [_entry(finding, nodes) for finding, nodes in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report))
+    return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report, deploy))
 
 
-def write(report: Report, console: Console) -> None:
+def write(report: Report, console: Console, deploy: str = DEPLOY) -> None:
     """Write the report to a console."""
-    console.print(render(report, console.width))
+    console.print(render(report, console.width, deploy))
 
 
 def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, list[str]]:
@@ -99,10 +106,11 @@ def _difference_lines(report: Report) -> Iterator[Text]:
         yield Text()
 
 
-def _next_step(report: Report) -> Iterator[Text]:
+def _next_step(report: Report, deploy: str) -> Iterator[Text]:
     findings = [finding for host in report.hosts.values() for finding in host.findings]
     if any(finding.fixable for finding in findings):
-        yield Text(f"repair: pyinfra {visible(report.inventory)} deploy/gpu_node.py", style="dim")
+        command = shlex.join(["pyinfra", report.inventory, deploy])
+        yield Text(f"repair: {visible(command)}", style="dim")
 
 
 def _summary(report: Report) -> Text:
