@@ -78,10 +78,11 @@ def _write(report: Report, form: str, output: str | None) -> None:
     console = Console(file=sys.stdout)
     if output is None and form == "table" and console.is_terminal:
         table.write(report, console, _deploy())
-    else:
-        width = console.width if output is None else FILE_WIDTH
-        text = json.render(report) if form == "json" else _plain_table(report, width)
-        click.echo(text, nl=False) if output is None else _save(text, output)
+        return
+    width, encoding = (console.width, console.encoding) if output is None else (FILE_WIDTH, "utf-8")
+    text = json.render(report, encoding) if form == "json" else _plain_table(report, width)
+    # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.
+    click.echo(text, file=sys.stdout, nl=False) if output is None else _save(text, output)
 
 
 def _plain_table(report: Report, width: int) -> str:
