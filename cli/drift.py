@@ -77,18 +77,26 @@ def _seen(name: str, answer: Answer) -> Seen:
 def _write(report: Report, form: str, output: str | None) -> None:
     console = Console(file=sys.stdout)
     if output is None and form == "table" and console.is_terminal:
-        table.write(report, console)
-    else:
-        width = console.width if output is None else FILE_WIDTH
-        text = json.render(report) if form == "json" else _plain_table(report, width)
-        click.echo(text, nl=False) if output is None else _save(text, output)
+        table.write(report, console, _deploy())
+        return
+    width, encoding = (console.width, console.encoding) if output is None else (FILE_WIDTH, "utf-8")
+    text = json.render(report, encoding) if form == "json" else _plain_table(report, width)
+    # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.
+    click.echo(text, file=sys.stdout, nl=False) if output is None else _save(text, output)
 
 
 def _plain_table(report: Report, width: int) -> str:
     """Return the table as plain lines, without the blanks that fill them on a terminal."""
     text = io.StringIO()
-    table.write(report, Console(file=text, width=width))
+    table.write(report, Console(file=text, width=width), _deploy())
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def _deploy() -> str:
+    """Return the way from here to the deploy, beside us or installed; importing it would run it."""
+    if Path(table.DEPLOY).is_file():
+        return table.DEPLOY
+    return os.path.relpath(Path(__file__).parents[1] / table.DEPLOY)
 
 
 def _save(text: str, output: str) -> None:

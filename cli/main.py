@@ -21,7 +21,9 @@ def main() -> None:
     from pyinfra.api.exceptions import PyinfraError
 
     from cli.commands import commands
+    from cli.streams import take_every_character
 
+    take_every_character(sys.stdout)
     try:
         sys.exit(commands.main(prog_name="gpu-node", standalone_mode=False) or 0)
     except click.ClickException as error:

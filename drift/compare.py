@@ -51,6 +51,14 @@ class Difference(BaseModel):
     comparison: Class = Field(alias="class")
     values: dict[str, str]
     drift: bool
+    # Whether values that were read make it drift, not only some that could not be read; no part of
+    # the JSON report.
+    certain: bool = Field(default=True, exclude=True)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every value could be read."""
+        return UNREADABLE not in self.values.values()
 
 
 def _shm_size(node: NodeState) -> str | None:
@@ -165,27 +173,31 @@ def differences(
     found = []
     for fact in FACTS:
         read = {name: fact.value(node) for name, node in nodes.items()}
-        values = {name: value or UNREADABLE for name, value in read.items()}
-        if len(set(values.values())) > 1 or (None in read.values() and len(read) > 1):
-            known = None not in read.values()
-            drift = _is_drift(fact.comparison, read, models) and not (known and fact.name in right)
-            found.append(
-                Difference.model_validate(
-                    {"fact": fact.name, "class": fact.comparison, "values": values, "drift": drift}
-                )
-            )
+        if len(read) > 1 and (None in read.values() or len(set(read.values())) > 1):
+            found.append(_difference(fact, read, models, fact.name in right))
     return found
 
 
-def _is_drift(
+def _difference(
+    fact: Fact, read: Mapping[str, str | None], models: Mapping[str, str], is_right: bool
+) -> Difference:
+    peers = _peers(fact.comparison, read, models)
+    certain = not is_right and any(len({*group} - {None}) > 1 for group in peers)
+    # A value that could not be read equals nothing, not even another one.
+    unknown = any(len(group) > 1 and None in group for group in peers)
+    values = {name: UNREADABLE if value is None else value for name, value in read.items()}
+    return Difference.model_validate(
+        {"fact": fact.name, "class": fact.comparison, "values": values}
+        | {"drift": certain or unknown, "certain": certain}
+    )
+
+
+def _peers(
     comparison: Class, values: Mapping[str, str | None], models: Mapping[str, str]
-) -> bool:
-    """Whether nodes differ that may not; a value that could not be read equals nothing."""
-    if comparison == "per-host":
-        return False
+) -> list[list[str | None]]:
+    """Return the values in groups of nodes that must agree."""
     peers: dict[str, list[str | None]] = defaultdict(list)
     for name, value in values.items():
-        peers["" if comparison == "must-equal" else models.get(name, "")].append(value)
-    return any(
-        len(group) > 1 and (None in group or len(set(group)) > 1) for group in peers.values()
-    )
+        alike = {"must-equal": "", "per-model": models.get(name, ""), "per-host": name}
+        peers[alike[comparison]].append(value)
+    return list(peers.values())

@@ -11,9 +11,15 @@ from drift.report.model import Report
 SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 
-def render(report: Report) -> str:
-    """Return the report as indented JSON with a final newline."""
-    return report.model_dump_json(by_alias=True, indent=2) + "\n"
+def render(report: Report, encoding: str = "utf-8") -> str:
+    """Return the report as indented JSON with a final newline, in characters of `encoding`."""
+    data = report.model_dump(mode="json", by_alias=True)
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:  # half surrogates, as in a path that is not UTF-8, fit none
+        return json.dumps(data, indent=2) + "\n"
+    return text
 
 
 def schema() -> dict[str, Any]:

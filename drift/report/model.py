@@ -63,9 +63,11 @@ class Report(_Part):
 
     def exit_code(self) -> int:
         """Return 1 where something could not be told, else 2 where there is drift, else 0."""
+        apart = [difference for difference in self.differences if difference.drift]
         if self.summary.unreachable or self.summary.unreadable:
             return 1
-        apart = any(difference.drift for difference in self.differences)
+        if not all(difference.is_known for difference in apart):
+            return 1
         return 2 if self.summary.drift or apart else 0
 
 

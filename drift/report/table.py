@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group, RenderableType
@@ -9,60 +10,32 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import FACTS, UNREADABLE, Fact
+from drift.compare import UNREADABLE, Difference
 from drift.finding import Finding
+from drift.report.matrix import STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
-from facts.node import NodeState
+from drift.report.visible import visible, visible_lines
+
+# Where the deploy is in the repository.
+DEPLOY = "deploy/gpu_node.py"
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-_STATUS_STYLES = {
-    "ok": "green",
-    "drift": "red",
-    "unreachable": "bold red",
-    "unreadable": "bold red",
-}
-# A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
-WRONG = "✗"
 
 
-def render(report: Report) -> RenderableType:
-    """Return the report as a rich renderable."""
-    parts: list[RenderableType] = [_matrix(report), Text()]
+def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width.
+
+    `deploy` is the path of the deploy that repairs, as seen from where the user is.
+    """
+    parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
     parts += [_entry(finding, nodes) for finding, nodes in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report))
+    return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report, deploy))
 
 
-def write(report: Report, console: Console) -> None:
+def write(report: Report, console: Console, deploy: str = DEPLOY) -> None:
     """Write the report to a console."""
-    console.print(render(report))
-
-
-def _matrix(report: Report) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("")
-    for name in report.hosts:
-        table.add_column(Text(name, style="bold"), overflow="fold")
-    table.add_row(Text("status", style="dim"), *(_status(host) for host in report.hosts.values()))
-    for fact in FACTS:
-        cells = [_cell(fact, host) for host in report.hosts.values()]
-        table.add_row(Text(fact.name, style="dim"), *cells)
-    return table
-
-
-def _status(host: HostReport) -> Text:
-    return Text(host.status, style=_STATUS_STYLES[host.status])
-
-
-def _cell(fact: Fact, host: HostReport) -> Text:
-    if not host.facts:
-        return Text("?", style="bold red")
-    value = fact.value(NodeState.model_validate(host.facts))
-    if value is None:
-        return Text(UNREADABLE, style="bold red")
-    if fact.is_marked(host.findings):
-        return Text(f"{value} {WRONG}", style="red")
-    return Text(value)
+    console.print(render(report, console.width, deploy))
 
 
 def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, list[str]]:
@@ -80,13 +53,13 @@ def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
         (finding.severity, _STYLES[finding.severity]),
         "  ",
         (f"{finding.rule}  ", "bold"),
-        ", ".join(nodes),
+        visible(", ".join(nodes)),
     )
     body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     body.add_column(style="dim", no_wrap=True)
     body.add_column(overflow="fold")
     for label, text in _lines(finding):
-        body.add_row(label, Text(text))
+        body.add_row(label, Text(visible(text)))
     return Group(head, Padding(body, (0, 0, 1, 2)))
 
 
@@ -99,25 +72,45 @@ def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _unreached(name: str, host: HostReport) -> RenderableType:
-    head = Text.assemble((host.status, _STATUS_STYLES[host.status]), "  ", (name, "bold"))
-    return Group(head, Padding(Text(host.error or ""), (0, 0, 1, 2)))
+    head = Text.assemble((host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold"))
+    return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
+
+
+def _apart(report: Report) -> list[Difference]:
+    """Return the differences that are drift, without those that the findings tell already."""
+    return [
+        difference
+        for difference in report.differences
+        if difference.drift and (difference.certain or not _is_told(difference, report.hosts))
+    ]
+
+
+def _is_told(difference: Difference, hosts: Mapping[str, HostReport]) -> bool:
+    """Whether each node that could not be read has a finding that says so."""
+    rule = f"{difference.fact.split('.')[0]}.unreadable"
+    return all(
+        any(finding.rule == rule for finding in hosts[name].findings)
+        for name, value in difference.values.items()
+        if value == UNREADABLE
+    )
 
 
 def _difference_lines(report: Report) -> Iterator[Text]:
-    apart = [difference for difference in report.differences if difference.drift]
+    apart = _apart(report)
     if apart:
         yield Text("Nodes differ where they may not", style="bold")
     for difference in apart:
         values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
-        yield Text(f"  {difference.fact} ({difference.comparison}): {values}")
+        yield Text(f"  {difference.fact} ({difference.comparison}): {visible(values)}")
     if apart:
         yield Text()
 
 
-def _next_step(report: Report) -> Iterator[Text]:
+def _next_step(report: Report, deploy: str) -> Iterator[Text]:
     findings = [finding for host in report.hosts.values() for finding in host.findings]
     if any(finding.fixable for finding in findings):
-        yield Text(f"repair: pyinfra {report.inventory} deploy/gpu_node.py", style="dim")
+        command = shlex.join(["pyinfra", report.inventory, deploy])
+        yield Text(f"repair: {visible(command)}", style="dim")
 
 
 def _summary(report: Report) -> Text:
@@ -134,5 +127,7 @@ def _summary(report: Report) -> Text:
         if count
     ]
     found = [f"{count} {severity}" for severity, count in total.findings.items() if count]
-    text = f"{', '.join(counts)}; findings: {', '.join(found) or 'none'}"
-    return Text(text, style="bold green" if report.exit_code() == 0 else "bold")
+    apart = len(_apart(report))
+    parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
+    parts += [f"{apart} difference{'s' if apart != 1 else ''} between nodes"] if apart else []
+    return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")

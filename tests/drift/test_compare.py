@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drift.check import check
-from drift.compare import FACTS, differences, settled
+from drift.compare import FACTS, Fact, differences, settled
 from facts.node import NodeState
 from tests.drift import states
 
@@ -142,6 +142,41 @@ def test_a_wish_that_is_met_settles_no_unreadable_value() -> None:
     assert [each.drift for each in differences(nodes, MODELS, right)] == [True]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "drift", "certain"),
+    [
+        pytest.param({"a100-01": 8, "a100-02": None}, True, False, id="only an unread value"),
+        pytest.param({"a100-01": None, "a100-02": None}, True, False, id="nothing read"),
+        pytest.param({"a100-01": 8, "a100-02": 16}, True, True, id="two values"),
+        pytest.param({"a100-01": 8, "a100-02": 16, "a100-03": None}, True, True, id="both"),
+        pytest.param({"a100-01": 8, "v100-01": 16, "v100-02": None}, True, False, id="by model"),
+        pytest.param({"a100-01": 8, "a100-02": 16, "v100-01": None}, True, True, id="apart"),
+        pytest.param({"a100-01": 8, "v100-01": None}, False, False, id="nobody to compare with"),
+    ],
+)
+def test_whether_values_that_were_read_are_drift(
+    sizes: dict[str, int | None], drift: bool, certain: bool
+) -> None:
+    """A difference is certain where it would be one without what could not be read."""
+    usages = {name: None if size is None else {"size": size << 30} for name, size in sizes.items()}
+    nodes = {name: states.found({"shm": {"usage": usage}}) for name, usage in usages.items()}
+    models = {name: name.split("-")[0] for name in nodes}
+    (found,) = differences(nodes, models)
+    assert (found.drift, found.certain) == (drift, certain)
+
+
+def test_what_is_right_on_the_nodes_that_could_be_read_is_not_certain() -> None:
+    """Two sizes that are each as wanted do not differ for a third that cannot be read."""
+    nodes = {
+        "a100-01": states.found(),
+        "a100-02": states.found({"shm": {"usage": {"size": 17179869184}}}),
+        "a100-03": states.found(UNREAD),
+    }
+    models = dict.fromkeys(nodes, "A100")
+    (found,) = differences(nodes, models, {"shm.size"})
+    assert (found.drift, found.certain) == (True, False)
+
+
 def test_a_wish_that_one_node_lacks_settles_nothing() -> None:
     """What only one node's inventory entry names is compared as if none did."""
     wishes = {"a100-01": states.wanted(), "a100-02": states.wanted({"shm_size": None})}
@@ -212,3 +247,34 @@ def test_each_fact_has_a_value() -> None:
 def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: str | None) -> None:
     """None, and only None, stands for what could not be read."""
     assert _value(name, states.found(change)) == text
+
+
+BLANK = NodeState.model_validate(
+    {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
+)
+
+
+@pytest.mark.parametrize("models", [MODELS, {}], ids=["models", "no models"])
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
+def test_any_fact_may_be_unreadable_on_one_node(fact: Fact, models: dict[str, str]) -> None:
+    """It is told with the other nodes' values, and is drift where those nodes must agree."""
+    nodes = {"a100-01": states.found(), "a100-02": BLANK, "v100-01": states.found()}
+    difference = {each.fact: each for each in differences(nodes, models)}[fact.name]
+    known = VALUES[fact.name]
+    assert difference.values == {"a100-01": known, "a100-02": "unreadable", "v100-01": known}
+    assert (difference.drift, difference.certain) == (fact.comparison != "per-host", False)
+
+
+def test_nodes_of_which_nothing_is_known() -> None:
+    """Every fact that nodes must agree on is drift, and none is certain."""
+    found = differences({"a100-01": BLANK, "a100-02": BLANK}, MODELS)
+    assert [each.fact for each in found] == [fact.name for fact in FACTS]
+    assert not any(each.is_known or each.certain for each in found)
+    assert [each.drift for each in found] == [fact.comparison != "per-host" for fact in FACTS]
+
+
+def test_an_empty_value_was_read() -> None:
+    """Only None stands for what could not be read."""
+    nodes = {"a100-01": states.found(), "a100-02": states.found({"toolchain": {"os": ""}})}
+    (difference,) = differences(nodes, MODELS)
+    assert difference.values["a100-02"] == ""

@@ -1,58 +1,17 @@
-"""The report: JSON by its schema, exit codes, and a table that fits and says it all."""
+"""The report as data: JSON by its schema, each node's status, exit codes."""
 
 from __future__ import annotations
 
-import io
 import json as stdlib_json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from rich.console import Console
 
-from drift.report import json, table
-from drift.report.model import Report, Seen, Tool, build
+from drift.report import json
+from drift.report.model import Report
 from tests.drift import states
-
-SNAPSHOT = Path(__file__).with_name("table-80.txt")
-FRESH = {
-    "shm": {"usage": {"size": 67108864}, "fstab": []},
-    "limits": {"session": {"nofile": {"soft": 1024, "hard": 4096}}, "files": []},
-}
-WARNING: dict[str, Any] = {"shm": {"fstab": []}}
-HANGS = {
-    "toolchain": {"cmake": None},
-    "unreadable": [
-        {"area": "toolchain", "section": "toolchain.cmake", "reason": "no answer within 5 s"}
-    ],
-}
-REFUSED = "Could not connect, Connection refused (192.0.2.12:22)"
-GONE = Seen(states.wanted({"gpu_model": "V100"}), error=REFUSED, reached=False)
-MUTE = Seen(states.wanted(), error="the probe could not run: no output", reached=True)
-KINDS = {
-    "ok": states.seen(),
-    "drift": states.seen(FRESH),
-    "warning": states.seen(WARNING),
-    "unread": states.seen(HANGS),
-    "gone": GONE,
-    "mute": MUTE,
-}
-THREE = {"a100-01": states.seen(FRESH), "v100-01": states.seen(HANGS), "v100-02": GONE}
-
-
-def report(nodes: dict[str, Seen]) -> Report:
-    """Return the report about some nodes, always of the same moment."""
-    tool = Tool(name="gpu-node", version="0.1.0")
-    return build(nodes, tool, "inventories/lab.py", "2025-09-01T08:00:00+00:00")
-
-
-def drawn(nodes: dict[str, Seen], width: int) -> str:
-    """Return the table as a pipe gets it."""
-    console = Console(file=io.StringIO(), width=width)
-    table.write(report(nodes), console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
 
 
 def test_the_shipped_schema_is_current() -> None:
@@ -130,6 +89,46 @@ def test_nodes_that_differ_are_drift_even_without_a_finding() -> None:
     assert (found.summary.drift, found.exit_code()) == (0, 2)
 
 
+MODE: dict[str, Any] = {
+    "shm": {"mode": None},
+    "unreadable": [{"area": "shm", "section": "shm.mode", "reason": "no answer within 10 s"}],
+}
+CLOSED = {"shm": {"mode": {"mode": "0755"}}}
+NO_OS: dict[str, Any] = {"toolchain": {"os": None}}
+
+
+def unmanaged(*changes: dict[str, Any], **wishes: object) -> Report:
+    """Return the report about nodes of whose /dev/shm the inventory says nothing."""
+    nodes = [states.seen(change, shm_size=None, **wishes) for change in changes]
+    return report({f"n{number}": node for number, node in enumerate(nodes)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        pytest.param([{}, {}], 0, id="nothing"),
+        pytest.param([{}, MODE], 1, id="one cannot be read"),
+        pytest.param([MODE, MODE], 1, id="none can be read"),
+        pytest.param([MODE], 0, id="nobody to be compared with"),
+        pytest.param([{}, CLOSED], 2, id="two differ"),
+        pytest.param([{}, CLOSED, MODE], 1, id="two differ, a third cannot be read"),
+        pytest.param([FRESH, MODE], 1, id="drift beside it"),
+    ],
+)
+def test_what_cannot_be_compared_cannot_be_told(changes: list[dict[str, Any]], code: int) -> None:
+    """Unknown is never equal, even where no rule asks for it: 1, and 1 wins over 2."""
+    found = unmanaged(*changes)
+    assert (found.summary.unreadable, found.exit_code()) == (0, code)
+    assert Report.model_validate_json(json.render(found)).exit_code() == code
+
+
+def test_what_may_differ_need_not_be_read() -> None:
+    """An operating system that does not give its name is nothing that nodes must agree on."""
+    found = unmanaged({}, NO_OS)
+    assert [(each.fact, each.drift) for each in found.differences] == [("toolchain.os", False)]
+    assert found.exit_code() == 0
+
+
 def test_nodes_that_have_more_than_wanted_are_no_drift() -> None:
     """Two A100 nodes with another /dev/shm each, both as large as wanted: exit 0."""
     larger = states.seen({"shm": {"usage": {"size": 17179869184}}})
@@ -145,74 +144,3 @@ def test_nodes_that_have_more_than_wanted_are_no_drift() -> None:
 def test_the_status_of_a_node(kind: str, status: str) -> None:
     """A node that could not be read is never ok and never merely drifted."""
     assert report({"n": KINDS[kind]}).hosts["n"].status == status
-
-
-def _many() -> dict[str, Seen]:
-    return {f"gpu-{number:02}.cluster": states.seen(FRESH) for number in range(9)}
-
-
-@pytest.mark.parametrize("width", [80, 160])
-@pytest.mark.parametrize("nodes", [THREE, KINDS, _many()], ids=["three", "kinds", "many"])
-def test_the_table_fits_and_says_it_all(nodes: dict[str, Seen], width: int) -> None:
-    """No line is longer than the terminal; every node, rule, found and error is there."""
-    text = drawn(nodes, width)
-    assert max(map(len, text.splitlines())) <= width
-    words = " ".join(text.split())
-    for name, host in report(nodes).hosts.items():
-        assert name in words
-        for finding in host.findings:
-            assert finding.rule in words
-        assert host.error is None or host.error in words
-
-
-def test_a_pipe_gets_no_escape_codes() -> None:
-    """Colour is for terminals."""
-    assert "\x1b" not in drawn(THREE, 80)
-
-
-def test_a_terminal_gets_colour_and_the_same_words() -> None:
-    """What colour says is said by a sign as well."""
-    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-    table.write(report(THREE), console)
-    assert isinstance(console.file, io.StringIO)
-    assert "\x1b[" in console.file.getvalue()
-    assert f"64M {table.WRONG}" in drawn(THREE, 80)
-
-
-def test_words_of_a_node_are_no_markup() -> None:
-    """What a node says in brackets is printed, not taken for a style."""
-    strange = {
-        "toolchain": {"os": "[bold]OS[/bold]", "cmake": None},
-        "unreadable": [{"area": "toolchain", "section": "toolchain.cmake", "reason": "[/red] :x:"}],
-    }
-    text = drawn({"n": states.seen(strange)}, 120)
-    assert "[bold]OS[/bold]" in text
-    assert "[/red] :x:" in text
-
-
-def test_the_table_is_as_recorded() -> None:
-    """A look at the whole; after a wanted change write the file anew from drawn(THREE, 80)."""
-    lines = [line.rstrip() for line in drawn(THREE, 80).splitlines()]
-    assert lines == SNAPSHOT.read_text().splitlines()
-
-
-@pytest.mark.parametrize(
-    ("nodes", "last"),
-    [
-        ({"n": KINDS["ok"]}, "1 node, 1 ok; findings: none"),
-        ({"n": KINDS["ok"], "m": KINDS["ok"]}, "2 nodes, 2 ok; findings: none"),
-        ({"n": KINDS["ok"], "m": GONE}, "2 nodes, 1 ok, 1 unreachable; findings: none"),
-    ],
-)
-def test_a_report_without_findings_ends_with_its_summary(nodes: dict[str, Seen], last: str) -> None:
-    """Nothing to repair is proposed, and the count of each status is said."""
-    assert drawn(nodes, 80).splitlines()[-1].rstrip() == last
-
-
-def test_what_only_hands_can_repair_is_not_proposed_to_the_deploy() -> None:
-    """No line `repair: pyinfra ...` where it would repair nothing."""
-    closed = {"shm": {"usage": {"size": 67108864}, "container": {"can_mount": False}}}
-    text = drawn({"n": states.seen(closed)}, 80)
-    assert "shm.container" in text
-    assert "repair:" not in text
-    assert "repair: pyinfra inventories/lab.py" in drawn({"n": KINDS["warning"]}, 80)

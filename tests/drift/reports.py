@@ -1,0 +1,50 @@
+"""Reports for tests: kinds of nodes, the report about some of them, and its table as text."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from drift.report import table
+from drift.report.model import Report, Seen, Tool, build
+from tests.drift import states
+
+FRESH = {
+    "shm": {"usage": {"size": 67108864}, "fstab": []},
+    "limits": {"session": {"nofile": {"soft": 1024, "hard": 4096}}, "files": []},
+}
+WARNING: dict[str, Any] = {"shm": {"fstab": []}}
+HANGS = {
+    "toolchain": {"cmake": None},
+    "unreadable": [
+        {"area": "toolchain", "section": "toolchain.cmake", "reason": "no answer within 5 s"}
+    ],
+}
+REFUSED = "Could not connect, Connection refused (192.0.2.12:22)"
+GONE = Seen(states.wanted({"gpu_model": "V100"}), error=REFUSED, reached=False)
+MUTE = Seen(states.wanted(), error="the probe could not run: no output", reached=True)
+KINDS = {
+    "ok": states.seen(),
+    "drift": states.seen(FRESH),
+    "warning": states.seen(WARNING),
+    "unread": states.seen(HANGS),
+    "gone": GONE,
+    "mute": MUTE,
+}
+THREE = {"a100-01": states.seen(FRESH), "v100-01": states.seen(HANGS), "v100-02": GONE}
+
+
+def report(nodes: dict[str, Seen]) -> Report:
+    """Return the report about some nodes, always of the same moment."""
+    tool = Tool(name="gpu-node", version="0.1.0")
+    return build(nodes, tool, "inventories/lab.py", "2025-09-01T08:00:00+00:00")
+
+
+def drawn(nodes: dict[str, Seen], width: int) -> str:
+    """Return the table as a pipe gets it."""
+    console = Console(file=io.StringIO(), width=width)
+    table.write(report(nodes), console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
