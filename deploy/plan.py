@@ -11,6 +11,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from drift.check import check
 from drift.finding import Finding
+from drift.report.visible import visible
 from facts.node import NodeState
 from facts.session import ProbeError, probe, tune
 from inventories.schema import InventoryError, NodeWanted
@@ -63,7 +64,7 @@ def plan(host: Host) -> Plan | None:
         if plan.has_repairs and not _may_change(host):
             raise ProbeError(NO_PASSWORD)
     except ProbeError as error:
-        logger.error(f"{host.print_prefix}{error}")
+        logger.error(f"{host.print_prefix}{visible(str(error))}")
         # In a deploy file `host` stands for whichever host is at work, and must not be kept.
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None

@@ -11,6 +11,7 @@ from pyinfra.api.exceptions import PyinfraError
 from deploy.plan import Plan, wanted_of
 from drift.check import check
 from drift.finding import Finding
+from drift.report.visible import visible
 from facts.session import ProbeError, fresh, probe
 
 
@@ -39,7 +40,7 @@ def _second_probe(state: State, host: Host) -> bool:
         with fresh(host) as connector:
             found = probe(host, connector)
     except (PyinfraError, ProbeError) as error:
-        logger.error(f"{host.print_prefix}not proved, no new session: {error}")
+        logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(error))}")
         return False
     findings = check(found, wanted_of(host))
     for finding in findings:
@@ -66,7 +67,5 @@ def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
 def _tell(host: Host, finding: Finding) -> None:
     hand = "still there" if finding.fixable else "by hand"
     say = logger.error if finding.severity == "error" else logger.warning
-    say(
-        f"{host.print_prefix}{finding.rule}: {finding.subject} is {finding.found}, "
-        f"wanted {finding.wanted}; {hand}: {finding.fix}"
-    )
+    said = f"{finding.rule}: {finding.subject} is {finding.found}, wanted {finding.wanted}"
+    say(f"{host.print_prefix}{visible(f'{said}; {hand}: {finding.fix}')}")

@@ -10,6 +10,7 @@ from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
 
 from deploy.scripts import script, text
+from drift.report.visible import visible
 from facts.files import FileContent
 
 # One folder a run, whoever else starts one in the same second: what a user had before the run.
@@ -56,7 +57,9 @@ def unread(path: str, old: FileContent) -> FunctionCommand:
 
 def refuse_unread(state: State, host: Host, path: str, problem: str) -> bool:
     """Say why a file is left alone."""
-    logger.error(f"{host.print_prefix}{path}: cannot be read, so it stays as it is: {problem}")
+    logger.error(
+        f"{host.print_prefix}{path}: cannot be read, so it stays as it is: {visible(problem)}"
+    )
     return False
 
 

@@ -155,7 +155,7 @@ def test_what_a_node_said_is_seen() -> None:
     text = drawn(_evil(), 300)
     assert f"toolchain.os          {SHOWN} " in text
     assert f"found   toolchain.cmake: said {SHOWN}" in text
-    assert f"line 1: a nfs{SHOWN}" in text
+    assert f"line 1: type nfs{SHOWN}" in text
     assert f"shm.fstab (per-model): gpu-01 8G, gpu-02 size {SHOWN}" in text
 
 
