@@ -126,8 +126,13 @@ def _summary(report: Report) -> Text:
         )
         if count
     ]
-    found = [f"{count} {severity}" for severity, count in total.findings.items() if count]
+    found = [_counted(count, severity) for severity, count in total.findings.items() if count]
     apart = len(_apart(report))
     parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
     parts += [f"{apart} difference{'s' if apart != 1 else ''} between nodes"] if apart else []
     return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")
+
+
+def _counted(count: int, severity: str) -> str:
+    plural = "s" if count != 1 and severity != "info" else ""
+    return f"{count} {severity}{plural}"
