@@ -72,6 +72,12 @@ def break_(fault: str | None) -> None:
             return
         chosen = faults.find(fault)
         nodes.require_up()
+        as_found = nodes.is_as_found(chosen.node)
         with step(f"breaking {chosen.node}: {fault}"):
             faults.inject(chosen)
         click.echo(chosen.forecast())
+        if as_found:
+            click.echo(
+                f"{chosen.node} is as found: its own faults are reported, too, and this one may "
+                "show only after a converge."
+            )

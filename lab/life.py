@@ -5,6 +5,7 @@ from lab import (
     disks,
     keys,
     limits,
+    lock,
     mirror,
     network,
     nodes,
@@ -19,6 +20,7 @@ from lab.progress import step
 SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
 
 
+@lock.alone
 def up() -> None:
     """Leave every node answering SSH; those that run already stay as they are."""
     as_root(["true"])  # sudo asks for its password now, and not beneath a spinner
@@ -78,6 +80,7 @@ def start_nodes() -> None:
         nodes.reset(made)
 
 
+@lock.alone
 def down() -> None:
     """Remove the lab's containers, network and disks; the cache and `.lab/` stay."""
     if not prerequisites.which("podman"):

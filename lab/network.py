@@ -3,6 +3,7 @@
 podman's networks differ by release, and one killed half-way keeps addresses and bridges for good.
 """
 
+import zlib
 from ipaddress import ip_interface
 
 from lab import roster
@@ -68,8 +69,13 @@ def connect(machine: str, pid: int, interface: str, address: str) -> None:
     The MAC is fixed: neighbours remember it longer than a reset takes.
     """
     prefixed = f"{address}/{GATEWAY.network.prefixlen}"
-    values = [f"lab-{machine}", str(pid), interface, prefixed, mac_address(address)]
+    values = [port(machine), str(pid), interface, prefixed, mac_address(address)]
     as_root(["sh", "-eus", *values], stdin=CONNECT)
+
+
+def port(machine: str) -> str:
+    """The name of the host's end of a machine's cable: at most 15 characters, of this lab alone."""
+    return f"lab-{zlib.crc32(f'{BRIDGE} {machine}'.encode()):08x}"
 
 
 def remove() -> None:

@@ -2,9 +2,10 @@
 
 import hashlib
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from lab import answering, disks, limits, mirror, network, podman, roster, tree
+from lab import answering, disks, limits, lock, mirror, network, podman, roster, tree
 from lab.errors import LabError
 from lab.machine import as_root
 
@@ -23,33 +24,46 @@ SHARED_MEMORY = ["--shm-size=64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
 
+@lock.alone
 def reset(names: Iterable[str] | None = None) -> None:
     """Put the nodes back to as found: new disk, new container; all of them if none is named."""
     chosen = [roster.node(name) for name in names or roster.NODES]
     require_up()
-    for node in chosen:
-        disks.mark_incomplete(node.name)
-        podman.remove(node.container)
-        disks.make_as_found(node.name)
-        run(node)
-    for node in chosen:
-        if script := disks.leftovers(node.name):
-            execute(node.name, script, check=True)
-        answering.wait(node)
-        disks.mark_complete(node.name)
+    _each(_make_as_found, chosen)
 
 
+def _make_as_found(node: roster.Node) -> None:
+    disks.mark_incomplete(node.name)
+    podman.remove(node.container)
+    disks.make_as_found(node.name)
+    run(node)
+    if script := disks.leftovers(node.name):
+        execute(node.name, script, check=True)
+    answering.wait(node)
+    disks.mark_complete(node.name)
+
+
+def _each(work: Callable[[roster.Node], None], chosen: Sequence[roster.Node]) -> None:
+    """Do something with several nodes side by side; an error is raised when all have ended."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(work, chosen))
+
+
+@lock.alone
 def put_back(names: Iterable[str]) -> None:
     """Boot the nodes anew on their disks as they were at the last `disks.keep`."""
     chosen = [roster.node(name) for name in names]
-    for node in chosen:
-        podman.remove(node.container)
-        disks.put_back(node.name)
-        run(node)
-    for node in chosen:
-        answering.wait(node)
+    _each(_put_back, chosen)
 
 
+def _put_back(node: roster.Node) -> None:
+    podman.remove(node.container)
+    disks.put_back(node.name)
+    run(node)
+    answering.wait(node)
+
+
+@lock.alone
 def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
     """A new container on the disk as it is now: a reboot, if need be with fewer capabilities."""
     node = roster.node(name)
@@ -87,6 +101,7 @@ def recipe() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
+@lock.alone
 def stop(name: str) -> None:
     """Stop a node as if its power had failed; its disk stays."""
     podman.podman("stop", "--time", "0", roster.node(name).container)
@@ -126,7 +141,21 @@ def require_up() -> None:
 def status() -> list[tuple[str, str, str]]:
     """Name, address and state of every machine of the lab; `absent` for one that is not there."""
     found = podman.containers()
-    return [(name, address, state(found, name)) for name, address in machines()]
+    with ThreadPoolExecutor() as pool:  # one that is silent takes two seconds to find out
+        told = pool.map(lambda machine: _told(found, *machine), machines())
+    return list(told)
+
+
+def _told(found: dict[str, podman.Container], name: str, address: str) -> tuple[str, str, str]:
+    said = state(found, name)
+    silent = said == "running" and name in roster.NODES and not answering.greets(address)
+    return name, address, f"{said}, no SSH" if silent else said
+
+
+def is_as_found(name: str) -> bool:
+    """Whether /dev/shm still has the size that every node is found with."""
+    asked = "df -Pk /dev/shm | awk 'END { print $2 }'"
+    return execute(name, asked).stdout.strip() == str(64 * 1024)
 
 
 def all_absent() -> list[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from lab import nodes, roster
+from lab import lock, nodes, roster
 from lab.errors import LabError
 
 HERE = Path(__file__).parent
@@ -123,6 +123,7 @@ def holds_afterwards(fault: Fault) -> str:
     return "" if done.returncode == 0 else f"({done.returncode}) {done.stdout}{done.stderr}".strip()
 
 
+@lock.alone
 def inject(fault: Fault) -> None:
     """Break the fault's node."""
     if fault.container:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.e2e.running import (
     INVENTORY,
     MANAGED,
     Converge,
+    Run,
     changed,
     converge,
     drift,
@@ -163,27 +165,34 @@ def test_a_second_converge_touches_nothing(again: None) -> None:
         assert sshd_counts(node, since[node]) == (1, 1)
 
 
-def test_a_stopped_node_is_unreachable_and_stops_no_other(again: None) -> None:
-    """Exit 1, that node unreachable with the reason, the other reported in full."""
-    nodes.stop("v100-01")
-    try:
-        report = drift()
-    finally:
-        nodes.start("v100-01")
-    assert report.code == 1
-    assert report.json["hosts"]["v100-01"]["status"] == "unreachable"
-    assert report.json["hosts"]["v100-01"]["error"]
-    assert report.json["hosts"]["a100-01"]["status"] == "ok"
-
-
-def test_converge_goes_on_without_a_stopped_node(again: None) -> None:
-    """The other node is repaired; the run fails because of the one that was not reached."""
+@pytest.fixture(scope="module")
+def without_v100(again: None) -> tuple[Run, Converge]:
+    """A report and a converge, side by side, while a node is stopped and another wants repair."""
     on("a100-01", "chmod 755 /dev/shm")
     nodes.stop("v100-01")
     try:
-        result = converge()
+        with ThreadPoolExecutor() as beside:
+            seen, done = beside.submit(drift), beside.submit(converge)
+            return seen.result(), done.result()
     finally:
         nodes.start("v100-01")
+
+
+def test_a_stopped_node_is_unreachable_and_stops_no_other(
+    without_v100: tuple[Run, Converge],
+) -> None:
+    """Exit 1, that node unreachable with the reason, the other reported in full."""
+    report, _ = without_v100
+    assert report.code == 1
+    assert report.json["hosts"]["v100-01"]["status"] == "unreachable"
+    assert report.json["hosts"]["v100-01"]["error"]
+    assert report.json["hosts"]["a100-01"]["facts"]["toolchain"]["cmake"]["found"]
+    assert report.json["hosts"]["a100-01"]["error"] is None
+
+
+def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Converge]) -> None:
+    """The other node is repaired; the run fails because of the one that was not reached."""
+    _, result = without_v100
     assert (result.code, result.failed) == (1, ["v100-01"])
     assert on("a100-01", "stat -c %a /dev/shm").strip() == "1777"
 
