@@ -67,7 +67,7 @@ def others_lines(text: str, ours: str) -> list[str]:
     pairs = {_pair(line) for line in ours.splitlines()} - {None}
     lines = re.split(r"(?<=\n)", text)
     return [
-        line for line in lines if line.rstrip("\n") not in comments and _pair(line) not in pairs
+        line for line in lines if line.rstrip("\r\n") not in comments and _pair(line) not in pairs
     ]
 
 
