@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from cli.interrupt import at_once
 from drift.report import json, table
 from drift.report.model import Report, Seen, Tool, build
 from facts.gather import Answer, gather
@@ -39,7 +40,7 @@ def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None)
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
     _require_file(inventory)
-    with Console(stderr=True).status(f"Reading the nodes of {inventory}"):
+    with at_once(), Console(stderr=True).status(f"Reading the nodes of {inventory}"):
         answers = gather(inventory, limit)
     report = _report(inventory, answers)
     _write(report, form, output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 
 
@@ -21,6 +20,7 @@ def main() -> None:
     from pyinfra.api.exceptions import PyinfraError
 
     from cli.commands import commands
+    from cli.interrupt import stop
     from cli.streams import take_every_character
 
     take_every_character(sys.stdout)
@@ -29,8 +29,7 @@ def main() -> None:
     except click.ClickException as error:
         error.show(sys.stderr)
     except (click.Abort, KeyboardInterrupt):
-        print("gpu-node: interrupted", file=sys.stderr, flush=True)
-        os._exit(1)  # gevent's threads would wait for the nodes that were being asked
+        stop()
     except (PyinfraError, OSError) as error:
         print(f"gpu-node: {error}", file=sys.stderr)
     sys.exit(1)

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from tests.cli.running import BIN, REPOSITORY, environment, run
+from tests.cli.running import BIN, REPOSITORY, SECONDS, environment, run
 
 
 def at_port(folder: Path, port: int) -> str:
@@ -59,7 +59,7 @@ def test_an_interrupt(folder: Path, listening: socket.socket) -> None:
     ) as running:
         connection = listening.accept()[0]
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=10)
+        out, err = running.communicate(timeout=SECONDS)
         connection.close()
     assert (running.returncode, out, err.strip()) == (1, "", "gpu-node: interrupted")
 
