@@ -24,12 +24,12 @@ SHARED_MEMORY = ["--shm-size=64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
 
-@lock.alone
 def reset(names: Iterable[str] | None = None) -> None:
     """Put the nodes back to as found: new disk, new container; all of them if none is named."""
     chosen = [roster.node(name) for name in names or roster.NODES]
-    require_up()
-    _each(_make_as_found, chosen)
+    with lock.held():
+        require_up()
+        _each(_make_as_found, chosen)
 
 
 def _make_as_found(node: roster.Node) -> None:
