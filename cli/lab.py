@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import click
 
-from lab import faults, life, lock, nodes, prerequisites, roster
+from lab import disks, faults, life, lock, nodes, prerequisites, roster
 from lab.errors import LabError
 from lab.progress import step
 
@@ -76,12 +76,12 @@ def break_(fault: str | None) -> None:
         chosen = faults.find(fault)
         with lock.held():
             nodes.require_up()
-            as_found = nodes.is_as_found(chosen.node)
+            as_found = disks.is_as_found(chosen.node)
             with step(f"breaking {chosen.node}: {fault}"):
                 faults.inject(chosen)
         click.echo(chosen.forecast())
         if as_found:
             click.echo(
-                f"{chosen.node} is as found: its own faults are reported, too, and this one may "
-                "show only after a converge."
+                f"{chosen.node} is as found: its own faults are reported, too, and may hide this "
+                "one. To see it alone, converge, then break it again."
             )
