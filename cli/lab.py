@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import click
 
-from lab import faults, life, nodes, prerequisites
+from lab import disks, faults, life, lock, nodes, prerequisites, roster
 from lab.errors import LabError
 from lab.progress import step
 
@@ -43,8 +43,11 @@ def down() -> None:
 @click.argument("node", nargs=-1)
 def reset(node: tuple[str, ...]) -> None:
     """Put the nodes, or the named ones, back to as found."""
-    with told_plainly(), step(f"resetting {' '.join(node) or 'every node'}"):
-        nodes.reset(node)
+    with told_plainly():
+        chosen = [roster.node(name).name for name in node]
+        # Waiting has its own line, which a step's spinner would hide.
+        with lock.held(), step(f"resetting {' '.join(chosen) or 'every node'}"):
+            nodes.reset(chosen)
 
 
 @lab.command()
@@ -71,13 +74,14 @@ def break_(fault: str | None) -> None:
             click.echo(faults.listing())
             return
         chosen = faults.find(fault)
-        nodes.require_up()
-        as_found = nodes.is_as_found(chosen.node)
-        with step(f"breaking {chosen.node}: {fault}"):
-            faults.inject(chosen)
+        with lock.held():
+            nodes.require_up()
+            as_found = disks.is_as_found(chosen.node)
+            with step(f"breaking {chosen.node}: {fault}"):
+                faults.inject(chosen)
         click.echo(chosen.forecast())
         if as_found:
             click.echo(
-                f"{chosen.node} is as found: its own faults are reported, too, and this one may "
-                "show only after a converge."
+                f"{chosen.node} is as found: its own faults are reported, too, and may hide this "
+                "one. To see it alone, converge, then break it again."
             )

@@ -8,6 +8,8 @@ from lab.errors import LabError
 from lab.machine import run
 
 SECONDS = 15.0
+# A greeting, and each step on the way to it, takes no longer on the lab's own bridge.
+GREETING = 2.0
 
 
 def wait(node: roster.Node) -> None:
@@ -27,7 +29,7 @@ def wait(node: roster.Node) -> None:
 def greets(address: str) -> bool:
     """Whether an SSH server says its version."""
     try:
-        with socket.create_connection((address, 22), timeout=2) as connection:
+        with socket.create_connection((address, 22), timeout=GREETING) as connection:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

@@ -10,6 +10,8 @@ HERE = Path(__file__).parent
 SCRIPTS = HERE / "as_found"
 STAND_INS = HERE / "stand_ins"
 MOUNTS = Path("/proc/self/mountinfo")
+# A sum a file that the node has of its own in /etc, the shared tree's left out.
+ETC = 'cd "$1" && find . -type f -exec cksum {} + | LC_ALL=C sort'
 
 
 def home(name: str) -> Path:
@@ -68,8 +70,21 @@ def mark_incomplete(name: str) -> None:
 
 
 def mark_complete(name: str) -> None:
-    """Note that the node is as found to the end, its memory included."""
-    as_root(["touch", home(name) / "complete"])
+    """Note that the node is as found to the end, its memory included, and what /etc holds."""
+    as_root(["tee", home(name) / "complete"], stdin=etc(name))
+
+
+def is_as_found(name: str) -> bool:
+    """Whether /etc holds what was noted: a boot or a report changes nothing there, a converge does.
+
+    A node that somebody changed by hand is not taken for one as found.
+    """
+    return is_complete(name) and (home(name) / "complete").read_text() == etc(name)
+
+
+def etc(name: str) -> str:
+    """What the node's /etc holds, for comparison."""
+    return as_root(["sh", "-euc", ETC, "sh", home(name) / "upper" / "etc"]).stdout
 
 
 def keep(name: str) -> None:

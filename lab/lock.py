@@ -11,6 +11,11 @@ from typing import ParamSpec, TypeVar
 
 from lab import roster
 from lab.errors import LabError
+from lab.machine import as_root
+
+LOCKS = Path("/proc/locks")
+MODE = 0o644
+MAKE = f': >>"$1"; chmod {MODE:o} "$1"'
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,22 +57,49 @@ def alone(function: Callable[P, R]) -> Callable[P, R]:
     return waiting
 
 
+def holder(at: os.stat_result, locks: str) -> str:
+    """The process that holds a file, as /proc/locks tells; empty where it does not."""
+    place = f"{os.major(at.st_dev):02x}:{os.minor(at.st_dev):02x}:{at.st_ino}"
+    for words in map(str.split, locks.splitlines()):
+        # One that waits has an arrow in front; one outside our pid namespace is a zero.
+        if words[1:2] == ["FLOCK"] and words[5:6] == [place] and words[4] != "0":
+            return words[4]
+    return ""
+
+
 def _opened() -> int:
+    try:
+        try:
+            return _open()
+        except PermissionError:  # some systems let nobody but root write to /run/lock
+            as_root(["sh", "-euc", MAKE, "sh", file()])
+            return _open()
+    except OSError as error:
+        raise LabError(f"{file()} cannot be opened: {error.strerror}") from None
+
+
+def _open() -> int:
     """Open the file for reading, which is enough to lock one that another user has made."""
     try:
         return os.open(file(), os.O_RDONLY)
     except FileNotFoundError:
         try:
-            return os.open(file(), os.O_RDONLY | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise LabError(f"{file()} cannot be made: {error.strerror}") from None
-    except OSError as error:
-        raise LabError(f"{file()} cannot be opened: {error.strerror}") from None
+            descriptor = os.open(file(), os.O_RDONLY | os.O_CREAT | os.O_EXCL, MODE)
+        except FileExistsError:  # another command was faster
+            return os.open(file(), os.O_RDONLY)
+        os.fchmod(descriptor, MODE)  # whatever the umask
+        return descriptor
 
 
 def _lock(descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        print("lab: waiting for another lab command to end", file=sys.stderr, flush=True)
+        _say_who_is_waited_for(descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _say_who_is_waited_for(descriptor: int) -> None:
+    pid = holder(os.fstat(descriptor), LOCKS.read_text() if LOCKS.is_file() else "")
+    who = f" (pid {pid})" if pid else ""
+    print(f"lab: another lab command is at work{who}; waiting", file=sys.stderr, flush=True)

@@ -40,6 +40,9 @@ nsenter --target "$pid" --net sh -euc '
 ' sh "$interface" "$address"
 """
 REMOVE = f"""\
+for port; do
+    ip link delete "$port" 2>/dev/null || :
+done
 ip link show {BRIDGE} >/dev/null 2>&1 || exit 0
 ip link delete {BRIDGE}
 {IPTABLES}
@@ -79,8 +82,9 @@ def port(machine: str) -> str:
 
 
 def remove() -> None:
-    """Remove the bridge; none there is fine."""
-    as_root(["sh", "-eus"], stdin=REMOVE)
+    """Remove the bridge and the ports; none there is fine."""
+    ports = [port(machine) for machine in (*roster.NODES, roster.MIRROR)]
+    as_root(["sh", "-eus", *ports], stdin=REMOVE)
 
 
 def mac_address(address: str) -> str:

@@ -24,12 +24,12 @@ SHARED_MEMORY = ["--shm-size=64m"]
 CAPABILITIES = ("SYS_ADMIN",)
 
 
-@lock.alone
 def reset(names: Iterable[str] | None = None) -> None:
     """Put the nodes back to as found: new disk, new container; all of them if none is named."""
     chosen = [roster.node(name) for name in names or roster.NODES]
-    require_up()
-    _each(_make_as_found, chosen)
+    with lock.held():
+        require_up()
+        _each(_make_as_found, chosen)
 
 
 def _make_as_found(node: roster.Node) -> None:
@@ -138,6 +138,14 @@ def require_up() -> None:
         raise LabError(f"the lab belongs to the clone in {home}; run here: gpu-node lab up")
 
 
+def require_running(name: str) -> None:
+    """Refuse where the node does not run."""
+    container = podman.containers().get(roster.node(name).container)
+    if container is None or not container.running:
+        found = container.state if container else "absent"
+        raise LabError(f"{name} is {found}; run: gpu-node lab up")
+
+
 def status() -> list[tuple[str, str, str]]:
     """Name, address and state of every machine of the lab; `absent` for one that is not there."""
     found = podman.containers()
@@ -150,12 +158,6 @@ def _told(found: dict[str, podman.Container], name: str, address: str) -> tuple[
     said = state(found, name)
     silent = said == "running" and name in roster.NODES and not answering.greets(address)
     return name, address, f"{said}, no SSH" if silent else said
-
-
-def is_as_found(name: str) -> bool:
-    """Whether /dev/shm still has the size that every node is found with."""
-    asked = "df -Pk /dev/shm | awk 'END { print $2 }'"
-    return execute(name, asked).stdout.strip() == str(64 * 1024)
 
 
 def all_absent() -> list[tuple[str, str, str]]:

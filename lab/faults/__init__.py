@@ -6,10 +6,12 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from lab import lock, nodes, roster
+from lab import disks, lock, nodes, roster
 from lab.errors import LabError
+from lab.machine import last_line
 
 HERE = Path(__file__).parent
+CONVERGE = "pyinfra inventories/lab.py deploy/gpu_node.py"
 Rule = Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z][a-z-]*$")]
 Sentence = Annotated[str, StringConstraints(min_length=10, pattern=r"^[^\n]+$")]
 Script = Annotated[str, StringConstraints(min_length=1)]
@@ -125,7 +127,23 @@ def holds_afterwards(fault: Fault) -> str:
 
 @lock.alone
 def inject(fault: Fault) -> None:
-    """Break the fault's node."""
+    """Break the fault's node; one that is as found counts as that still, with a fault more."""
+    as_found = disks.is_as_found(fault.node)
+    try:
+        _inject(fault)
+    finally:
+        if as_found:
+            disks.mark_complete(fault.node)
+
+
+def _inject(fault: Fault) -> None:
     if fault.container:
         nodes.recreate(fault.node, fault.container.cap_drop)
-    nodes.execute(fault.node, "set -eu\n" + fault.inject, check=True)
+    done = nodes.execute(fault.node, "set -eu\n" + fault.inject)
+    if done.returncode != 0:
+        nodes.require_running(fault.node)
+        said = last_line(done.stderr) or last_line(done.stdout) or f"exit code {done.returncode}"
+        raise LabError(
+            f"{fault.name} takes a converged node, and {fault.node} is not one ({said}); "
+            f"converge it first: {CONVERGE} --limit {fault.node}"
+        )

@@ -1,8 +1,13 @@
 """`gpu-node lab` words and exit codes that need no podman."""
 
+from pathlib import Path
+
+import pytest
 from click.testing import CliRunner
 
 from cli.lab import lab
+from deploy.operations import toolchain
+from lab import roster
 
 
 def test_break_without_a_name_lists_the_catalogue() -> None:
@@ -22,3 +27,12 @@ def test_reset_of_an_unknown_node_names_those_there_are() -> None:
     result = CliRunner().invoke(lab, ["reset", "nope"])
     assert result.exit_code == 1
     assert "there are: a100-01, v100-01, v100-02" in result.output
+
+
+def test_the_readme_names_what_make_clean_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders are those that the code uses where the environment names no others."""
+    for variable in ("GPU_NODE_LAB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    fetched = Path("~") / toolchain.cache().relative_to(Path.home())
+    readme = " ".join((roster.REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    assert f"`sudo rm -rf {roster.cache()} {fetched}`" in readme

@@ -1,13 +1,20 @@
 """Two lab commands at once: the second waits, says so, and a killed one leaves nothing behind."""
 
+import fcntl
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from lab import lock, roster
+from cli.lab import lab
+from lab import life, lock, nodes, prerequisites, roster
 from lab.errors import LabError
 
 HOLD = """
@@ -35,7 +42,8 @@ def holder(place: Path, seconds: float) -> subprocess.Popen[str]:
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
+    with process.stdout as said:
+        assert said.readline() == "held\n"
     return process
 
 
@@ -43,7 +51,34 @@ def test_the_second_waits_and_says_so(place: Path, capfd: pytest.CaptureFixture[
     first = holder(place, 0.5)
     with lock.held():
         assert first.wait(timeout=5) == 0
-    assert capfd.readouterr().err == "lab: waiting for another lab command to end\n"
+    said = f"lab: another lab command is at work (pid {first.pid}); waiting\n"
+    assert capfd.readouterr().err == said
+
+
+def test_who_is_waited_for_may_be_unknown(
+    place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel lists no locks, the number is left out."""
+    monkeypatch.setattr(lock, "LOCKS", place.with_name("nothing"))
+    first = holder(place, 0.5)
+    with lock.held():
+        assert first.wait(timeout=5) == 0
+    assert capfd.readouterr().err == "lab: another lab command is at work; waiting\n"
+
+
+def test_of_the_locks_of_a_machine_only_ours_counts(place: Path) -> None:
+    """Not who waits, nor who holds another file; a holder whom we cannot see has no number."""
+    place.touch()
+    at = place.stat()
+    ours = f"{os.major(at.st_dev):02x}:{os.minor(at.st_dev):02x}:{at.st_ino}"
+    others = (
+        f"1: FLOCK  ADVISORY  WRITE 11 {ours}1 0 EOF\n"
+        f"2: POSIX  ADVISORY  WRITE 12 {ours} 0 EOF\n"
+        f"3: FLOCK  ADVISORY  WRITE 0 {ours} 0 EOF\n"
+        f"3: -> FLOCK  ADVISORY  WRITE 13 {ours} 0 EOF\n"
+    )
+    assert lock.holder(at, others) == ""
+    assert lock.holder(at, others + f"4: FLOCK  ADVISORY  WRITE 14 {ours} 0 EOF\n") == "14"
 
 
 def test_nobody_waits_for_the_dead(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -74,12 +109,93 @@ def test_it_is_let_go_after_an_error(place: Path) -> None:
     assert holder(place, 0).wait(timeout=5) == 0
 
 
-def test_a_place_that_cannot_be_written_is_named(
+def test_what_it_starts_does_not_go_on_holding_it(place: Path) -> None:
+    """Containers outlive the command that started them."""
+    with lock.held():
+        child = subprocess.Popen(["sleep", "60"], close_fds=False)
+    try:
+        with place.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_every_user_may_wait_whatever_the_umask_of_the_first(place: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with lock.held():
+            pass
+    finally:
+        os.umask(before)
+    assert place.stat().st_mode & 0o777 == 0o644
+
+
+@contextmanager
+def no_root() -> Iterator[None]:
+    """Be a user whom permissions bind."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_root_makes_the_file_where_a_user_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some systems let nobody but root write to /run/lock."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "lab.lock")
+
+        def as_root(argv: Sequence[str | Path]) -> None:
+            os.seteuid(os.getuid())
+            Path(folder).chmod(0o755)
+            subprocess.run(argv, check=True)
+
+        monkeypatch.setattr(lock, "file", lambda: path)
+        monkeypatch.setattr(lock, "as_root", as_root)
+        Path(folder).chmod(0o555)
+        with no_root(), lock.held():
+            pass
+        assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_place_that_is_not_there_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "file", lambda: tmp_path / "none" / "lab.lock")
-    with pytest.raises(LabError, match=r"lab\.lock cannot be made: No such file"), lock.held():
+    with pytest.raises(LabError, match=r"lab\.lock cannot be opened: No such file"), lock.held():
         pass
+
+
+@pytest.mark.parametrize("command", [["up"], ["down"], ["reset"], ["break", "nothing-wrong"]])
+def test_each_command_that_changes_the_lab_takes_it(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before all else: what another command is about to change need not be looked at."""
+    monkeypatch.setattr(lock, "_lock", refuse)
+    for place, name in [(life, "as_root"), (nodes, "require_up"), (prerequisites, "which")]:
+        monkeypatch.setattr(place, name, lambda *_: pytest.fail("began without the lab"))
+    result = CliRunner().invoke(lab, command)
+    assert (result.exit_code, result.output) == (1, "Error: somebody else has the lab\n")
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["reset", "nosuch"], ["break"], ["break", "nosuch"]]
+)
+def test_nobody_waits_to_look_or_to_be_refused(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "_lock", refuse)
+    monkeypatch.setattr(nodes, "status", nodes.all_absent)
+    assert "somebody else" not in CliRunner().invoke(lab, command).output
+
+
+def refuse(descriptor: int) -> None:
+    """Stand for a lab that is never let go."""
+    raise LabError("somebody else has the lab")
 
 
 def test_another_lab_has_a_lock_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,30 @@
-"""The lab's bridge keeps away from networks that are not the lab's."""
+"""The lab's bridge and its ports keep away from networks that are not the lab's."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from lab import network, nodes
+from lab import network, nodes, roster
+
+# Stands for ip and nsenter: writes down what it was asked.
+STUB = '#!/bin/sh\necho "${0##*/} $*" >>"${0%/*}/asked"\n'
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the network's scripts, run with nothing but stand-ins, asked for; a line each."""
+    for name in ("ip", "nsenter"):
+        (tmp_path / name).write_text(STUB)
+        (tmp_path / name).chmod(0o755)
+
+    def as_root(argv: Sequence[str], *, stdin: str) -> None:
+        shell = ["/bin/sh", *argv[1:]]
+        subprocess.run(shell, input=stdin, env={"PATH": str(tmp_path)}, text=True, check=True)
+
+    monkeypatch.setattr(network, "as_root", as_root)
+    return tmp_path / "asked"
 
 
 def test_our_own_bridge_is_no_conflict() -> None:
@@ -25,3 +47,24 @@ def test_a_port_is_of_one_machine_of_one_lab(monkeypatch: pytest.MonkeyPatch) ->
     others = {network.port(name) for name in names}
     assert len(ours | others) == 2 * len(names)
     assert all(len(port) <= 15 for port in ours | others)  # IFNAMSIZ, less the end
+
+
+def test_the_bridges_name_fits() -> None:
+    assert len(network.BRIDGE) <= 15
+
+
+def test_a_port_that_a_killed_run_left_is_deleted_first(asked: Path) -> None:
+    network.connect("a100-01", 1, "bond0", "10.168.144.4")
+    port = network.port("a100-01")
+    first, second, *_ = asked.read_text().splitlines()
+    assert first == f"ip link delete {port}"
+    assert second.startswith(f"ip link add {port} type veth peer name bond0 ")
+
+
+def test_removing_the_network_leaves_no_port(asked: Path) -> None:
+    """Each is deleted by its name: a killed run may have made one and not plugged it in."""
+    network.remove()
+    said = asked.read_text().splitlines()
+    for name in (*roster.NODES, roster.MIRROR):
+        assert f"ip link delete {network.port(name)}" in said
+    assert said[-1] == f"ip link delete {network.BRIDGE}"
