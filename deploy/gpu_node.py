@@ -12,10 +12,14 @@ from deploy.plan import plan
 from deploy.proof import prove
 from deploy.steps import limits, shm, toolchain
 
+# How long a node that hangs may hold up the others: a change waits for another run's to end, and a
+# release may come over a thin line.
+CHANGE_SECONDS, DOWNLOAD_SECONDS = 900, 3600
+
 watch(host.state)
 node = plan(host)
 if node is not None:
-    shm.converge(plan=node)
-    limits.converge(plan=node)
-    toolchain.converge(plan=node)
+    shm.converge(plan=node, _timeout=CHANGE_SECONDS)
+    limits.converge(plan=node, _timeout=CHANGE_SECONDS)
+    toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     prove(node)

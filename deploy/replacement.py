@@ -31,8 +31,8 @@ def replace(
         "replace",
         stdin=_printf_format(new),
         file=path,
-        before=_sum(old["text"]) if old["exists"] else "absent",
-        after=_sum(new),
+        before=sum_of(old["text"]) if old["exists"] else "absent",
+        after=sum_of(new),
         backups=BACKUPS,
         check=check,
         confirm=str(confirm_seconds or ""),
@@ -40,9 +40,12 @@ def replace(
     )
 
 
-def confirm(path: str) -> StringCommand:
-    """Return the command that keeps a replacement for good, an earlier run's included."""
-    return script("confirm", file=path)
+def confirm(path: str, after: str = "") -> StringCommand:
+    """Return the command that keeps a replacement for good, an earlier run's included.
+
+    `after` is the sha256 that was written: another run may have confirmed it already.
+    """
+    return script("confirm", file=path, after=after)
 
 
 def restore(path: str) -> StringCommand:
@@ -63,7 +66,8 @@ def refuse_unread(state: State, host: Host, path: str, problem: str) -> bool:
     return False
 
 
-def _sum(text: str) -> str:
+def sum_of(text: str) -> str:
+    """Return the sha256 of a file's text (Latin-1)."""
     return hashlib.sha256(text.encode("latin-1")).hexdigest()
 
 

@@ -111,17 +111,24 @@ def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
         if item == "nofile" and not (wanted.nofile and grantable(found, wanted.nofile)):
             continue
         wish: Limit | None = getattr(wanted, item)
-        for kind in lacking(found, wanted, item):
-            if wish is not None:
-                lines[kind, item] = wish
+        lacks = lacking(found, wanted, item)
+        for kind in KINDS if lacks and wish is not None else ():
+            # What we asked for above that may be the reason: sshd grants all of a line or nothing.
+            ours = lines.get((kind, item))
+            if kind in lacks or (ours is not None and at_least(ours, wish or 0)):
+                lines[kind, item] = wish or 0
     return lines
 
 
 def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
-    """Return what our file says now; a number of open files that no session can get is mended."""
+    """Return what our file says now, the highest where it says several.
+
+    A number of open files that no session can get is mended.
+    """
+    ours = ("*", "root", found.user.name if found.user else "root")
     lines: OwnLines = {}
     for line in found.files or ():
-        if line.path != OWN_FILE or line.domain != "*" or line.item == EXEMPT:
+        if line.path != OWN_FILE or line.domain not in ours or line.item == EXEMPT:
             continue
         value = line.value
         if line.item == "nofile" and not grantable(found, value):
@@ -129,7 +136,8 @@ def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
                 continue
             value = wanted.nofile
         for kind in KINDS:
-            if line.kind in (kind, "-"):
+            said = lines.get((kind, line.item))
+            if line.kind in (kind, "-") and (said is None or at_least(value, said)):
                 lines[kind, line.item] = value
     return lines
 

@@ -30,8 +30,14 @@ echo "$kind"
 sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status
 """
 
+# Old systems have a link to /run/shm there; mountinfo knows the real place alone.
+_MOUNT = """
+place=$(readlink -f /dev/shm) || place=/dev/shm
+awk -v place="$place" '$5 == place' /proc/self/mountinfo
+"""
+
 SECTIONS = (
-    Section("shm.mount", "awk '$5 == \"/dev/shm\"' /proc/self/mountinfo"),
+    Section("shm.mount", _MOUNT),
     Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5),
     Section("shm.mode", "ls -ldn /dev/shm/."),
     Section("shm.fstab", _FSTAB),

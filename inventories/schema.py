@@ -200,6 +200,17 @@ def _missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
             why = f"no readable file {file}"
             allowed = "an existing file; a relative path starts at the cluster file"
             yield Problem((*layer, "ssh", key), shown(written), why, allowed)
+        elif not _is_text(file):
+            allowed = "a file of UTF-8 text: one other byte, and no key in it is read"
+            yield Problem((*layer, "ssh", key), shown(written), f"{file} is none", allowed)
+
+
+def _is_text(file: str) -> bool:
+    try:
+        Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _incomplete(document: Document) -> Iterator[Problem]:

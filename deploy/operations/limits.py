@@ -13,16 +13,20 @@ from typing import Any, cast
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
+from pyinfra.connectors.base import BaseConnector
 
-from deploy.replacement import confirm, replace, restore, unread
+from deploy.replacement import confirm, replace, restore, sum_of, unread
+from drift.quantity import at_least, limit
+from drift.report.visible import visible
 from facts.files import FileBytes
-from facts.limits import ResourceLimits
+from facts.limits import ResourceLimits, Session, parse_session
 from facts.session import fresh
 
 # How long the node waits for a new session to confirm its new limits before it takes them back.
 CONFIRM_SECONDS = 60
 SESSION_SECONDS = 20
 Command = StringCommand | FunctionCommand
+_MARK = "@@gpu-node limits"
 
 
 @operation()
@@ -42,7 +46,7 @@ def own_file(path: str, content: str) -> Generator[Command, None, None]:
         host.noop(f"{path} is as wanted")
         return
     yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS)
-    yield FunctionCommand(keep_or_restore, [path], {})
+    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new)})
 
 
 @operation()
@@ -77,15 +81,22 @@ def _pair(line: str) -> tuple[str, str] | None:
     return (fields[0], fields[2].lower()) if len(fields) > 3 else None
 
 
-def keep_or_restore(state: State, host: Host, path: str) -> bool:
-    """Confirm a replaced file over a new session while the old one is held, else put it back."""
+def keep_or_restore(state: State, host: Host, path: str, after: str = "") -> bool:
+    """Confirm a replaced file over a new session while the old one is held, else put it back.
+
+    The new session must have no less than the old one: where sshd may not grant what a file asks
+    for, pam_limits grants nothing of it. `after` is the sha256 of the file as it was written.
+    """
     arguments = _connector_arguments(state, host)
     try:
         with fresh(host) as connector:
-            kept, output = connector.run_shell_command(confirm(path), **arguments)
-        reason = output.stderr
+            reason = _lowered(host.connector, connector)
+            kept = False
+            if not reason:
+                kept, output = connector.run_shell_command(confirm(path, after), **arguments)
+                reason = f"no new session with {path} in place ({output.stderr})"
     except Exception as error:  # refused, reset, timed out: all of it means "locked out"
-        kept, reason = False, str(error)
+        kept, reason = False, f"no new session with {path} in place ({error})"
     if kept:
         return True
     try:
@@ -99,8 +110,32 @@ def keep_or_restore(state: State, host: Host, path: str) -> bool:
         else f"it could not be put back ({failure}); the node does so itself "
         f"{CONFIRM_SECONDS} s after it was written"
     )
-    logger.error(f"{host.print_prefix}no new session with {path} in place ({reason}): {outcome}")
+    logger.error(f"{host.print_prefix}{visible(reason)}: {outcome}")
     return False
+
+
+def _lowered(held: BaseConnector, new: BaseConnector) -> str:
+    """Say what a new session has less of than the one that was opened before; empty if nothing."""
+    before, now = (_session(connector) for connector in (held, new))
+    for item in ("nofile", "memlock"):
+        for kind in ("soft", "hard"):
+            had, has = (getattr(getattr(session, item), kind) for session in (before, now))
+            if not at_least(has, had):
+                shown = [limit(value, item != "nofile") for value in (has, had)]
+                return (
+                    f"a new session gets {kind} {item} {shown[0]}, where it was {shown[1]}: sshd "
+                    "may not grant what is wanted (a container without CAP_SYS_RESOURCE, or "
+                    "Limit*= in its systemd unit)"
+                )
+    return ""
+
+
+def _session(connector: BaseConnector) -> Session:
+    """The limits of a connection's session: without sudo, which has a PAM of its own."""
+    asked = StringCommand(f"echo {_MARK}; cat /proc/self/limits")
+    _, output = connector.run_shell_command(asked, False, False, _timeout=SESSION_SECONDS)
+    lines = output.stdout_lines
+    return parse_session("\n".join(lines[lines.index(_MARK) :]))
 
 
 def _connector_arguments(state: State, host: Host) -> dict[str, Any]:

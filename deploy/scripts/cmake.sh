@@ -40,7 +40,7 @@ if ! answers "$prefix/bin/cmake"; then
   [ $# -eq 1 ] && answers "$1" || fail "the tarball holds no cmake $version for this machine"
   tree=${1%/bin/cmake}
   chown -R 0:0 "$tree" || fail "the files cannot be given to root"
-  if [ -e "$prefix" ]; then
+  if [ -e "$prefix" ] || [ -L "$prefix" ]; then
     mkdir -p "$backups/opt" && mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
   fi
   mv "$tree" "$prefix" || fail "$prefix cannot be made"

@@ -39,11 +39,17 @@ def _session_value(found: LimitsState, item: Item) -> str:
 
 
 def _granted(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
-    """Return whether the files grant all that the session lacks."""
-    lines = deciding(found, found.files or (), item)
-    return all(
-        kind in lines and at_least(lines[kind].value, getattr(wanted, item))
-        for kind in lacking(found, wanted, item)
+    """Return whether the files grant all that the session lacks.
+
+    A line of ours that asks for more than is wanted grants nothing: sshd may not give that much.
+    """
+    lines, wish = deciding(found, found.files or (), item), getattr(wanted, item)
+    too_much = any(
+        line.path == OWN_FILE and line.value != wish and at_least(line.value, wish)
+        for line in lines.values()
+    )
+    return not too_much and all(
+        kind in lines and at_least(lines[kind].value, wish) for kind in lacking(found, wanted, item)
     )
 
 
@@ -117,7 +123,7 @@ def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             continue
         if not lacking(found, wanted, item) or not _granted(found, wanted, item):
             continue
-        cause, fix = _why_not_effective(found)
+        cause, fix = _why_not_effective(found, lacking(found, wanted, item) == ["soft"])
         yield Fault(
             subject=item,
             found=_session_value(found, item),
@@ -147,14 +153,21 @@ def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
     return None
 
 
-def _why_not_effective(found: LimitsState) -> tuple[str, str]:
+def _why_not_effective(found: LimitsState, soft_only: bool) -> tuple[str, str]:
     if found.pam is None:
         return (
             "sshd may not ask PAM at all: its configuration could not be read, see "
             "limits.unreadable",
             "find out whether sshd has 'UsePAM yes' and a PAM file of it loads pam_limits",
         )
-    return _pam_trouble(found) or (
+    trouble = _pam_trouble(found)
+    if trouble is None and soft_only:
+        return (
+            "the hard limit would allow it: something lowers the soft one after the login, such as "
+            "ulimit in ~/.bashrc or in /etc/profile.d",
+            "take that ulimit out of the start files of the shell",
+        )
+    return trouble or (
         "sshd runs under a lower hard limit that it may not raise: a container without "
         "CAP_SYS_RESOURCE, or Limit*= in its systemd unit",
         "raise the limit where sshd is started: the container's --ulimit, or its systemd unit",
@@ -211,7 +224,7 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
         return
     said = deciding(found, found.files or (), "stack").get("soft")
     if said is not None and said.value != "unlimited":
-        cause, fix = _why_not_effective(found)
+        cause, fix = _why_not_effective(found, soft_only=True)
         yield Fault("stack", "unlimited", limit(wanted.stack, True), cause, fix, fixable=False)
         return
     by_hand = _by_hand(found, wanted, "stack")

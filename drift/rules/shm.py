@@ -43,14 +43,17 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     if _restricted(found) or not _is_too_small(found, wanted) or found.mount is None:
         return
     foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
-    remount = f"mount -o remount,size={format_size(wanted.size)} /dev/shm"
+    option = f"size={format_size(wanted.size)}"
+    remount = f"mount -o remount,{option} /dev/shm"
+    mount = f"mount -t tmpfs -o {option} tmpfs /dev/shm"
+    ours = remount if found.mount.layers else mount
     yield Fault(
         subject="/dev/shm",
         found=_shown(found),
         wanted=format_size(wanted.size),
         cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
         "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
-        fix=f"{found.mount.fstype} is no tmpfs: unmount it by hand first" if foreign else remount,
+        fix=f"{found.mount.fstype} is no tmpfs: unmount it first" if foreign else ours,
         fixable=not foreign,
     )
 
@@ -86,12 +89,28 @@ def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
         given = _line_size(line, found.memory)
         if line.fstype != "tmpfs":
             yield _fstab_fault(f"line {line.line}: type {line.fstype}", wanted, fixable=False)
+        elif spoilt := _spoilt(line):
+            yield _fstab_fault(f"line {line.line}: {spoilt}", wanted, fixable=False, take=spoilt)
         elif given is None or 0 < given < wanted.size:
             said = f"size={line.size}" if line.size else "no size"
             yield _fstab_fault(f"line {line.line}: {said}", wanted, fixable=True)
 
 
-def _fstab_fault(said: str, wanted: ShmWanted, fixable: bool) -> Fault:
+def _spoilt(line: FstabLine) -> str:
+    """Return the options with which a boot gives something else than a /dev/shm for all."""
+    return ",".join(
+        option
+        for option in line.options.split(",")
+        if option in ("ro", "noauto")
+        or option.startswith(("nr_blocks=", "#"))
+        or (option.startswith("mode=") and option.removeprefix("mode=").lstrip("0") != MODE)
+    )
+
+
+def _fstab_fault(said: str, wanted: ShmWanted, fixable: bool, take: str = "") -> Fault:
+    by_hand = "that line mounts something else over /dev/shm: take it out"
+    if take:
+        by_hand = f"take {take} out of that line"
     return Fault(
         subject="/etc/fstab",
         found=said,
@@ -99,7 +118,7 @@ def _fstab_fault(said: str, wanted: ShmWanted, fixable: bool) -> Fault:
         cause="the next boot mounts /dev/shm as /etc/fstab says, or with half of the memory",
         fix=f"tmpfs /dev/shm tmpfs defaults,size={format_size(wanted.size)} 0 0"
         if fixable
-        else "that line mounts something else over /dev/shm: take it out by hand",
+        else by_hand,
         fixable=fixable,
     )
 

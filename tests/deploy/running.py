@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,6 +107,10 @@ def until(told: Callable[[], object]) -> bool:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path there."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(files)}
+    """Every file below a folder, by its path there; one that goes meanwhile is left out."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with suppress(FileNotFoundError):
+                found[str(path.relative_to(folder))] = path.read_bytes()
+    return found

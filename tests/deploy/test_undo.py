@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.replacement import confirm, replace
+from deploy.replacement import confirm, replace, sum_of
 from facts.files import FileContent
 from tests.deploy import running
 from tests.deploy.running import run, tree, until
@@ -81,3 +81,11 @@ def test_a_refused_change_starts_no_timer(folder: Path, backups: Path, shell: st
     command = replace(str(folder / "left"), OLD, "new", check="false", confirm_seconds=60)
     assert run(command, shell).code == 1
     assert tree(folder) == before
+
+
+def test_what_another_run_has_confirmed(folder: Path, backups: Path, shell: str) -> None:
+    """The mark is gone and the file says what was written: that is no failure."""
+    assert run(replace(str(folder / "left"), OLD, "new", confirm_seconds=60), shell).code == 0
+    assert run(confirm(str(folder / "left")), shell).code == 0
+    assert run(confirm(str(folder / "left"), sum_of("new")), shell).code == 0
+    assert run(confirm(str(folder / "left"), sum_of("other")), shell).code == 1

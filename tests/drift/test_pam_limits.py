@@ -176,6 +176,22 @@ def test_what_our_file_says_of_both_kinds_stays_of_both() -> None:
     assert rewritten([line("*", 200000, path=OWN_FILE)]) == both
 
 
+def test_the_highest_of_what_our_file_says_stays() -> None:
+    """A user's higher value for root in our file is not lowered to that of everybody."""
+    lines = [line("*", 18000, "soft", OWN_FILE), line("root", 200000, "soft", OWN_FILE)]
+    assert rewritten(lines) == {("soft", "nofile"): 200000}
+    assert rewritten(lines[::-1]) == {("soft", "nofile"): 200000}
+
+
+def test_our_own_line_that_asks_for_too_much_is_taken_back() -> None:
+    """A hard limit that sshd may not grant takes the soft one along: both become as wanted."""
+    lines = [line("*", 1 << 30, "-", OWN_FILE, "memlock").model_dump()]
+    session = {"memlock": {"soft": 65536, "hard": 8 << 20}}
+    node = states.found({"limits": {"session": session, "files": lines}})
+    own = own_lines(node.limits, LimitsWanted(memlock=8 << 20))
+    assert own == {("soft", "memlock"): 8 << 20, ("hard", "memlock"): 8 << 20}
+
+
 def test_what_our_file_says_above_the_ceiling_is_mended() -> None:
     """What is wanted stands in its place, where the kernel grants that."""
     lines = [line("*", 2097152, path=OWN_FILE)]

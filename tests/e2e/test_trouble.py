@@ -206,6 +206,17 @@ def test_a_file_that_cannot_be_read_is_left_alone() -> None:
     assert on(NODE, f"ls -A {LIMITS_FILE}") == ""
 
 
+def test_a_limit_that_sshd_may_not_grant_is_taken_back(inventory: WriteInventory) -> None:
+    """More than this sshd may give would cost what is there: the old file stays, with the reason."""
+    before = on(NODE, f"cksum {LIMITS_FILE}")
+    done = _converge(inventory({NODE: {"limits_nofile": 1000000}}))
+    assert done.code == 1
+    assert "a new session gets soft nofile 1024, where it was 16384" in done.err
+    assert "it was put back as before" in done.err
+    assert on(NODE, f"cksum {LIMITS_FILE}") == before
+    assert drift(INVENTORY, "--limit", NODE).code == 0
+
+
 def test_what_only_a_person_can_mend_is_told() -> None:
     """Nothing is left to do for the deploy: it ends well, and says what a person should look at."""
     on(NODE, "sed -i 's|^tmpfs /dev/shm.*|/dev/sdz1 /dev/shm ext4 noauto 0 0|' /etc/fstab")

@@ -44,6 +44,18 @@ def test_nesting_without_end(tmp_path: Path) -> None:
     assert told(path)[0].startswith(f"{path}:1: found nesting too deep")
 
 
+def test_known_hosts_that_are_no_text(tmp_path: Path) -> None:
+    """One byte that is not UTF-8, in a comment even, and no key in the file would be read."""
+    path = tmp_path / "c.yml"
+    (tmp_path / "known").write_bytes(b"# \xff\n")
+    path.write_text(
+        "cluster: c\ngroups: {g: }\nhosts:\n"
+        "  h: {address: 10.0.0.1, group: g, ssh: {known_hosts: known}}\n"
+    )
+    assert told(path)[0].startswith(f"{path}:4: hosts.h.ssh.known_hosts: found 'known' (")
+    assert "UTF-8" in told(path)[0]
+
+
 def test_a_key_that_is_no_file(tmp_path: Path) -> None:
     """A folder is no key."""
     path = tmp_path / "c.yml"
