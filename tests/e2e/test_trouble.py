@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_read_is_left_alone() -> None:
 
 
 def test_a_limit_that_sshd_may_not_grant_is_taken_back(inventory: WriteInventory) -> None:
-    """More than this sshd may give would cost what is there: the old file stays, with the reason."""
+    """More than this sshd may give would cost what is there: the old file stays, and why."""
     before = on(NODE, f"cksum {LIMITS_FILE}")
     done = _converge(inventory({NODE: {"limits_nofile": 1000000}}))
     assert done.code == 1
