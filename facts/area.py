@@ -20,9 +20,13 @@ class State(BaseModel):
 
 
 class ProbeFact(FactBase[dict[str, Any]]):
-    """Base of the facts that ask the probe's sections; a subclass says `sections` and `told`."""
+    """Base of the facts that ask the probe's sections; a subclass says `sections` and `told`.
+
+    `environments` are folders of Python environments to ask about, as a list or with commas.
+    """
 
     sections: ClassVar[Sequence[Section]] = ()
+    asked: Sequence[Section] = ()
 
     @staticmethod
     @override
@@ -30,8 +34,14 @@ class ProbeFact(FactBase[dict[str, Any]]):
         return {}
 
     @override
-    def command(self) -> str:
-        return render(self.sections)
+    def command(self, environments: Sequence[str] | str = (), deep: bool = False) -> str:
+        named = environments.split(",") if isinstance(environments, str) else environments
+        self.asked = self.sections_for(named, deep)
+        return render(self.asked)
+
+    def sections_for(self, environments: Sequence[str], deep: bool) -> Sequence[Section]:
+        """Return the sections to ask; most areas ask nothing about environments."""
+        return self.sections
 
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
@@ -55,7 +65,7 @@ class AreaFact(ProbeFact):
 
     @override
     def told(self, output: list[str]) -> dict[str, Any]:
-        readings = read(output, self.sections)
+        readings = read(output, self.asked or self.sections)
         state = self.parse(readings)
         unreadable = {unread.section: unread.reason for unread in readings.unread}
         return {**state.model_dump(mode="json"), "unreadable": unreadable}

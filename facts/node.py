@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import override
 
-from facts import limits, shm, toolchain
+from facts import limits, nccl, shm, toolchain
 from facts.area import ProbeFact, State
-from facts.probe import read, time_limit
+from facts.probe import Section, read
 
-SECTIONS = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
-# Seconds for the whole probe; each section has a limit of its own on the node.
-SECONDS = time_limit(SECTIONS)
+SECTIONS = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS, *nccl.SECTIONS)
+
+
+def sections(environments: Sequence[str] = (), deep: bool = False) -> tuple[Section, ...]:
+    """Return all sections, those about Python environments included."""
+    others = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
+    return (*others, *nccl.sections(environments, deep))
 
 
 class UnreadSection(State):
@@ -29,16 +34,18 @@ class NodeState(State):
     shm: shm.ShmState
     limits: limits.LimitsState
     toolchain: toolchain.ToolchainState
+    nccl: nccl.NcclState
     unreadable: tuple[UnreadSection, ...] = ()
 
 
-def parse(output: list[str]) -> NodeState:
+def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:
     """Return the state that the lines of a probe's `output` describe."""
-    readings = read(output, SECTIONS)
+    readings = read(output, asked)
     areas = {
         "shm": shm.parse(readings),
         "limits": limits.parse(readings),
         "toolchain": toolchain.parse(readings),
+        "nccl": nccl.parse(readings),
     }
     unreadable = [
         UnreadSection(area=name.split(".")[0], section=name, reason=reason)
@@ -53,5 +60,9 @@ class NodeProbe(ProbeFact):
     sections = SECTIONS
 
     @override
+    def sections_for(self, environments: Sequence[str], deep: bool) -> Sequence[Section]:
+        return sections(environments, deep)
+
+    @override
     def told(self, output: list[str]) -> dict[str, Any]:
-        return parse(output).model_dump(mode="json")
+        return parse(output, self.asked or self.sections).model_dump(mode="json")

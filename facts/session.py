@@ -12,8 +12,8 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
 
-from facts.node import SECONDS, NodeProbe, NodeState
-from facts.probe import MARK
+from facts.node import NodeProbe, NodeState
+from facts.probe import MARK, time_limit
 
 # What ends a login shell's answer before ours begins: an exit, or bytes pyinfra cannot read.
 SILENT = "the login shell ended before it (does ~/.bashrc exit, or print what is not UTF-8?)"
@@ -41,13 +41,15 @@ def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
     """
     _expect_any_bytes()
     fact = NodeProbe()
+    script = fact.command(host.data.get("nccl_environments") or ())
+    seconds = time_limit(fact.asked)
     connector = connector or host.connector
     try:
         status, output = connector.run_shell_command(
-            StringCommand(fact.command()), False, False, _timeout=SECONDS
+            StringCommand(script), False, False, _timeout=seconds
         )
     except TimeoutError:
-        raise ProbeError(f"no answer to the probe within {SECONDS} s") from None
+        raise ProbeError(f"no answer to the probe within {seconds} s") from None
     except Exception as error:  # the transport broke: paramiko and socket errors of many classes
         raise ProbeError(f"the connection broke: {str(error) or type(error).__name__}") from error
     if not any(line.startswith(MARK) for line in output.stdout_lines):

@@ -97,6 +97,19 @@ def _nofile(value: object) -> object:
     return value
 
 
+def _folders(value: object) -> tuple[str, ...]:
+    """Folders as a list, or as text with commas, which is how --data says them."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError("")
+    for folder in listed:
+        if not re.fullmatch(r"/[A-Za-z0-9._+/-]*", _text(folder)):
+            raise ValueError(f"{folder!r} is no absolute path without blanks")
+    if len(set(listed)) < len(listed):
+        raise ValueError("one of them twice")
+    return tuple(listed)
+
+
 def reason(error: Exception) -> str:
     """What a check above said beyond "no"; the field's own words say what is allowed."""
     said = str(error)
@@ -161,4 +174,14 @@ Sha256 = Annotated[
 Fetch = Annotated[
     Literal["node", "controller"],
     Field(description="node (it downloads) or controller (this machine downloads and copies)"),
+]
+NcclVersion = Annotated[
+    str,
+    _matching(r"match-torch|[0-9]+\.[0-9]+\.[0-9]+\+cuda[0-9]+\.[0-9]+"),
+    Field(description="match-torch, or a version with its CUDA, such as 2.18.1+cuda12.1"),
+]
+Environments = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_folders),
+    Field(description="a list of folders of Python environments, such as [/opt/conda/envs/dis]"),
 ]

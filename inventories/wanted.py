@@ -44,6 +44,11 @@ class ToolchainWanted(Model):
     cmake: CmakeWanted | None = None
 
 
+class NcclWanted(Model):
+    version: fields.NcclVersion = "match-torch"
+    environments: fields.Environments | None = None
+
+
 class Areas(Model):
     """What may be said of a node on any level: for all, for its group, or for it alone."""
 
@@ -51,6 +56,7 @@ class Areas(Model):
     shm: ShmWanted | None = None
     limits: LimitsWanted | None = None
     toolchain: ToolchainWanted | None = None
+    nccl: NcclWanted | None = None
 
 
 class NodeWanted(Areas):

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from facts.area import AreaFact, ProbeFact, State
 from facts.limits import ResourceLimits
+from facts.nccl import Nccl
 from facts.node import SECTIONS, NodeProbe, NodeState
 from facts.probe import Readings
 from facts.shm import SharedMemory
@@ -21,6 +22,7 @@ FACTS: dict[str, type[AreaFact]] = {
     "shm": SharedMemory,
     "limits": ResourceLimits,
     "toolchain": Toolchain,
+    "nccl": Nccl,
 }
 
 

@@ -40,7 +40,7 @@ class Broken:
 
 def reason(connector: Any) -> str:
     """Why there is no state."""
-    host = cast(Host, SimpleNamespace(connector=cast(BaseConnector, connector)))
+    host = cast(Host, SimpleNamespace(connector=cast(BaseConnector, connector), data={}))
     with pytest.raises(ProbeError) as caught:
         probe(host)
     return str(caught.value)
@@ -86,5 +86,5 @@ def test_a_connection_that_breaks(error: Exception, told: str) -> None:
 def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:
     """Is passed over."""
     connector = cast(BaseConnector, Connector(True, ["Welcome", "", *whole]))
-    state = probe(cast(Host, SimpleNamespace(connector=connector)))
+    state = probe(cast(Host, SimpleNamespace(connector=connector, data={})))
     assert state.toolchain.kernel

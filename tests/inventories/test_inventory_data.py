@@ -79,6 +79,8 @@ def test_the_flat_keys() -> None:
         "toolchain_cmake_url",
         "toolchain_cmake_sha256",
         "toolchain_cmake_fetch",
+        "nccl_version",
+        "nccl_environments",
         "address",
     ]
 

@@ -1,0 +1,193 @@
+"""Tells, as one line of JSON, what a Python environment holds and which libnccl its torch loads.
+
+It runs on a node, in the environment's own Python (3.6 or newer) with `-I`, and imports no torch:
+everything is read from files, and asked of the dynamic loader and of the libraries themselves.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+from facts.asked.loading import loaded, text
+
+# Where every nvidia-nccl-cuXX wheel puts its library, whatever XX is.
+IN_WHEEL = "nvidia/nccl/lib/libnccl.so.2"
+DIST = re.compile(r"^(?P<name>.+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
+# Loading a damaged library may end the process: it is asked in one of its own.
+ASK = (
+    "import ctypes,sys\n"
+    "n=ctypes.c_int()\n"
+    "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(n))\n"
+    "print(n.value)"
+)
+SECONDS = 20
+
+
+def folders():
+    """The folders that hold packages, in the order Python searches them."""
+    return [path for path in sys.path if path.endswith("-packages") and os.path.isdir(path)]
+
+
+def distributions(places):
+    """Every distribution as name, version and metadata folder; the first of a name is used."""
+    found = []
+    for place in places:
+        for entry in sorted(os.listdir(place)):
+            match = DIST.match(entry)
+            if match:
+                name = re.sub(r"[-_.]+", "-", match.group("name")).lower()
+                found.append((name, match.group("version"), os.path.join(place, entry)))
+    return found
+
+
+def wheels(found):
+    """The nvidia-nccl distributions, each with what its RECORD says of the library."""
+    told = []
+    for name, version, folder in found:
+        if not name.startswith("nvidia-nccl-"):
+            continue
+        entry = {"name": name, "version": version, "sha256": None, "size": None}
+        for line in text(os.path.join(folder, "RECORD")).splitlines():
+            fields = line.rsplit(",", 2)
+            if len(fields) == 3 and fields[0].strip('"') == IN_WHEEL:
+                entry["sha256"] = fields[1].replace("sha256=", "") or None
+                entry["size"] = int(fields[2]) if fields[2].isdigit() else None
+        told.append(entry)
+    return told
+
+
+def library(path, want_sum):
+    """A libnccl: where it is, how large, and the version that it tells itself."""
+    if not os.path.exists(path):
+        return None
+    version, problem = asked_version(path)
+    return {
+        "path": path,
+        "size": os.path.getsize(path),
+        "sha256": record_sum(path) if want_sum(version, os.path.getsize(path)) else None,
+        "version": version,
+        "problem": problem,
+    }
+
+
+def asked_version(path):
+    """What ncclGetVersion of that file says, and the problem where it says nothing."""
+    clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    try:
+        said = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", ASK, path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=clean,
+            timeout=SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, str(error)
+    words = said.stdout.decode("ascii", "replace").split()
+    if said.returncode or not words:
+        lines = said.stderr.decode("utf-8", "replace").strip().splitlines()
+        return None, lines[-1] if lines else "it ended with %d" % said.returncode
+    return int(words[-1]), None
+
+
+def record_sum(path):
+    """The sha256 of a file as a RECORD has it: base64 for URLs, without padding."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as source:
+        for block in iter(lambda: source.read(1 << 20), b""):
+            digest.update(block)
+    return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")
+
+
+def code(version):
+    """2.18.1 as ncclGetVersion tells it: X*10000 + Y*100 + Z since 2.9, X*1000 before."""
+    parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    if len(parts) < 3:
+        return None
+    major, minor, patch = parts
+    return major * (1000 if (major, minor) < (2, 9) else 10000) + minor * 100 + patch
+
+
+def torch_of(found):
+    """torch's version, its CUDA, and the NCCL that it pins."""
+    for name, version, folder in found:
+        if name != "torch":
+            continue
+        root = os.path.join(os.path.dirname(folder), "torch")
+        told = text(os.path.join(root, "version.py"))
+        said = re.search(r"__version__ = '([^']+)'", told)
+        cuda = re.search(r"cuda(?:: Optional\[str\])? = '([^']+)'", told)
+        metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
+        pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
+        return {
+            "version": said.group(1) if said else version,
+            "cuda": cuda.group(1) if cuda else None,
+            "wheel": pin.group(1) if pin else None,
+            "nccl": pin.group(2) if pin else None,
+            "root": root,
+        }
+    return None
+
+
+def main(deep):
+    """Print all of it."""
+    places = folders()
+    found = distributions(places)
+    told = wheels(found)
+    torch = torch_of(found)
+    sums = {(entry["version"], entry["size"]) for entry in told}
+
+    def doubtful(version, size):
+        return deep or any(size == length and version != code(number) for number, length in sums)
+
+    own = next(
+        (
+            path
+            for path in (os.path.join(place, IN_WHEEL) for place in places)
+            if os.path.exists(path)
+        ),
+        None,
+    )
+    use = loaded(torch) if torch else None
+    print(
+        json.dumps(
+            {
+                "python": "%d.%d.%d" % sys.version_info[:3],
+                "torch": torch,
+                "wheels": told,
+                "file": library(own, doubtful) if own else None,
+                "loads": use,
+                "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
+                "packages": {name: version for name, version, _ in reversed(found)},
+            },
+            sort_keys=True,
+        )
+    )
+
+
+def whole(name):
+    """End with a message unless the library is the file that the RECORD of one wheel names."""
+    places = folders()
+    told = [entry for entry in wheels(distributions(places)) if entry["name"] == name]
+    paths = [os.path.join(place, IN_WHEEL) for place in places]
+    found = [library(path, lambda *_: True) for path in paths if os.path.exists(path)]
+    if len(told) != 1 or not found:
+        sys.exit("%s: %d of it installed, %d libraries" % (name, len(told), len(found)))
+    if found[0]["problem"]:
+        sys.exit("%(path)s cannot be loaded: %(problem)s" % found[0])
+    if told[0]["sha256"] != found[0]["sha256"] or told[0]["size"] != found[0]["size"]:
+        sys.exit("%s is not the file that the RECORD of %s names" % (found[0]["path"], name))
+    if found[0]["version"] != code(told[0]["version"]):
+        sys.exit("%(path)s says that it is %(version)s" % found[0])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["whole"]:
+        whole(sys.argv[2])
+    else:
+        main("deep" in sys.argv[1:])

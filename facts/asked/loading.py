@@ -1,0 +1,142 @@
+"""Tells which libnccl the dynamic loader takes for torch's CUDA library, and by which rule.
+
+A part of what runs on a node in the environment's own Python, 3.6 or newer.
+"""
+
+import glob
+import os
+import re
+import struct
+import subprocess
+
+SONAME = "libnccl.so.2"
+LOADER_SECONDS = 20
+
+
+def text(path):
+    """A file's text; empty where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as source:
+            return source.read()
+    except OSError:
+        return ""
+
+
+def dynamic(path):
+    """DT_NEEDED, DT_RPATH and DT_RUNPATH of a 64-bit ELF library."""
+    with open(path, "rb") as source:
+        head = source.read(64)
+        if head[:4] != b"\x7fELF" or head[4] != 2:
+            raise ValueError("no 64-bit ELF file")
+        end = "<" if head[5] == 1 else ">"
+        phoff, phsize, count = (
+            struct.unpack_from(end + "Q", head, 32)[0],
+            *struct.unpack_from(end + "HH", head, 54),
+        )
+        source.seek(phoff)
+        table = source.read(phsize * count)
+        segments = [
+            struct.unpack_from(end + "IIQQQQQQ", table, index * phsize) for index in range(count)
+        ]
+        entries = []
+        for kind, _, offset, _, _, size, _, _ in segments:
+            if kind == 2:  # PT_DYNAMIC
+                source.seek(offset)
+                data = source.read(size)
+                pairs = struct.iter_unpack(end + "QQ", data[: len(data) // 16 * 16])
+                entries = [pair for pair in pairs if pair[0]]
+        address = next((value for tag, value in entries if tag == 5), None)  # DT_STRTAB
+        length = next((value for tag, value in entries if tag == 10), 0)  # DT_STRSZ
+        for kind, _, offset, virtual, _, size, _, _ in segments:
+            if kind == 1 and address is not None and virtual <= address < virtual + size:
+                source.seek(offset + address - virtual)
+                strings = source.read(length)
+                break
+        else:
+            raise ValueError("no dynamic strings")
+
+    def named(tag):
+        found = [
+            strings[value : strings.index(b"\0", value)] for key, value in entries if key == tag
+        ]
+        return [name.decode("utf-8", "replace") for name in found]
+
+    return {"needed": named(1), "rpath": named(15), "runpath": named(29)}
+
+
+def loaded(torch):
+    """Which libnccl the dynamic loader takes for torch's CUDA library, and why that one."""
+    names = ("libtorch_cuda.so", "libtorch_cuda_cpp.so", "libtorch.so")
+    for path in (os.path.join(torch["root"], "lib", name) for name in names):
+        if os.path.isfile(path):
+            break
+    else:
+        return {"user": None, "path": None, "reason": None, "problem": "torch has no CUDA library"}
+    told = {"user": path, "path": None, "reason": None, "problem": None}
+    try:
+        told["path"] = traced(path)
+        told["reason"] = why(told["path"], path) if told["path"] else "built in"
+    except (OSError, ValueError, subprocess.SubprocessError, struct.error) as error:
+        told["problem"] = str(error)
+    return told
+
+
+def traced(path):
+    """Let the loader itself say what it would map for a library; None where no libnccl is asked."""
+    needs = dynamic(path)["needed"]
+    done = subprocess.run(
+        [interpreter(), "--list", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        timeout=LOADER_SECONDS,
+    )
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    taken = None
+    for line in lines:
+        if "libnccl" not in line:
+            continue
+        if "not found" in line and SONAME in line:
+            raise ValueError("%s is not found" % SONAME)
+        match = re.search(r"(?:=> )?(/\S*libnccl\S*) \(0x", line)
+        if match and taken is None:
+            taken = match.group(1)
+    if taken is None and SONAME in needs:
+        words = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        raise ValueError(words[-1] if words else "the loader said nothing")
+    return taken
+
+
+def interpreter():
+    """The dynamic loader of this Python: the node's own."""
+    for pattern in ("/lib64/ld-linux-*.so.*", "/lib/ld-linux-*.so.*", "/lib/ld-musl-*.so.*"):
+        for path in sorted(glob.glob(pattern)):
+            return path
+    raise OSError("no dynamic loader is found")
+
+
+def why(taken, user):
+    """The rule of ld.so(8) by which a library was taken."""
+    folder = os.path.realpath(os.path.dirname(taken))
+    same = os.path.realpath(taken)
+    for name in re.split("[ :]", os.environ.get("LD_PRELOAD", "")):
+        if name and os.path.realpath(name) == same:
+            return "LD_PRELOAD"
+    if any(os.path.realpath(name) == same for name in text("/etc/ld.so.preload").split()):
+        return "/etc/ld.so.preload"
+    asks = dynamic(user)
+    if folder in expanded(asks["rpath"], user) and not asks["runpath"]:
+        return "DT_RPATH"
+    if folder in expanded([os.environ.get("LD_LIBRARY_PATH", "")], user):
+        return "LD_LIBRARY_PATH"
+    if folder in expanded(asks["runpath"], user):
+        return "DT_RUNPATH"
+    return "ld.so.cache"
+
+
+def expanded(paths, user):
+    """The real folders of colon lists, $ORIGIN being the folder of `user`."""
+    origin = os.path.dirname(os.path.realpath(user))
+    entries = [entry for path in paths for entry in path.split(":") if entry]
+    named = (re.sub(r"\$(ORIGIN|\{ORIGIN\})", lambda _: origin, entry) for entry in entries)
+    return {os.path.realpath(entry) for entry in named}

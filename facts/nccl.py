@@ -1,0 +1,230 @@
+"""NCCL: every libnccl of a node, and the one that torch of each environment really loads."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from typing_extensions import override
+
+from facts.area import AreaFact, State
+from facts.probe import Readings, Section, Unreadable
+
+# What runs in an environment's own Python: two modules as one text.
+_FOLDER = Path(__file__).parent / "asked"
+_IMPORT = "from facts.asked.loading import loaded, text\n"
+ASKED = "".join(
+    (_FOLDER / f"{name}.py").read_text(encoding="utf-8").replace(_IMPORT, "")
+    for name in ("loading", "environment")
+)
+ENVIRONMENT_SECONDS = 30
+
+# A name may end in letters of its own: libnccl-devel, but also libnccl-rdma-sharp-plugin.
+_PACKAGES = r"""
+if rpm --version 2>/dev/null | grep -q '^RPM '; then  # busybox has a program of that name
+  rpm -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE} %{ARCH} -\n' 'libnccl*' || exit 1
+fi
+if command -v dpkg-query >/dev/null 2>&1; then
+  dpkg-query -W -f 'deb ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n' 'libnccl*' \
+    2>/dev/null || :
+fi
+"""
+# versionlock keeps its list where yum, dnf and dnf5 each look for it.
+_LOCKS = """
+for f in /etc/yum/pluginconf.d/versionlock.list /etc/dnf/plugins/versionlock.list; do
+  [ ! -r "$f" ] || awk '/^[^#]*libnccl/' "$f"
+done
+"""
+# The environment of a launcher's non-interactive shell: the probe runs in one.
+_LOADER = """
+echo "$LD_LIBRARY_PATH"
+echo "$LD_PRELOAD"
+ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
+"$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnccl\\.so\\.2 .*=> //p'
+"""
+
+SECTIONS = (
+    Section("nccl.packages", _PACKAGES),
+    Section("nccl.locks", _LOCKS),
+    Section("nccl.loader", _LOADER),
+)
+
+
+def sections(environments: Iterable[str], deep: bool = False) -> tuple[Section, ...]:
+    """Return the sections about NCCL with one for each Python environment, by its folder.
+
+    `deep` reads each library through and compares its sha256, which takes seconds a gigabyte.
+    """
+    return (*SECTIONS, *(_environment(prefix, deep) for prefix in environments))
+
+
+def _environment(prefix: str, deep: bool) -> Section:
+    python = shlex.quote(f"{prefix}/bin/python")
+    found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python3")}'
+    asked = f'"$python" -I -c {shlex.quote(ASKED)}{" deep" if deep else ""}'
+    return Section(section_of(prefix), f"{found}\n{asked}", ENVIRONMENT_SECONDS)
+
+
+def section_of(prefix: str) -> str:
+    """Return the name of the section about an environment."""
+    return f"nccl.environment:{prefix}"
+
+
+class Package(State):
+    """A libnccl package of the system: `version` with its release, as in 2.18.1-1+cuda12.1."""
+
+    kind: Literal["rpm", "deb"]
+    name: str
+    version: str
+    arch: str
+    held: bool
+
+
+class Loader(State):
+    """What decides where a library is found: the shell's variables, and ld.so.cache in order."""
+
+    library_path: str
+    preload: str
+    cache: tuple[str, ...]
+
+
+class Torch(State):
+    """torch as its files tell it; `wheel` (nvidia-nccl-cu12) and `nccl` are what it pins."""
+
+    version: str
+    cuda: str | None
+    wheel: str | None
+    nccl: str | None
+    root: str
+
+
+class Wheel(State):
+    """An nvidia-nccl distribution, and what its RECORD says of libnccl.so.2 (sha256 in base64)."""
+
+    name: str
+    version: str
+    sha256: str | None
+    size: int | None
+
+
+class Library(State):
+    """A libnccl.so.2: `version` is what ncclGetVersion says (21801), or None with the problem."""
+
+    path: str
+    size: int
+    sha256: str | None
+    version: int | None
+    problem: str | None
+
+
+class Loads(State):
+    """Which libnccl the dynamic loader takes for `user`, and the rule of ld.so(8) it does so by.
+
+    `path` is None where torch has NCCL built in, or no CUDA at all, or the loader fails.
+    """
+
+    user: str | None
+    path: str | None
+    reason: str | None
+    problem: str | None
+
+
+class Environment(State):
+    """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads."""
+
+    python: str
+    torch: Torch | None
+    wheels: tuple[Wheel, ...]
+    file: Library | None
+    loads: Loads | None
+    loaded: Library | None
+    packages: dict[str, str]
+
+
+class NcclState(State):
+    """Everything about NCCL that a rule asks for; an environment that is unreadable is None."""
+
+    packages: tuple[Package, ...] | None
+    locks: tuple[str, ...] | None
+    loader: Loader | None
+    environments: dict[str, Environment | None]
+
+
+def parse_packages(text: str) -> tuple[Package, ...]:
+    """Parse `KIND name version arch status`; a deb that is only configured is not there."""
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    return tuple(
+        Package.model_validate(
+            {"kind": kind, "name": name, "version": version, "arch": arch}
+            | {"held": status.startswith("h")}
+        )
+        for kind, name, version, arch, status in rows
+        if kind == "rpm" or status[1:2] == "i"
+    )
+
+
+def parse_loader(text: str) -> Loader:
+    """Parse LD_LIBRARY_PATH, LD_PRELOAD, then a path a line."""
+    library_path, preload, *cache = [*text.split("\n"), "", ""][: max(2, text.count("\n") + 1)]
+    return Loader(library_path=library_path, preload=preload, cache=tuple(filter(None, cache)))
+
+
+def parse_environment(text: str) -> Environment:
+    """Parse the line of JSON that asked/environment.py prints."""
+    try:
+        return Environment.model_validate(json.loads(text.strip().splitlines()[-1]))
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"no answer of its Python: {error}") from error
+
+
+def code(version: str) -> int | None:
+    """Return a version as ncclGetVersion tells it: 2.18.1 is 21801 (src/nccl.h.in).
+
+    X*10000 + Y*100 + Z since 2.9, X*1000 + Y*100 + Z before.
+    """
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if match is None:
+        return None
+    major, minor, patch = map(int, match.groups())
+    return major * (10000 if (major, minor) >= (2, 9) else 1000) + minor * 100 + patch
+
+
+def shown(number: int) -> str:
+    """Return ncclGetVersion's number as people write it: 21801 is 2.18.1."""
+    factor = 10000 if number >= 10000 else 1000
+    return f"{number // factor}.{number % factor // 100}.{number % 100}"
+
+
+def plain(path: str) -> str:
+    """Return a path of the loader's for people: no $ORIGIN/../.., and short within packages."""
+    return posixpath.normpath(path).rpartition("-packages/")[2]
+
+
+def parse(readings: Readings) -> NcclState:
+    """Return the area's state from the probe's answers."""
+    prefix = section_of("")
+    asked = [name for name in readings.sections if name.startswith(prefix)]
+    return NcclState(
+        packages=readings.take("nccl.packages", parse_packages),
+        locks=readings.take("nccl.locks", lambda text: tuple(text.splitlines())),
+        loader=readings.take("nccl.loader", parse_loader),
+        environments={
+            name.removeprefix(prefix): readings.take(name, parse_environment) for name in asked
+        },
+    )
+
+
+class Nccl(AreaFact):
+    """Returns `NcclState` as a dict: {"packages": [...], "environments": {"/opt/conda": {...}}}."""
+
+    sections = SECTIONS
+    parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, environments: Sequence[str], deep: bool) -> Sequence[Section]:
+        return sections(environments, deep)

@@ -1,0 +1,109 @@
+"""Makes wheels that collide as NVIDIA's do: stub NCCLs of one path, and a torch that loads one."""
+
+import base64
+import hashlib
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.machine import run
+
+# Where each nvidia-nccl-cuXX wheel puts its library, and the way there from torch's.
+LIBRARY = "nvidia/nccl/lib/libnccl.so.2"
+RPATH = "$ORIGIN/../../nvidia/nccl/lib"
+CUDA = {"nvidia-nccl-cu11": "11.0", "nvidia-nccl-cu12": "12.1"}
+NCCL = """
+int ncclGetVersion(int *version) {{ *version = {code}; return 0; }}
+const char ncclStub[] = "NCCL version {version}+cuda{cuda}";
+"""
+TORCH = """
+int ncclGetVersion(int *version);
+int torchNccl(void) { int version = 0; ncclGetVersion(&version); return version; }
+"""
+INIT = """\
+import ctypes
+import os
+
+from torch.version import __version__, cuda
+
+_library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libtorch_cuda.so"))
+nccl = _library.torchNccl()
+"""
+# No C library is linked in, so that no headers of one are needed.
+COMPILE = ["cc", "-shared", "-fPIC", "-nostdlib", "-O1", "-s"]
+
+
+def code(version: str) -> int:
+    """The number that ncclGetVersion answers."""
+    major, minor, patch = map(int, version.split("."))
+    return major * 10000 + minor * 100 + patch
+
+
+def library(target: Path, version: str, cuda: str) -> Path:
+    """Compile a libnccl.so.2 that answers its version."""
+    source = target.with_suffix(".c")
+    source.write_text(NCCL.format(code=code(version), version=version, cuda=cuda))
+    run([*COMPILE, "-Wl,-soname,libnccl.so.2", "-o", target, source])
+    return target
+
+
+def torch_library(target: Path, rpath: bool) -> Path:
+    """Compile a libtorch_cuda.so that asks for libnccl.so.2, by DT_RPATH or by nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        nccl = library(Path(folder) / "libnccl.so.2", "2.18.1", "12.1")
+        source = Path(folder) / "torch.c"
+        source.write_text(TORCH)
+        paths = ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{RPATH}"] if rpath else []
+        run([*COMPILE, *paths, "-o", target, source, nccl])
+    return target
+
+
+def nccl_wheel(into: Path, name: str, version: str) -> Path:
+    """A wheel of NVIDIA's name, path and RECORD, with a stub inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        stub = library(Path(folder) / "libnccl.so.2", version, CUDA[name])
+        return wheel(into, name, version, {LIBRARY: stub.read_bytes()})
+
+
+def torch_wheel(
+    into: Path, version: str = "2.1.2+cu121", pin: str = "nvidia-nccl-cu12==2.18.1"
+) -> Path:
+    """A wheel of a torch that loads its NCCL when it is imported."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = torch_library(Path(folder) / "libtorch_cuda.so", rpath=bool(pin)).read_bytes()
+    said = f"__version__ = '{version}'\ncuda = '12.1'\n"
+    files = {
+        "torch/__init__.py": INIT.encode(),
+        "torch/version.py": said.encode(),
+        "torch/lib/libtorch_cuda.so": built,
+    }
+    return wheel(
+        into, "torch", version, files, [f'{pin} ; platform_system == "Linux"'] if pin else []
+    )
+
+
+def wheel(
+    into: Path, name: str, version: str, files: Mapping[str, bytes], requires: Sequence[str] = ()
+) -> Path:
+    """Write a wheel as pip takes it: the files, METADATA, WHEEL, and the RECORD of all of them."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"{stem}.dist-info"
+    metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
+    metadata += [f"Requires-Dist: {each}" for each in requires]
+    tags = "Wheel-Version: 1.0\nGenerator: lab\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    held = dict(files)
+    held[f"{info}/METADATA"] = "\n".join([*metadata, ""]).encode()
+    held[f"{info}/WHEEL"] = tags.encode()
+    record = "".join(f"{path},{_sum(data)},{len(data)}\n" for path, data in held.items())
+    held[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    path = into / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, data in held.items():
+            archive.writestr(member, data)
+    return path
+
+
+def _sum(data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return f"sha256={digest}"

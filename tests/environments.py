@@ -1,0 +1,110 @@
+"""Python environments for tests: real ones, with stub NCCL wheels and a torch that loads one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from lab import wheels
+
+CU11, CU12 = "nvidia-nccl-cu11==2.14.3", "nvidia-nccl-cu12==2.18.1"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment, whose pip knows the stub wheels alone."""
+
+    prefix: Path
+
+    @property
+    def python(self) -> Path:
+        return self.prefix / "bin" / "python"
+
+    @property
+    def packages(self) -> Path:
+        return next(self.prefix.glob("lib/python3*/site-packages"))
+
+    @property
+    def library(self) -> Path:
+        """The file that all NCCL wheels own."""
+        return self.packages / wheels.LIBRARY
+
+    def pip(self, *words: str) -> str:
+        """Run its pip, and return what it says."""
+        done = subprocess.run(
+            [self.python, "-m", "pip", "--disable-pip-version-check", *words],
+            env=clean(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def imports_torch(self) -> str:
+        """The NCCL that torch has after it was imported, or why it cannot be."""
+        done = subprocess.run(
+            [self.python, "-c", "import torch; print(torch.nccl)"],
+            env=clean(),
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+@cache
+def index() -> Path:
+    """A folder of wheels: both NCCLs, and torch."""
+    folder = Path(mkdtemp(prefix="gpu-node-wheels-"))
+    wheels.nccl_wheel(folder, "nvidia-nccl-cu11", "2.14.3")
+    wheels.nccl_wheel(folder, "nvidia-nccl-cu12", "2.18.1")
+    wheels.nccl_wheel(folder, "nvidia-nccl-cu12", "2.20.5")
+    wheels.torch_wheel(folder)
+    return folder
+
+
+@cache
+def _empty() -> Path:
+    """An environment with pip alone; each test copies it, which is quicker than making one."""
+    folder = Path(mkdtemp(prefix="gpu-node-environment-"))
+    subprocess.run([sys.executable, "-m", "venv", "--copies", folder], check=True)
+    (folder / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {index()}\n")
+    return folder
+
+
+def environment(into: Path, *installed: str) -> Environment:
+    """A new environment with wheels installed in this order, one after the other.
+
+    They are unpacked, which is what pip does with them and takes a hundredth of its time.
+    """
+    shutil.copytree(_empty(), into, symlinks=True)
+    made = Environment(into)
+    for requirement in installed:
+        with zipfile.ZipFile(_wheel(requirement)) as archive:
+            archive.extractall(made.packages)
+    return made
+
+
+def unpacked(requirement: str) -> bytes:
+    """The library that an NCCL wheel holds."""
+    with zipfile.ZipFile(_wheel(requirement)) as archive:
+        return archive.read(wheels.LIBRARY)
+
+
+def _wheel(requirement: str) -> Path:
+    name, _, version = requirement.partition("==")
+    (found,) = index().glob(f"{name.replace('-', '_')}-{version or '*'}-*.whl")
+    return found
+
+
+def clean() -> dict[str, str]:
+    """The machine's variables less what would change what pip finds or a program loads."""
+    return {
+        key: value for key, value in os.environ.items() if key[:4] not in ("PIP_", "LD_L", "LD_P")
+    }

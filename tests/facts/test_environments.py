@@ -1,0 +1,187 @@
+"""What is read of real Python environments: wheels that collide, and the NCCL that torch loads."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from facts import nccl
+from facts.nccl import Environment
+from facts.probe import read, render
+from lab import wheels
+from tests import environments
+from tests.environments import CU11, CU12
+from tests.shells import as_lines, run
+
+
+def read_of(prefix: Path, deep: bool = False, **variables: str) -> Environment | str:
+    """Ask about an environment as the probe does; the reason where it is unreadable."""
+    sections = nccl.sections([str(prefix)], deep)[-1:]
+    done = subprocess.run(
+        ["dash", "-c", render(sections)],
+        env={**environments.clean(), **variables},
+        capture_output=True,
+        check=True,
+    )
+    readings = read(as_lines(done.stdout), sections)
+    found = readings.take(sections[0].name, nccl.parse_environment)
+    return found if found is not None else readings.unread[0].reason
+
+
+def asked(prefix: Path, deep: bool = False, **variables: str) -> Environment:
+    """The same, of one that can be read."""
+    found = read_of(prefix, deep, **variables)
+    assert isinstance(found, Environment), found
+    return found
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> environments.Environment:
+    """torch with its own NCCL."""
+    return environments.environment(tmp_path / "env", "torch", CU12)
+
+
+def test_an_environment_as_it_should_be(made: environments.Environment) -> None:
+    """torch, its CUDA and its pin; the wheel, whose file is what its RECORD says; all packages."""
+    found = asked(made.prefix)
+    assert found.torch is not None and found.file is not None and found.loads is not None
+    assert (found.torch.version, found.torch.cuda) == ("2.1.2+cu121", "12.1")
+    assert (found.torch.wheel, found.torch.nccl) == ("nvidia-nccl-cu12", "2.18.1")
+    (wheel,) = found.wheels
+    assert (wheel.name, wheel.version, wheel.size) == (
+        "nvidia-nccl-cu12",
+        "2.18.1",
+        found.file.size,
+    )
+    assert (found.file.path, found.file.version) == (str(made.library), 21801)
+    assert found.file.sha256 is None  # nothing gives a reason to read it through
+    assert found.loads.reason == "DT_RPATH"
+    assert found.loaded is not None and found.loaded.version == 21801
+    assert found.packages["nvidia-nccl-cu12"] == "2.18.1" and "pip" in found.packages
+
+
+def test_deep_compares_the_sum(made: environments.Environment) -> None:
+    """On request the library is read through."""
+    found = asked(made.prefix, deep=True)
+    assert found.file is not None
+    assert found.file.sha256 == found.wheels[0].sha256
+
+
+@pytest.mark.parametrize("order", [(CU12, CU11), (CU11, CU12)], ids=["wrong-last", "right-last"])
+def test_two_wheels_of_one_path(tmp_path: Path, order: tuple[str, str]) -> None:
+    """Both are listed; the file, and what torch has, is of the one that came last."""
+    made = environments.environment(tmp_path / "env", "torch", *order)
+    last = order[1].rpartition("==")[2]
+    found = asked(made.prefix)
+    assert [wheel.name for wheel in found.wheels] == ["nvidia-nccl-cu11", "nvidia-nccl-cu12"]
+    assert found.file is not None and found.loaded is not None
+    assert (found.file.version, found.loaded.version) == (wheels.code(last), wheels.code(last))
+    assert made.imports_torch() == str(wheels.code(last))
+
+
+def test_the_cure_that_everybody_copies(tmp_path: Path) -> None:
+    """pip uninstall takes the shared file along: pip is content, and torch cannot be imported."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    made.pip("uninstall", "-q", "-y", "nvidia-nccl-cu11")
+    assert "No broken requirements found" in made.pip("check")
+    assert "libnccl.so.2" in made.imports_torch()
+    found = asked(made.prefix)
+    assert found.file is None and found.loaded is None
+    assert found.loads is not None and "libnccl.so.2" in (found.loads.problem or "")
+
+
+@pytest.mark.parametrize("content", [b"", b"half a library", b"\x7fELF"])
+def test_a_library_that_is_none(made: environments.Environment, content: bytes) -> None:
+    """It is told why it does not load; the rest is read."""
+    made.library.write_bytes(content)
+    found = asked(made.prefix)
+    assert found.file is not None and found.loads is not None
+    assert found.file.version is None and found.file.problem
+    assert found.loads.problem and found.torch is not None
+
+
+def test_same_size_and_another_version_is_read_through(made: environments.Environment) -> None:
+    """The stubs are of one size, as two releases may be: the sum tells them apart."""
+    other = wheels.library(made.prefix / "libnccl.so.2", "2.14.3", "12.1")
+    assert other.stat().st_size == made.library.stat().st_size
+    shutil.copy(other, made.library)
+    found = asked(made.prefix)
+    assert found.file is not None
+    assert found.file.sha256 not in (None, found.wheels[0].sha256)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Another libnccl, of the system or of somebody."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    return wheels.library(folder / "libnccl.so.2", "2.19.3", "12.3")
+
+
+def test_rpath_goes_before_a_library_path(made: environments.Environment, other: Path) -> None:
+    """LD_LIBRARY_PATH does not change what pip's torch loads."""
+    found = asked(made.prefix, LD_LIBRARY_PATH=str(other.parent))
+    assert found.loads is not None and found.loaded is not None
+    assert (found.loads.reason, found.loaded.version) == ("DT_RPATH", 21801)
+
+
+def test_a_preload_goes_before_all(made: environments.Environment, other: Path) -> None:
+    """It is named as the reason, and the version is that of what it puts there."""
+    found = asked(made.prefix, LD_PRELOAD=str(other))
+    assert found.loads is not None and found.loaded is not None
+    assert (found.loads.reason, found.loaded.version) == ("LD_PRELOAD", 21903)
+    assert found.file is not None and found.file.version == 21801
+
+
+@pytest.fixture
+def conda(made: environments.Environment) -> environments.Environment:
+    """A torch without DT_RPATH, as conda and builds from source have it."""
+    wheels.torch_library(made.packages / "torch/lib/libtorch_cuda.so", rpath=False)
+    return made
+
+
+def test_without_rpath_the_library_path_decides(
+    conda: environments.Environment, other: Path
+) -> None:
+    """So a system's libnccl is what such a torch loads."""
+    found = asked(conda.prefix, LD_LIBRARY_PATH=f"/nowhere:{other.parent}")
+    assert found.loads is not None and found.loaded is not None
+    assert (found.loads.reason, found.loaded.version) == ("LD_LIBRARY_PATH", 21903)
+
+
+def test_without_rpath_and_without_a_system_library(conda: environments.Environment) -> None:
+    """torch has none at all, although a wheel is there."""
+    found = asked(conda.prefix)
+    assert found.loads is not None
+    assert found.loads.path is None and "libnccl.so.2" in (found.loads.problem or "")
+
+
+def test_an_environment_without_torch(tmp_path: Path) -> None:
+    """There is nothing to load, and no reason for one."""
+    made = environments.environment(tmp_path / "env")
+    found = asked(made.prefix)
+    assert (found.torch, found.wheels, found.file, found.loads) == (None, (), None, None)
+
+
+@pytest.mark.parametrize("prefix", ["/nowhere/env", "/etc"])
+def test_no_environment(prefix: str) -> None:
+    """A folder without a Python is unreadable, with the reason."""
+    assert "not found" in str(read_of(Path(prefix)))
+
+
+def test_a_python_that_hangs(made: environments.Environment) -> None:
+    """It costs its own time limit and no more."""
+    (made.prefix / "bin" / "python").unlink()
+    (made.prefix / "bin" / "python").write_text("#!/bin/sh\nsleep 60\n")
+    (made.prefix / "bin" / "python").chmod(0o755)
+    (section,) = nccl.sections([str(made.prefix)])[-1:]
+    quick = type(section)(section.name, section.command, 1)
+    start = time.monotonic()
+    readings = read(as_lines(run("dash", render([quick])).stdout), [quick])
+    assert readings.take(section.name, nccl.parse_environment) is None
+    assert readings.unread[0].reason == "no answer within 1 s"
+    assert time.monotonic() - start < 20
