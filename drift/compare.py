@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from drift.finding import Finding
 from drift.quantity import limit, size
+from drift.rules.nccl import FAMILY
 from facts.limits import Item
+from facts.nccl import Environment, plain, shown
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
@@ -25,7 +27,7 @@ class Fact:
 
     `marked_by` names the findings, as `rule` or `rule:subject`, that say this value is wrong;
     `value` returns the text of the value, or None where it could not be read; `is_managed` tells
-    whether the inventory says what it should be.
+    whether the inventory says what it should be, `applies` whether a node is asked at all.
     """
 
     name: str
@@ -33,6 +35,11 @@ class Fact:
     marked_by: tuple[str, ...]
     value: Callable[[NodeState], str | None]
     is_managed: Callable[[NodeWanted], bool] = lambda wanted: False
+    applies: Callable[[NodeState], bool] | None = None
+
+    def is_asked(self, node: NodeState) -> bool:
+        """Whether a node has this fact: some ask about what the inventory names alone."""
+        return self.applies is None or self.applies(node)
 
     def is_marked(self, findings: list[Finding]) -> bool:
         """Whether one of `findings` is about this fact."""
@@ -108,6 +115,58 @@ def _nr_open(node: NodeState) -> str | None:
     return None if node.limits.nr_open is None else str(node.limits.nr_open)
 
 
+def _environments(node: NodeState) -> list[Environment | None]:
+    return list(node.nccl.environments.values())
+
+
+def _torch(node: NodeState) -> str | None:
+    found = _environments(node)
+    if None in found:
+        return None
+    told = [each.torch.version if each and each.torch else "none" for each in found]
+    return ", ".join(dict.fromkeys(told))
+
+
+def _nccl(node: NodeState) -> str | None:
+    """The version that torch loads, in the order of the environments."""
+    found = _environments(node)
+    if None in found:
+        return None
+    told = [_loaded(each) for each in found if each and each.torch]
+    return ", ".join(dict.fromkeys(told)) or "none"
+
+
+def _loaded(environment: Environment) -> str:
+    if environment.loaded is None:
+        return "broken" if environment.loads and environment.loads.problem else "built in"
+    return shown(environment.loaded.version) if environment.loaded.version else "broken"
+
+
+def _nccl_by(node: NodeState) -> str | None:
+    found = _environments(node)
+    if None in found:
+        return None
+    return (
+        ", ".join(
+            f"{each.loads.reason}: {plain(each.loads.path)}"
+            for each in found
+            if each and each.loads and each.loads.path
+        )
+        or "none"
+    )
+
+
+def _packages(node: NodeState) -> str | None:
+    if node.nccl.packages is None:
+        return None
+    versions = [each.version for each in node.nccl.packages if each.name in FAMILY[each.kind]]
+    return ", ".join(dict.fromkeys(versions)) or "none"
+
+
+def _has_environments(node: NodeState) -> bool:
+    return bool(node.nccl.environments)
+
+
 def _limit_fact(item: Item, *rules: str) -> Fact:
     def is_managed(wanted: NodeWanted) -> bool:
         return wanted.limits is not None and getattr(wanted.limits, item) is not None
@@ -140,6 +199,22 @@ FACTS: tuple[Fact, ...] = (
         _cmake_is_managed,
     ),
     Fact("toolchain.cmake_path", "per-host", (), _cmake_path),
+    Fact("nccl.torch", "must-equal", ("nccl.torch-differs",), _torch, applies=_has_environments),
+    Fact(
+        "nccl.loaded",
+        "must-equal",
+        ("nccl.loaded-mismatch", "nccl.wheel-damaged", "nccl.duplicate-wheels"),
+        _nccl,
+        applies=_has_environments,
+    ),
+    Fact("nccl.loaded_by", "per-host", ("nccl.shadowed",), _nccl_by, applies=_has_environments),
+    Fact(
+        "nccl.package",
+        "must-equal",
+        ("nccl.package-mismatch", "nccl.duplicate-packages"),
+        _packages,
+        applies=_has_environments,
+    ),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
     Fact("toolchain.kernel", "per-host", (), lambda node: node.toolchain.kernel),
 )
@@ -172,7 +247,7 @@ def differences(
     """
     found = []
     for fact in FACTS:
-        read = {name: fact.value(node) for name, node in nodes.items()}
+        read = {name: fact.value(node) for name, node in nodes.items() if fact.is_asked(node)}
         if len(read) > 1 and (None in read.values() or len(set(read.values())) > 1):
             found.append(_difference(fact, read, models, fact.name in right))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -25,7 +25,6 @@ STATUS_STYLES: Mapping[Status, str] = {
 # A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
 WRONG = "✗"
 
-_LABELS = ("status", *(fact.name for fact in FACTS))
 _GAP = 2
 # So few nodes are worth comparing side by side even where longer values than _ROOM fold for it.
 _FEW = 3
@@ -48,11 +47,23 @@ class _Column:
 
 def matrix(hosts: Mapping[str, HostReport], width: int) -> RenderableType:
     """Return every fact of every node, no wider than `width`; a blank line parts the blocks."""
-    columns = [_column(name, host) for name, host in hosts.items()]
-    room = width - max(map(cell_len, _LABELS))
+    nodes = {name: _node(host) for name, host in hosts.items()}
+    facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
+    labels = ["status", *(fact.name for fact in facts)]
+    columns = [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
+    room = width - max(map(cell_len, labels))
     if room < _GAP + _ROOM:
-        return _apart(_list(column) for column in columns)
-    return _apart(_block(block) for block in _blocks(columns, room))
+        return _apart(_list(labels, column) for column in columns)
+    return _apart(_block(labels, block) for block in _blocks(columns, room))
+
+
+def _node(host: HostReport) -> NodeState | None:
+    return NodeState.model_validate(host.facts) if host.facts else None
+
+
+def _is_shown(fact: Fact, nodes: Iterable[NodeState | None]) -> bool:
+    """Whether some node has the fact; one that every node has is shown even where none answers."""
+    return fact.applies is None or any(node is not None and fact.is_asked(node) for node in nodes)
 
 
 def _apart(parts: Iterator[RenderableType]) -> RenderableType:
@@ -74,35 +85,35 @@ def _blocks(columns: list[_Column], room: int) -> Iterator[list[_Column]]:
     yield block
 
 
-def _block(columns: list[_Column]) -> Table:
+def _block(labels: list[str], columns: list[_Column]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column("", no_wrap=True)
     for column in columns:
         table.add_column(column.name, overflow="fold")
-    for label, *cells in zip(_LABELS, *(column.cells for column in columns), strict=True):
+    for label, *cells in zip(labels, *(column.cells for column in columns), strict=True):
         table.add_row(Text(label, style="dim"), *cells)
     return table
 
 
-def _list(column: _Column) -> RenderableType:
+def _list(labels: list[str], column: _Column) -> RenderableType:
     """Return one node for a console that has no room beside the labels."""
     lines: list[RenderableType] = [column.name]
-    for label, cell in zip(_LABELS, column.cells, strict=True):
+    for label, cell in zip(labels, column.cells, strict=True):
         lines += [Text(label, style="dim"), Padding(cell, (0, 0, 0, _GAP))]
     return Group(*lines)
 
 
-def _column(name: str, host: HostReport) -> _Column:
+def _column(name: str, host: HostReport, node: NodeState | None, facts: list[Fact]) -> _Column:
     status = Text(host.status, style=STATUS_STYLES[host.status])
-    node = NodeState.model_validate(host.facts) if host.facts else None
-    return _Column(
-        Text(visible(name), style="bold"), (status, *(_cell(fact, node, host) for fact in FACTS))
-    )
+    cells = (_cell(fact, node, host) for fact in facts)
+    return _Column(Text(visible(name), style="bold"), (status, *cells))
 
 
 def _cell(fact: Fact, node: NodeState | None, host: HostReport) -> Text:
     if node is None:
         return Text("?", style="bold red")
+    if not fact.is_asked(node):
+        return Text("-", style="dim")
     value = fact.value(node)
     if value is None:
         return Text(UNREADABLE, style="bold red")

@@ -19,6 +19,8 @@ class Fault:
     cause: str
     fix: str
     fixable: bool = True
+    # Where a rule's own severity does not fit this fault.
+    severity: Severity | None = None
 
 
 Check = TypeVar("Check", bound=Callable[[Any, Any], Iterator[Fault]])
@@ -45,7 +47,8 @@ class Rule:
     def findings(self, found: object, wanted: object) -> Iterator[Finding]:
         """Yield the findings of this rule about one node."""
         for fault in self.check(found, wanted):
-            yield Finding(rule=self.id, severity=self.severity, step=self.area, **vars(fault))
+            said = {**vars(fault), "severity": fault.severity or self.severity}
+            yield Finding(rule=self.id, step=self.area, **said)
 
 
 RULES: dict[str, Rule] = {}

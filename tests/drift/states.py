@@ -25,8 +25,13 @@ def merged(base: object, change: object) -> object:
 
 
 def found(change: Overrides | None = None) -> NodeState:
-    """Return the healthy state with a change."""
-    return NodeState.model_validate(merged(BASE["found"], change or {}))
+    """Return the healthy state with a change; environments are changes of the healthy one."""
+    node = merged(BASE["found"], change or {})
+    assert isinstance(node, dict)
+    named = node["nccl"]["environments"] or {}
+    healthy = BASE["environment"]
+    whole = {name: None if each is None else merged(healthy, each) for name, each in named.items()}
+    return NodeState.model_validate(merged(node, {"nccl": {"environments": whole}}))
 
 
 def wanted(change: Overrides | None = None) -> NodeWanted:

@@ -210,9 +210,22 @@ VALUES = {
     "limits.nr_open": "1048576",
     "toolchain.cmake": "3.25.2",
     "toolchain.cmake_path": "/usr/local/bin/cmake",
+    "nccl.torch": "2.1.2+cu121",
+    "nccl.loaded": "2.18.1",
+    "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib/libnccl.so.2",
+    "nccl.package": "2.18.1-1+cuda12.1",
     "toolchain.os": "CentOS Linux 7 (Core)",
     "toolchain.kernel": "3.10.0-1160.el7.x86_64",
 }
+DIS = "/root/miniconda3/envs/dis"
+
+
+def _in(environment: object) -> dict[str, Any]:
+    """A node with one Python environment, which is the healthy one with a change, or unreadable."""
+    return {"nccl": {"environments": {DIS: environment}}}
+
+
+WHOLE = _in({})
 BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
 SPECIAL = [
     ("shm.size", {"shm": {"mount": {"layers": 0, "fstype": ""}}}, "not mounted"),
@@ -231,6 +244,20 @@ SPECIAL = [
     ("toolchain.cmake", {"toolchain": {"cmake": None}}, None),
     ("toolchain.cmake_path", {"toolchain": {"cmake": None}}, None),
     ("toolchain.os", {"toolchain": {"os": None}}, None),
+    ("nccl.torch", _in(None), None),
+    ("nccl.torch", _in({"torch": None}), "none"),
+    ("nccl.loaded", _in(None), None),
+    ("nccl.loaded", _in({"torch": None}), "none"),
+    ("nccl.loaded", _in({"loaded": {"version": 21403}}), "2.14.3"),
+    ("nccl.loaded", _in({"loaded": {"version": None, "problem": "file too short"}}), "broken"),
+    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}}), "built in"),
+    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None, "problem": "none"}}), "broken"),
+    ("nccl.loaded_by", _in(None), None),
+    ("nccl.loaded_by", _in({"loads": None}), "none"),
+    ("nccl.loaded_by", _in({"loads": {"path": "/opt/x/libnccl.so.2", "reason": "LD_PRELOAD"}}),
+     "LD_PRELOAD: /opt/x/libnccl.so.2"),
+    ("nccl.package", {"nccl": {"packages": None}}, None),
+    ("nccl.package", {"nccl": {"packages": []}}, "none"),
 ]  # fmt: skip
 
 
@@ -240,7 +267,7 @@ def _value(name: str, node: NodeState) -> str | None:
 
 def test_each_fact_has_a_value() -> None:
     """What the table shows of a healthy node."""
-    assert {fact.name: fact.value(states.found()) for fact in FACTS} == VALUES
+    assert {fact.name: fact.value(states.found(WHOLE)) for fact in FACTS} == VALUES
 
 
 @pytest.mark.parametrize(("name", "change", "text"), SPECIAL)
@@ -251,6 +278,7 @@ def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: s
 
 BLANK = NodeState.model_validate(
     {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
+    | {"nccl": {"packages": None, "locks": None, "loader": None, "environments": {DIS: None}}}
 )
 
 
@@ -258,7 +286,7 @@ BLANK = NodeState.model_validate(
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
 def test_any_fact_may_be_unreadable_on_one_node(fact: Fact, models: dict[str, str]) -> None:
     """It is told with the other nodes' values, and is drift where those nodes must agree."""
-    nodes = {"a100-01": states.found(), "a100-02": BLANK, "v100-01": states.found()}
+    nodes = {"a100-01": states.found(WHOLE), "a100-02": BLANK, "v100-01": states.found(WHOLE)}
     difference = {each.fact: each for each in differences(nodes, models)}[fact.name]
     known = VALUES[fact.name]
     assert difference.values == {"a100-01": known, "a100-02": "unreadable", "v100-01": known}
@@ -271,6 +299,20 @@ def test_nodes_of_which_nothing_is_known() -> None:
     assert [each.fact for each in found] == [fact.name for fact in FACTS]
     assert not any(each.is_known or each.certain for each in found)
     assert [each.drift for each in found] == [fact.comparison != "per-host" for fact in FACTS]
+
+
+def test_a_node_that_is_not_asked_is_not_compared() -> None:
+    """Without an environment in the inventory there is no torch to differ."""
+    nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found()}
+    assert differences(nodes, MODELS) == []
+
+
+def test_nodes_that_load_different_nccls() -> None:
+    """One version on all nodes of a job, whatever each one's own torch says."""
+    other = {"torch": {"nccl": "2.20.5"}, "loaded": {"version": 22005}}
+    nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found(_in(other))}
+    found = {each.fact: each.drift for each in differences(nodes, MODELS)}
+    assert found == {"nccl.loaded": True}
 
 
 def test_an_empty_value_was_read() -> None:

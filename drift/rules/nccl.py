@@ -1,0 +1,270 @@
+"""NCCL rules: the libnccl that torch really loads is the one it was built for, and stays so."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from drift.rules.rule import Fault, rule
+from facts.nccl import Environment, Library, NcclState, Package, Wheel, code, plain, shown
+from inventories.schema import NcclWanted
+
+# What a shell, or a file that every program reads, may put before torch's own libnccl.
+_SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
+# The packages that are matched; any other whose name begins so is somebody else's.
+FAMILY = {
+    "rpm": ("libnccl", "libnccl-devel", "libnccl-static"),
+    "deb": ("libnccl2", "libnccl-dev"),
+}
+_FAILS = (
+    "starting a job ends in 'Invalid config blocking attribute value -2147483648' "
+    "(ncclInvalidArgument), or hangs"
+)
+
+
+def _environments(found: NcclState) -> Iterator[tuple[str, Environment]]:
+    for prefix, environment in found.environments.items():
+        if environment is not None:
+            yield prefix, environment
+
+
+def pinned(environment: Environment, wanted: NcclWanted) -> str | None:
+    """Return the NCCL version an environment should load: torch's own, unless one is named."""
+    if wanted.version != "match-torch":
+        return wanted.version.partition("+")[0]
+    return environment.torch.nccl if environment.torch else None
+
+
+def wheel_of(environment: Environment) -> Wheel | None:
+    """Return the one wheel that should own the library: torch's, or the only one there is."""
+    pin = environment.torch.wheel if environment.torch else None
+    named = [wheel for wheel in environment.wheels if wheel.name == pin]
+    if pin is not None:
+        return named[0] if named else None
+    return environment.wheels[0] if len(environment.wheels) == 1 else None
+
+
+def kept_wheel(environment: Environment, wanted: NcclWanted) -> str | None:
+    """Return the wheel an environment should have, as pip is asked for it; None if not known."""
+    torch, wheel = environment.torch, wheel_of(environment)
+    version = pinned(environment, wanted)
+    if torch is not None and torch.wheel and version:
+        return f"{torch.wheel}=={version}"
+    return f"{wheel.name}=={wheel.version}" if wheel else None
+
+
+def wrong_wheels(environment: Environment, wanted: NcclWanted) -> list[Wheel]:
+    """Return the NCCL wheels beside the one that an environment should have."""
+    keep = kept_wheel(environment, wanted)
+    name = keep.partition("==")[0] if keep else None
+    return [wheel for wheel in environment.wheels if wheel.name != name]
+
+
+def _shown(library: Library) -> str:
+    version = shown(library.version) if library.version else f"broken ({library.problem})"
+    return f"{version} at {plain(library.path)}"
+
+
+@rule("nccl.duplicate-wheels", "error")
+def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """An environment has more than one NCCL wheel, and all of them own the same file."""
+    for prefix, environment in _environments(found):
+        if len(environment.wheels) < 2:
+            continue
+        keep = kept_wheel(environment, wanted)
+        wrong = " ".join(wheel.name for wheel in wrong_wheels(environment, wanted))
+        yield Fault(
+            subject=prefix,
+            found=", ".join(f"{wheel.name} {wheel.version}" for wheel in environment.wheels),
+            wanted=f"{keep or 'the one that torch pins'} alone",
+            cause="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is "
+            f"loaded, whatever pip lists, and {_FAILS}",
+            fix=f"{prefix}/bin/pip uninstall {wrong}, which deletes the shared file, and then "
+            f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+            if keep
+            else "torch does not say which one it wants: keep the right one by hand",
+            fixable=keep is not None,
+        )
+
+
+@rule("nccl.wheel-damaged", "error")
+def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The library in an environment is not the file that its wheel's RECORD names."""
+    for prefix, environment in _environments(found):
+        keep, damage = kept_wheel(environment, wanted), _damage(environment)
+        if keep is None or damage is None:
+            continue
+        yield Fault(
+            subject=prefix,
+            found=damage,
+            wanted=f"the libnccl.so.2 of {keep}",
+            cause="another wheel has overwritten the file, or its removal has deleted it; pip "
+            f"check says that all is well, and {_FAILS}, or torch cannot be imported",
+            fix=f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}",
+        )
+
+
+def _damage(environment: Environment) -> str | None:
+    """Return what is wrong with a wheel's library; None if nothing is, as far as it was read."""
+    file, wheel = environment.file, wheel_of(environment)
+    if wheel is None:
+        return f"{environment.torch.wheel if environment.torch else 'the wheel'} is not installed"
+    if file is None:
+        return "no libnccl.so.2"
+    if file.problem is not None:
+        return f"a libnccl.so.2 that cannot be loaded ({file.problem})"
+    if file.version != code(wheel.version):
+        return _shown(file)
+    if wheel.size is not None and file.size != wheel.size:
+        return f"{file.size} bytes, not the {wheel.size} of its RECORD"
+    if file.sha256 is not None and wheel.sha256 not in (None, file.sha256):
+        return "a file with another sha256 than its RECORD says"
+    return None
+
+
+@rule("nccl.loaded-mismatch", "error")
+def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """torch would load another NCCL than it was built for."""
+    for prefix, environment in _environments(found):
+        pin, loads = pinned(environment, wanted), environment.loads
+        if environment.torch is None or loads is None or pin is None:
+            continue
+        library = environment.loaded
+        if loads.problem is None and (library is None or library.version == code(pin)):
+            continue
+        reason = f", by {loads.reason}" if loads.reason else ""
+        yield Fault(
+            subject=prefix,
+            found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
+            wanted=f"{pin}, which torch {environment.torch.version} is built for",
+            cause=f"{_FAILS}; before NCCL 2.23.4 nodes with different versions hang without a word",
+            fix=_way_back(prefix, environment, wanted),
+            fixable=_is_the_wheels(environment) and environment.torch.wheel is not None,
+        )
+
+
+def _is_the_wheels(environment: Environment) -> bool:
+    """Whether torch looks for its NCCL among the wheels: no variable comes between."""
+    loads = environment.loads
+    return loads is not None and loads.reason in (None, "DT_RPATH", "DT_RUNPATH")
+
+
+def _way_back(prefix: str, environment: Environment, wanted: NcclWanted) -> str:
+    reason = environment.loads.reason if environment.loads else None
+    if reason in _SHADOWS:
+        return f"take it out of {reason}"
+    keep = kept_wheel(environment, wanted)
+    if keep is None or reason == "ld.so.cache":
+        return "install the libnccl package of that version"
+    return f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+
+
+@rule("nccl.shadowed", "warning")
+def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """A variable, or a file of the system, puts another libnccl before torch's own."""
+    for prefix, environment in _environments(found):
+        loads = environment.loads
+        if loads is None or loads.reason not in _SHADOWS or environment.file is None:
+            continue
+        yield Fault(
+            subject=prefix,
+            found=f"{plain(loads.path or '')}, by {loads.reason}",
+            wanted=environment.file.path,
+            cause=f"{loads.reason} goes before what torch was linked for: the version that runs "
+            "is then nobody's choice, and changes with the shell that starts the job",
+            fix=f"take it out of {loads.reason}: profile.d, bashrc or the launcher's script",
+            fixable=False,
+        )
+
+
+def _own(found: NcclState) -> list[Package]:
+    return [each for each in found.packages or () if each.name in FAMILY[each.kind]]
+
+
+@rule("nccl.duplicate-packages", "error")
+def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The system has one libnccl package in several versions."""
+    versions: dict[str, list[str]] = defaultdict(list)
+    for package in _own(found):
+        versions[package.name].append(package.version)
+    for name, several in versions.items():
+        if len(several) > 1:
+            yield Fault(
+                subject=name,
+                found=", ".join(several),
+                wanted="one version",
+                cause="they own the same files: which one programs get is the order in which they "
+                "were installed, and the next update may change it",
+                fix=f"remove each by its exact name, such as {name}-{several[0]}, and install the "
+                "one that torch wants",
+                fixable=False,
+            )
+
+
+@rule("nccl.package-mismatch", "warning")
+def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The system's libnccl is not of the version that torch is built for."""
+    target = _target(found, wanted)
+    for package in _own(found) if target else ():
+        if _is_version(package, target or ""):
+            continue
+        bites = any(
+            environment.loads is not None and environment.loads.reason == "ld.so.cache"
+            for _, environment in _environments(found)
+        )
+        yield Fault(
+            subject=package.name,
+            found=package.version,
+            wanted=target or "",
+            cause=f"torch of this node loads it: {_FAILS}"
+            if bites
+            else "torch's wheels load their own libnccl by DT_RPATH and never this one; "
+            "nccl-tests, MPI programs and torch built from source do",
+            fix=f"install {package.name} {target} in its place and hold it",
+            fixable=False,
+            severity="error" if bites else None,
+        )
+
+
+def _target(found: NcclState, wanted: NcclWanted) -> str | None:
+    """Return the version the packages should have, with its CUDA where that is known."""
+    if wanted.version != "match-torch":
+        return wanted.version
+    pins = {
+        (environment.torch.nccl, environment.torch.cuda)
+        for _, environment in _environments(found)
+        if environment.torch and environment.torch.nccl
+    }
+    if len(pins) != 1:
+        return None  # none, or several: nccl.torch-differs
+    version, cuda = pins.pop()
+    return f"{version}+cuda{cuda}" if cuda else version
+
+
+def _is_version(package: Package, target: str) -> bool:
+    """Whether 2.18.1-1+cuda12.1 is 2.18.1+cuda12.1, or 2.18.1 where no CUDA is asked for."""
+    version, _, cuda = target.partition("+")
+    return package.version.partition("-")[0] == version and (
+        not cuda or package.version.partition("+")[2] == cuda
+    )
+
+
+@rule("nccl.torch-differs", "error")
+def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """Environments of one node have a torch of different NCCL: which is meant cannot be guessed."""
+    pins = {
+        prefix: environment.torch.nccl
+        for prefix, environment in _environments(found)
+        if environment.torch and environment.torch.nccl
+    }
+    if wanted.version == "match-torch" and len(set(pins.values())) > 1:
+        yield Fault(
+            subject="torch",
+            found=", ".join(f"{prefix}: NCCL {version}" for prefix, version in pins.items()),
+            wanted="one NCCL version for a job",
+            cause="processes of one job that load different NCCL versions hang (before 2.23.4) or "
+            "end in 'Mismatched NCCL version detected'",
+            fix="use one environment on all nodes, or name a version: nccl: {version: "
+            "2.18.1+cuda12.1}",
+            fixable=False,
+        )
