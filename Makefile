@@ -12,7 +12,7 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What the tests ask of the machine beside the lab, as command=package.
-TOOLS := shellcheck=shellcheck busybox=busybox dash=dash
+TOOLS := shellcheck=shellcheck busybox=busybox dash=dash cc=gcc
 
 ## demo: two broken servers are reported, repaired and proved
 demo: setup
@@ -41,11 +41,11 @@ quick: setup tools
 	@$(BIN)/pytest -m "not lab"
 
 # v100-02 is nobody else's, so its tests run beside those of the two other nodes.
-OTHER_NODES := tests/e2e/test_other_nodes.py
+OTHER_NODES := tests/e2e/test_other_nodes.py tests/e2e/test_nccl.py
 lab-up: setup tools
 	@$(BIN)/gpu-node lab up >/dev/null
 lab-test: lab-up
-	@$(BIN)/pytest -m lab --ignore=$(OTHER_NODES)
+	@$(BIN)/pytest -m lab $(addprefix --ignore=,$(OTHER_NODES))
 other-nodes: lab-up
 	@$(BIN)/pytest -m lab $(OTHER_NODES)
 

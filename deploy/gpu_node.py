@@ -10,7 +10,7 @@ from pyinfra import host
 from deploy.interruption import watch
 from deploy.plan import plan
 from deploy.proof import prove
-from deploy.steps import limits, shm, toolchain
+from deploy.steps import limits, nccl, shm, toolchain
 
 # How long a node that hangs may hold up the others: a change waits for another run's to end, and a
 # release may come over a thin line.
@@ -22,4 +22,5 @@ if node is not None:
     shm.converge(plan=node, _timeout=CHANGE_SECONDS)
     limits.converge(plan=node, _timeout=CHANGE_SECONDS)
     toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
+    nccl.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     prove(node)

@@ -30,6 +30,8 @@ class Plan:
     wanted: NodeWanted
     found: NodeState
     findings: tuple[Finding, ...]
+    # Whether steps may hurt a running job: --data allow_disruption=true.
+    allow_disruption: bool = False
 
     def repairs(self, *rules: str) -> bool:
         """Whether one of `rules` has a finding that the deploy can repair."""
@@ -60,7 +62,8 @@ def plan(host: Host) -> Plan | None:
     tune(host.connector)
     try:
         found = probe(host)
-        plan = Plan(wanted, found, tuple(check(found, wanted)))
+        allowed = host.data.get("allow_disruption") is True
+        plan = Plan(wanted, found, tuple(check(found, wanted)), allowed)
         if plan.has_repairs and not _may_change(host):
             raise ProbeError(NO_PASSWORD)
     except ProbeError as error:

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 # On the node; /run is emptied at boot.
 LOCK = "/run/gpu-node.lock"
 # These work on files that a second run would work on, too.
-_ALONE = ("replace", "cmake")
+_ALONE = ("replace", "cmake", "wheels")
 
 
 def text(name: str) -> str:

@@ -22,11 +22,12 @@ from pyinfra_testing.util import FakeState, create_host
 from deploy import replacement, scripts
 from deploy.operations import toolchain
 from deploy.scripts import FOLDER
+from facts.nccl import ASKED
 
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
-    "toolchain.cmake",
+    *("nccl.wheels", "toolchain.cmake"),
 }
 CACHE = Path("/cache")
 
@@ -56,7 +57,9 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     alone = variables.pop("lock", "") == scripts.LOCK
-    assert alone == (name in ("replace", "cmake"))
+    assert alone == (name in ("replace", "cmake", "wheels"))
+    if name == "wheels":
+        assert variables.pop("asked") == ASKED
     if "backups" in variables:
         assert variables.pop("backups") == replacement.BACKUPS
     if name == "replace":

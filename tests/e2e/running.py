@@ -20,8 +20,12 @@ DEPLOY = "deploy/gpu_node.py"
 MANAGED = ("a100-01", "v100-01")
 BIN = Path(sys.executable).parent
 SECONDS = 180
-# What a node writes by itself whenever somebody logs in, and the lab's own traces.
-NOISE = re.compile(r"^(var/log|run|var/run|tmp|var/tmp|var/lib/pam|var/cache)(/|$)")
+# What a node writes by itself whenever somebody logs in, and the lab's own traces; and what rpm
+# writes about who reads its database (sqlite's index of its log), whatever it is asked.
+NOISE = re.compile(
+    r"^(var/log|run|var/run|tmp|var/tmp|var/lib/pam|var/cache)(/|$)"
+    r"|^root/\.rpmdb($|/rpmdb\.sqlite-(shm|wal)$|/\.rpm\.lock$)"
+)
 
 
 @dataclass(frozen=True)

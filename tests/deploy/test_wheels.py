@@ -1,0 +1,150 @@
+"""wheels.sh, run for real in a Python environment: one NCCL wheel is left, and that one whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.scripts import script
+from facts.nccl import ASKED
+from lab.machine import as_root
+from tests import environments
+from tests.deploy.running import SHELLS, Ended, until
+from tests.environments import CU11, CU12, Environment
+
+ORDERS = {"wrong one last": (CU12, CU11), "right one last": (CU11, CU12)}
+
+
+@pytest.fixture(autouse=True)
+def pip_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip asks the environment's own configuration, as on a node."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+
+
+def command(made: Environment, *remove: str, keep: str = CU12, allow: str = "yes") -> str:
+    """The script for an environment, as the operation yields it."""
+    told = script(
+        "wheels",
+        prefix=str(made.prefix),
+        keep=keep,
+        remove=" ".join(remove),
+        asked=ASKED,
+        allow=allow,
+    )
+    return told.get_raw_value()
+
+
+def repair(made: Environment, shell: str, *remove: str, keep: str = CU12) -> Ended:
+    """Run it in a kind of shell."""
+    done = subprocess.run(
+        [*SHELLS[shell], "-c", command(made, *remove, keep=keep)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def is_whole(made: Environment) -> bool:
+    """One distribution, the library is the wheel's byte for byte, and torch has that NCCL."""
+    listed = [line for line in made.pip("list").splitlines() if line.startswith("nvidia-nccl")]
+    with_same = environments.unpacked(CU12)
+    return (
+        [line.split() for line in listed] == [["nvidia-nccl-cu12", "2.18.1"]]
+        and made.library.read_bytes() == with_same
+        and made.imports_torch() == "21801"
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_both_orders(tmp_path: Path, shell: str, order: tuple[str, str]) -> None:
+    """Whichever came last, the right one alone is left, and whole."""
+    made = environments.environment(tmp_path / "env", "torch", *order)
+    done = repair(made, shell, "nvidia-nccl-cu11")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert is_whole(made)
+
+
+def test_after_the_cure_that_everybody_copies(tmp_path: Path) -> None:
+    """The file that pip uninstall took along is there again."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    made.pip("uninstall", "-q", "-y", "nvidia-nccl-cu11")
+    assert repair(made, "dash").code == 0
+    assert is_whole(made)
+
+
+def test_another_version_of_the_right_wheel(tmp_path: Path) -> None:
+    """Down to what torch was built for."""
+    made = environments.environment(tmp_path / "env", "torch", "nvidia-nccl-cu12==2.20.5")
+    assert repair(made, "dash").code == 0
+    assert is_whole(made)
+
+
+def test_no_wheel_at_all(tmp_path: Path) -> None:
+    """As a run leaves it that was killed between the removal and the new one."""
+    made = environments.environment(tmp_path / "env", "torch")
+    assert repair(made, "dash").code == 0
+    assert is_whole(made)
+
+
+def test_what_cannot_be_had_leaves_all_as_it_was(tmp_path: Path) -> None:
+    """Nothing is removed before the replacement is here."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    before = made.library.read_bytes()
+    done = repair(made, "dash", "nvidia-nccl-cu11", keep="nvidia-nccl-cu12==2.99.9")
+    assert done.code == 1
+    assert "pip cannot get nvidia-nccl-cu12==2.99.9: " in done.err
+    assert "nothing was changed" in done.err
+    assert made.library.read_bytes() == before
+    assert "nvidia-nccl-cu11" in made.pip("list")
+
+
+def test_no_python(tmp_path: Path) -> None:
+    """A folder without one is named."""
+    done = repair(Environment(tmp_path), "dash")
+    assert (done.code, "no Python is there" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("step", ["download", "uninstall", "install"])
+def test_killed_at_any_point(tmp_path: Path, step: str) -> None:
+    """The next run finishes, wherever the first one ended."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    slow = made.prefix / "bin" / "python"
+    real = slow.rename(slow.with_name("python-real"))
+    slow.write_text(
+        f'#!/bin/sh\n"{real}" "$@"; code=$?\n'
+        f'case " $* " in *" {step} "*) touch "{tmp_path}/there"; sleep 30 ;; esac\nexit $code\n'
+    )
+    slow.chmod(0o755)
+    running = subprocess.Popen(
+        ["dash", "-c", command(made, "nvidia-nccl-cu11")], start_new_session=True
+    )
+    assert until((tmp_path / "there").exists)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    slow.unlink()
+    real.rename(slow)
+    remove = ["nvidia-nccl-cu11"] if "nvidia-nccl-cu11" in made.pip("list") else []
+    assert repair(made, "dash", *remove).code == 0
+    assert is_whole(made)
+
+
+def test_in_use(tmp_path: Path) -> None:
+    """While a process has a libnccl mapped nothing is touched, and that process is named."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    code = f"import ctypes, time; ctypes.CDLL({str(made.library)!r}); print(1, flush=True)"
+    words = [str(made.python), "-c", f"{code}; time.sleep(60)"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None and job.stdout.readline() == "1\n"
+        argv = ["dash", "-c", command(made, "nvidia-nccl-cu11", allow="no")]
+        done = as_root(argv, check=False)
+        job.kill()
+    assert done.returncode == 1
+    assert f"in use by pid {job.pid} (" in done.stderr and f": {made.python} -c" in done.stderr
+    assert "--data allow_disruption=true" in done.stderr
+    assert "nvidia-nccl-cu11" in made.pip("list")

@@ -1,0 +1,115 @@
+"""NCCL wheels that collide on a node: named with the reason, repaired, then left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import disks, nodes, roster, wheels
+from lab.machine import as_root
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import changed, converge, drift, manifest, on
+
+pytestmark = pytest.mark.lab
+
+# Nobody else's, so that these tests run beside those of the two other nodes.
+NODE = "v100-02"
+ENVIRONMENT = "/opt/envs/dis"
+WISH = {"environments": [ENVIRONMENT], "version": "match-torch"}
+PIP = f"{ENVIRONMENT}/bin/python -m pip"
+CU11, CU12 = "nvidia-nccl-cu11==2.14.3", "nvidia-nccl-cu12==2.18.1"
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheels, made once."""
+    folder = tmp_path_factory.mktemp("wheels")
+    wheels.nccl_wheel(folder, "nvidia-nccl-cu11", "2.14.3")
+    wheels.nccl_wheel(folder, "nvidia-nccl-cu12", "2.18.1")
+    wheels.torch_wheel(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kept(wheelhouse: Path) -> None:
+    """The node is converged and has a Python environment with torch, its pip knowing the wheels."""
+    nodes.reset([NODE])
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    as_root(["cp", "-r", wheelhouse, disks.root(NODE) / "root" / "wheels"])
+    on(NODE, f"python3 -m venv --without-pip --system-site-packages {ENVIRONMENT}")
+    lines = "[global]\\nno-index = true\\nfind-links = /root/wheels\\n"
+    on(NODE, f"printf '{lines}' >{ENVIRONMENT}/pip.conf")
+    on(NODE, f"{PIP} install -q --no-deps torch 2>&1")
+    disks.keep(NODE)
+
+
+@pytest.fixture
+def path(kept: None, inventory: WriteInventory) -> str:
+    """The node as it was kept, and an inventory of it that asks for its NCCL alone."""
+    nodes.put_back([NODE])
+    written = inventory({})
+    file = Path(written).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"]}
+    cluster["hosts"] = {
+        NODE: {"address": roster.NODES[NODE].address, "group": "v100", "nccl": WISH}
+    }
+    file.write_text(yaml.safe_dump(cluster))
+    return written
+
+
+def _torch_has() -> str:
+    return on(NODE, f"{ENVIRONMENT}/bin/python -c 'import torch; print(torch.nccl)'").strip()
+
+
+@pytest.mark.parametrize("order", [(CU12, CU11), (CU11, CU12)], ids=["wrong-last", "right-last"])
+def test_both_orders(path: str, order: tuple[str, str]) -> None:
+    """Reported with the message the user would have seen, repaired, proved, and then at rest."""
+    for wheel in order:
+        on(NODE, f"{PIP} install -q --no-deps {wheel} 2>&1")
+    report = drift(path)
+    assert report.code == 2
+    host = report.json["hosts"][NODE]
+    found = {each["rule"]: each for each in host["findings"]}
+    assert "-2147483648" in found["nccl.duplicate-wheels"]["cause"]
+    assert ("nccl.loaded-mismatch" in found) == (order[1] == CU11)
+    loads = host["facts"]["nccl"]["environments"][ENVIRONMENT]["loads"]
+    assert loads["reason"] == "DT_RPATH" and loads["path"].endswith("nvidia/nccl/lib/libnccl.so.2")
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert _torch_has() == "21801"
+    assert on(NODE, f"{PIP} list 2>/dev/null | grep -c nvidia-nccl") == "1\n"
+    assert drift(path).code == 0
+    before = manifest(NODE)
+    again = converge(path)
+    assert (again.code, again.executed) == (0, {})
+    assert changed(before, manifest(NODE)) == set()
+
+
+def test_after_the_cure_that_everybody_copies(path: str) -> None:
+    """pip uninstall has deleted the shared file, and pip is content: the file comes back."""
+    on(NODE, f"{PIP} install -q --no-deps {CU12} 2>&1; {PIP} install -q --no-deps {CU11} 2>&1")
+    on(NODE, f"{PIP} uninstall -q -y nvidia-nccl-cu11 2>&1")
+    assert "No broken requirements" in on(NODE, f"{PIP} check")
+    rules = {each["rule"] for each in drift(path).json["hosts"][NODE]["findings"]}
+    assert {"nccl.wheel-damaged", "nccl.loaded-mismatch"} <= rules
+    assert converge(path).code == 0
+    assert _torch_has() == "21801"
+
+
+def test_a_running_job_is_not_harmed(path: str) -> None:
+    """While a process has a libnccl mapped the step is refused, by pid; data may allow it."""
+    on(NODE, f"{PIP} install -q --no-deps {CU12} 2>&1; {PIP} install -q --no-deps {CU11} 2>&1")
+    job = f"{ENVIRONMENT}/bin/python -c 'import torch, time; time.sleep(300)'"
+    on(NODE, f"nohup {job} >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3; "
+       "grep -qs libnccl /proc/$!/maps && break; done")  # fmt: skip
+    refused = converge(path)
+    assert refused.code == 1
+    assert "in use by pid " in refused.err and "time.sleep(300)" in refused.err
+    assert _torch_has() == "21403"
+    allowed = converge(path, "--data", "allow_disruption=true")
+    assert allowed.code == 0, allowed.err
+    assert _torch_has() == "21801"
