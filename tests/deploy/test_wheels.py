@@ -145,6 +145,10 @@ def test_in_use(tmp_path: Path) -> None:
         done = as_root(argv, check=False)
         job.kill()
     assert done.returncode == 1
-    assert f"in use by pid {job.pid} (" in done.stderr and f": {made.python} -c" in done.stderr
+    assert (
+        "in use by pid " in done.stderr
+        and f"pid {job.pid} (" in done.stderr
+        and f": {made.python} -c" in done.stderr
+    )
     assert "--data allow_disruption=true" in done.stderr
     assert "nvidia-nccl-cu11" in made.pip("list")
