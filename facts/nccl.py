@@ -26,9 +26,12 @@ ENVIRONMENT_SECONDS = 30
 
 # A name may end in letters of its own: libnccl-devel, but also libnccl-rdma-sharp-plugin.
 _PACKAGES = r"""
-if rpm --version 2>/dev/null | grep -q '^RPM '; then  # busybox has a program of that name
-  rpm -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE} %{ARCH} -\n' 'libnccl*' || exit 1
-fi
+# Only where the system has a database: where it has none, as on Debian, rpm would make one.
+for db in /var/lib/rpm /usr/lib/sysimage/rpm; do
+  [ -e "$db/Packages" ] || [ -e "$db/Packages.db" ] || [ -e "$db/rpmdb.sqlite" ] || continue
+  rpm --dbpath "$db" -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE} %{ARCH} -\n' 'libnccl*' || exit 1
+  break
+done
 if command -v dpkg-query >/dev/null 2>&1; then
   dpkg-query -W -f 'deb ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n' 'libnccl*' \
     2>/dev/null || :

@@ -2,9 +2,11 @@
 rm -f /usr/bin/apt /usr/bin/apt-* /usr/bin/dpkg /usr/bin/dpkg-* /etc/debian_version
 rm -rf /etc/apt /usr/lib/apt
 
-# The database that every server of this family has: the first query of all would make it.
-HOME=/root rpm --initdb
-HOME=/root rpm -qa >/dev/null
+# The database that every server of this family has, where it has it; Debian's rpm has it elsewhere.
+mkdir -p /etc/rpm
+echo '%_dbpath /var/lib/rpm' >/etc/rpm/macros
+rpm --initdb
+rpm -qa >/dev/null
 
 rm -f /etc/os-release
 cat >/etc/os-release <<'END'

@@ -24,7 +24,7 @@ SECONDS = 180
 # writes about who reads its database (sqlite's index of its log), whatever it is asked.
 NOISE = re.compile(
     r"^(var/log|run|var/run|tmp|var/tmp|var/lib/pam|var/cache)(/|$)"
-    r"|^root/\.rpmdb($|/rpmdb\.sqlite-(shm|wal)$|/\.rpm\.lock$)"
+    r"|^var/lib/rpm/(rpmdb\.sqlite-(shm|wal)|\.rpm\.lock)$"
 )
 
 
