@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -58,10 +59,17 @@ class Environment:
         return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
+def _folder(prefix: str) -> Path:
+    """A new folder, gone when the tests end."""
+    folder = Path(mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
 @cache
 def index() -> Path:
     """A folder of wheels: both NCCLs, and torch."""
-    folder = Path(mkdtemp(prefix="gpu-node-wheels-"))
+    folder = _folder("gpu-node-wheels-")
     wheels.nccl_wheel(folder, "nvidia-nccl-cu11", "2.14.3")
     wheels.nccl_wheel(folder, "nvidia-nccl-cu12", "2.18.1")
     wheels.nccl_wheel(folder, "nvidia-nccl-cu12", "2.20.5")
@@ -72,7 +80,7 @@ def index() -> Path:
 @cache
 def _empty() -> Path:
     """An environment with pip alone; each test copies it, which is quicker than making one."""
-    folder = Path(mkdtemp(prefix="gpu-node-environment-"))
+    folder = _folder("gpu-node-environment-")
     subprocess.run([sys.executable, "-m", "venv", "--copies", folder], check=True)
     (folder / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {index()}\n")
     return folder
