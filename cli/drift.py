@@ -9,6 +9,7 @@ import sys
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -72,7 +73,20 @@ def _seen(name: str, answer: Answer) -> Seen:
         wanted = NodeWanted.from_data(answer.data)
     except InventoryError as error:
         raise click.ClickException(f"{name}: {error}") from error
-    return Seen(wanted, answer.state, answer.error, answer.reached)
+    reason = answer.error and _with_way_on(answer.error, answer.data)
+    return Seen(wanted, answer.state, reason, answer.reached)
+
+
+def _with_way_on(reason: str, data: dict[str, Any]) -> str:
+    """Say what to do where a host key is unknown or has changed: nothing is ever accepted."""
+    if "host key" not in reason.lower():
+        return reason
+    address, port = data.get("ssh_hostname"), data.get("ssh_port") or 22
+    return (
+        f"{reason} Compare the fingerprint that the node itself shows (ssh-keygen -lf "
+        f"/etc/ssh/ssh_host_ed25519_key.pub) with `ssh-keyscan -p {port} {address} | ssh-keygen "
+        f"-lf -`, and put the key into {data.get('ssh_known_hosts_file') or '~/.ssh/known_hosts'}"
+    )
 
 
 def _write(report: Report, form: str, output: str | None) -> None:

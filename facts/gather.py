@@ -90,18 +90,6 @@ def _selects(limit: str, host: Host) -> bool:
     return limit in host.groups or fnmatch.fnmatch(host.name, limit)
 
 
-def _with_way_on(reason: str, data: dict[str, Any]) -> str:
-    """Say what to do where a host key is unknown or has changed: nothing is ever accepted."""
-    if "host key" not in reason.lower():
-        return reason
-    address, port = data.get("ssh_hostname"), data.get("ssh_port") or 22
-    return (
-        f"{reason} Compare the fingerprint that the node itself shows (ssh-keygen -lf "
-        f"/etc/ssh/ssh_host_ed25519_key.pub) with `ssh-keyscan -p {port} {address} | ssh-keygen "
-        f"-lf -`, and put the key into {data.get('ssh_known_hosts_file') or '~/.ssh/known_hosts'}"
-    )
-
-
 def _answer(state: State, host: Host) -> Answer:
     """Connect to one node and probe it; nothing that goes wrong leaves this function."""
     data = host.data.dict()
@@ -110,7 +98,7 @@ def _answer(state: State, host: Host) -> Answer:
             host.connect(show_errors=False, raise_exceptions=True)
         except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
             reason = str(error).replace("[Errno None] ", "")  # paramiko has none to tell
-            return Answer(data, error=_with_way_on(reason or type(error).__name__, data))
+            return Answer(data, error=reason or type(error).__name__)
         try:
             state.activate_host(host)
             tune(host.connector)

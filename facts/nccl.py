@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Literal
 from typing_extensions import override
 
 from facts.area import AreaFact, State
+from facts.asked.environment import code as code
 from facts.probe import Readings, Section, Unreadable
 
 # What runs in an environment's own Python: two modules as one text.
@@ -34,13 +34,13 @@ for db in /var/lib/rpm /usr/lib/sysimage/rpm; do
 done
 if command -v dpkg-query >/dev/null 2>&1; then
   dpkg-query -W -f 'deb ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n' 'libnccl*' \
-    2>/dev/null || :
+    2>/dev/null || [ $? -eq 1 ] || exit 1  # 1: none matches
 fi
 """
 # versionlock keeps its list where yum, dnf and dnf5 each look for it.
 _LOCKS = """
 for f in /etc/yum/pluginconf.d/versionlock.list /etc/dnf/plugins/versionlock.list; do
-  [ ! -r "$f" ] || awk '/^[^#]*libnccl/' "$f"
+  [ ! -e "$f" ] || awk '/^[^#]*libnccl/' "$f" || exit 1
 done
 """
 # The environment of a launcher's non-interactive shell: the probe runs in one.
@@ -48,7 +48,9 @@ _LOADER = """
 echo "$LD_LIBRARY_PATH"
 echo "$LD_PRELOAD"
 ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
-"$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnccl\\.so\\.2 .*=> //p'
+[ -x "$ldconfig" ] || exit 0
+cache=$("$ldconfig" -p 2>/dev/null) || exit 1
+echo "$cache" | sed -n 's/^[[:space:]]*libnccl\\.so\\.2 .*=> //p'
 """
 
 SECTIONS = (
@@ -183,18 +185,6 @@ def parse_environment(text: str) -> Environment:
         return Environment.model_validate(json.loads(text.strip().splitlines()[-1]))
     except json.JSONDecodeError as error:
         raise Unreadable(f"no answer of its Python: {error}") from error
-
-
-def code(version: str) -> int | None:
-    """Return a version as ncclGetVersion tells it: 2.18.1 is 21801 (src/nccl.h.in).
-
-    X*10000 + Y*100 + Z since 2.9, X*1000 + Y*100 + Z before.
-    """
-    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if match is None:
-        return None
-    major, minor, patch = map(int, match.groups())
-    return major * (10000 if (major, minor) >= (2, 9) else 1000) + minor * 100 + patch
 
 
 def shown(number: int) -> str:

@@ -122,7 +122,8 @@ class Readings:
 def render(sections: Iterable[Section]) -> str:
     """Return the script that asks all `sections`: POSIX sh, for dash, bash 4.2 and busybox."""
     calls = [
-        f"gn_section {section.name} {section.seconds} {shlex.quote(section.command.strip())}"
+        f"gn_section {shlex.quote(section.name)} {section.seconds} "
+        f"{shlex.quote(section.command.strip())}"
         for section in sections
     ]
     return "\n".join(

@@ -19,14 +19,13 @@ from deploy.replacement import confirm, replace, restore, sum_of, unread
 from drift.quantity import at_least, limit
 from drift.report.visible import visible
 from facts.files import FileBytes
-from facts.limits import ResourceLimits, Session, parse_session
-from facts.session import fresh
+from facts.limits import ResourceLimits, Session
+from facts.session import ProbeError, fresh, probe
 
 # How long the node waits for a new session to confirm its new limits before it takes them back.
 CONFIRM_SECONDS = 60
 SESSION_SECONDS = 20
 Command = StringCommand | FunctionCommand
-_MARK = "@@gpu-node limits"
 
 
 @operation()
@@ -90,7 +89,7 @@ def keep_or_restore(state: State, host: Host, path: str, after: str = "") -> boo
     arguments = _connector_arguments(state, host)
     try:
         with fresh(host) as connector:
-            reason = _lowered(host.connector, connector)
+            reason = _lowered(host, connector)
             kept = False
             if not reason:
                 kept, output = connector.run_shell_command(confirm(path, after), **arguments)
@@ -114,9 +113,9 @@ def keep_or_restore(state: State, host: Host, path: str, after: str = "") -> boo
     return False
 
 
-def _lowered(held: BaseConnector, new: BaseConnector) -> str:
+def _lowered(host: Host, new: BaseConnector) -> str:
     """Say what a new session has less of than the one that was opened before; empty if nothing."""
-    before, now = (_session(connector) for connector in (held, new))
+    before, now = (_session(host, connector) for connector in (host.connector, new))
     for item in ("nofile", "memlock"):
         for kind in ("soft", "hard"):
             had, has = (getattr(getattr(session, item), kind) for session in (before, now))
@@ -130,12 +129,12 @@ def _lowered(held: BaseConnector, new: BaseConnector) -> str:
     return ""
 
 
-def _session(connector: BaseConnector) -> Session:
-    """The limits of a connection's session: without sudo, which has a PAM of its own."""
-    asked = StringCommand(f"echo {_MARK}; cat /proc/self/limits")
-    _, output = connector.run_shell_command(asked, False, False, _timeout=SESSION_SECONDS)
-    lines = output.stdout_lines
-    return parse_session("\n".join(lines[lines.index(_MARK) :]))
+def _session(host: Host, connector: BaseConnector) -> Session:
+    """The limits of a connection's session, as the probe reads them: without sudo."""
+    session = probe(host, connector).limits.session
+    if session is None:
+        raise ProbeError("its limits cannot be read")
+    return session
 
 
 def _connector_arguments(state: State, host: Host) -> dict[str, Any]:

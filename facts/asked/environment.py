@@ -104,8 +104,11 @@ def record_sum(path):
     return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")
 
 
-def code(version):
-    """2.18.1 as ncclGetVersion tells it: X*10000 + Y*100 + Z since 2.9, X*1000 before."""
+def code(version: str) -> "int | None":
+    """2.18.1 as ncclGetVersion tells it: X*10000 + Y*100 + Z since 2.9, X*1000 before.
+
+    Source: NCCL's src/nccl.h.in.
+    """
     parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
     if len(parts) < 3:
         return None

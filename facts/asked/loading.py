@@ -18,7 +18,7 @@ def text(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as source:
             return source.read()
-    except OSError:
+    except FileNotFoundError:  # any other error is one: the whole answer is then unreadable
         return ""
 
 
@@ -29,10 +29,8 @@ def dynamic(path):
         if head[:4] != b"\x7fELF" or head[4] != 2:
             raise ValueError("no 64-bit ELF file")
         end = "<" if head[5] == 1 else ">"
-        phoff, phsize, count = (
-            struct.unpack_from(end + "Q", head, 32)[0],
-            *struct.unpack_from(end + "HH", head, 54),
-        )
+        (phoff,) = struct.unpack_from(end + "Q", head, 32)
+        phsize, count = struct.unpack_from(end + "HH", head, 54)
         source.seek(phoff)
         table = source.read(phsize * count)
         segments = [

@@ -244,4 +244,5 @@ def test_a_changed_host_key_stops_that_node(again: None, inventory: WriteInvento
     assert report.code == 1
     assert report.json["hosts"]["a100-01"]["status"] == "unreachable"
     assert "key" in report.json["hosts"]["a100-01"]["error"].lower()
+    assert "ssh-keyscan -p 22 10.168.144.4" in report.json["hosts"]["a100-01"]["error"]
     assert known.read_text() == "".join(forged)
