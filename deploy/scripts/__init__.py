@@ -14,6 +14,8 @@ FOLDER = Path(__file__).parent
 LOCK = "/run/gpu-node.lock"
 # These work on files that a second run would work on, too.
 _ALONE = ("replace", "cmake", "wheels")
+# These would pull the library from under a running job; they take the variable `allow`.
+_HARMFUL = ("wheels",)
 
 
 def text(name: str) -> str:
@@ -25,5 +27,6 @@ def script(name: str, stdin: str | None = None, **variables: str) -> StringComma
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
     lock = {"lock": LOCK} if name in _ALONE else {}
     assignments = [f"{key}={shlex.quote(value)}" for key, value in {**variables, **lock}.items()]
-    body = "\n".join([*assignments, *(["", text("lock")] if lock else []), text(name)])
+    first = [each for each, names in (("lock", _ALONE), ("in_use", _HARMFUL)) if name in names]
+    body = "\n".join([*assignments, *("\n" + text(each) for each in first), text(name)])
     return StringCommand(body) if stdin is None else StringCommand(body, _stdin=[stdin])

@@ -1,7 +1,7 @@
 # Leave one NCCL wheel in a Python environment, and that one whole: all NCCL wheels own one file.
 # Variables: prefix (the environment), keep (as pip is asked for it), remove (names, or empty),
-# asked (what facts/asked/environment.py says), allow (yes: even while a process uses it).
-# shellcheck shell=sh disable=SC2154,SC2086,SC2010,SC2012
+# asked (what facts/asked/environment.py says); in_use.sh stands before this.
+# shellcheck shell=sh disable=SC2154,SC2086
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
@@ -11,25 +11,9 @@ work=
 fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: $prefix: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 
-# Processes that have a libnccl mapped or hold a GPU: pid, user and command.
-users() {
-  for process in /proc/[0-9]*; do
-    grep -qs 'libnccl' "$process/maps" ||
-      ls -l "$process/fd" 2>/dev/null | grep -q ' /dev/nvidia[0-9]' || continue
-    user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
-    command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100)
-    printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"
-  done
-}
-
 python=$prefix/bin/python
 [ -x "$python" ] || python=$prefix/bin/python3
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
-if [ "$allow" != yes ]; then
-  busy=$(users)
-  [ -z "$busy" ] ||
-    fail "in use by ${busy#, }; nothing was changed: end them, or give --data allow_disruption=true"
-fi
 # The replacement first: where it cannot be had, what is there stays as it is.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 said=$("$python" -m pip download -q --no-deps -d "$work" "$keep" 2>&1 </dev/null) ||

@@ -45,7 +45,8 @@ def shown(command: object, found: str) -> Any:
         return {"upload": str(command.src), "to": str(command.dest)}
     assert isinstance(command, StringCommand)
     text = command.get_raw_value()
-    text = text.replace("\n" + (FOLDER / "lock.sh").read_text(), "")
+    for first in ("in_use", "lock"):
+        text = text.replace("\n" + (FOLDER / f"{first}.sh").read_text() + "\n", "")
     for path in FOLDER.glob("*.sh"):
         head, body, rest = text.partition(path.read_text())
         if body and not rest:

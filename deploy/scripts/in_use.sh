@@ -1,0 +1,23 @@
+# Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
+# Variables: allow (yes: change things all the same). It stands before the script that changes.
+# shellcheck shell=sh disable=SC2154,SC2010,SC2012
+in_use() {
+  for process in /proc/[0-9]*; do
+    # Daemons of the driver's own hold the GPUs for ever, and compute nothing.
+    case $(cat "$process/comm" 2>/dev/null) in
+      nvidia-persiste* | nv-hostengine | dcgm-exporter | nvidia-smi) continue ;;
+    esac
+    grep -qs 'libnccl' "$process/maps" ||
+      ls -l "$process/fd" 2>/dev/null | grep -q ' /dev/nvidia[0-9]' || continue
+    user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
+    command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100)
+    printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"
+  done
+}
+if [ "$allow" != yes ]; then
+  busy=$(in_use)
+  [ -z "$busy" ] || {
+    echo "gpu-node: in use by ${busy#, }; nothing was changed: end them, or give --data allow_disruption=true" >&2
+    exit 1
+  }
+fi
