@@ -10,8 +10,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from drift.finding import Finding
+from drift.libnccl import own
 from drift.quantity import limit, size
-from drift.rules.nccl import FAMILY
 from facts.limits import Item
 from facts.nccl import Environment, plain, shown
 from facts.node import NodeState
@@ -148,7 +148,7 @@ def _nccl_by(node: NodeState) -> str | None:
         return None
     return (
         ", ".join(
-            f"{each.loads.reason}: {plain(each.loads.path)}"
+            f"{each.loads.reason}: {plain(each.loads.path).removesuffix('/libnccl.so.2')}"
             for each in found
             if each and each.loads and each.loads.path
         )
@@ -159,7 +159,7 @@ def _nccl_by(node: NodeState) -> str | None:
 def _packages(node: NodeState) -> str | None:
     if node.nccl.packages is None:
         return None
-    versions = [each.version for each in node.nccl.packages if each.name in FAMILY[each.kind]]
+    versions = [each.version for each in own(node.nccl)]
     return ", ".join(dict.fromkeys(versions)) or "none"
 
 
@@ -211,7 +211,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "nccl.package",
         "must-equal",
-        ("nccl.package-mismatch", "nccl.duplicate-packages"),
+        ("nccl.package-mismatch", "nccl.duplicate-packages", "nccl.package-missing"),
         _packages,
         applies=_has_environments,
     ),

@@ -7,10 +7,10 @@ import posixpath
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from typing_extensions import override
 
+from facts import libnccl
 from facts.area import AreaFact, State
 from facts.asked.environment import code as code
 from facts.probe import Readings, Section, Unreadable
@@ -24,48 +24,13 @@ ASKED = "".join(
 )
 ENVIRONMENT_SECONDS = 30
 
-# A name may end in letters of its own: libnccl-devel, but also libnccl-rdma-sharp-plugin.
-_PACKAGES = r"""
-# Only where the system has a database: where it has none, as on Debian, rpm would make one.
-for db in /var/lib/rpm /usr/lib/sysimage/rpm; do
-  [ -e "$db/Packages" ] || [ -e "$db/Packages.db" ] || [ -e "$db/rpmdb.sqlite" ] || continue
-  rpm --dbpath "$db" -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE} %{ARCH} -\n' 'libnccl*' || exit 1
-  break
-done
-if command -v dpkg-query >/dev/null 2>&1; then
-  dpkg-query -W -f 'deb ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n' 'libnccl*' \
-    2>/dev/null || [ $? -eq 1 ] || exit 1  # 1: none matches
-fi
-"""
-# versionlock keeps its list where yum, dnf and dnf5 each look for it.
-_LOCKS = """
-for f in /etc/yum/pluginconf.d/versionlock.list /etc/dnf/plugins/versionlock.list; do
-  [ ! -e "$f" ] || awk '/^[^#]*libnccl/' "$f" || exit 1
-done
-"""
-# The environment of a launcher's non-interactive shell: the probe runs in one.
-_LOADER = """
-echo "$LD_LIBRARY_PATH"
-echo "$LD_PRELOAD"
-ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
-[ -x "$ldconfig" ] || exit 0
-cache=$("$ldconfig" -p 2>/dev/null) || exit 1
-echo "$cache" | sed -n 's/^[[:space:]]*libnccl\\.so\\.2 .*=> //p'
-"""
-
-SECTIONS = (
-    Section("nccl.packages", _PACKAGES),
-    Section("nccl.locks", _LOCKS),
-    Section("nccl.loader", _LOADER),
-)
-
 
 def sections(environments: Iterable[str], deep: bool = False) -> tuple[Section, ...]:
     """Return the sections about NCCL with one for each Python environment, by its folder.
 
     `deep` reads each library through and compares its sha256, which takes seconds a gigabyte.
     """
-    return (*SECTIONS, *(_environment(prefix, deep) for prefix in environments))
+    return (*libnccl.SECTIONS, *(_environment(prefix, deep) for prefix in environments))
 
 
 def _environment(prefix: str, deep: bool) -> Section:
@@ -78,24 +43,6 @@ def _environment(prefix: str, deep: bool) -> Section:
 def section_of(prefix: str) -> str:
     """Return the name of the section about an environment."""
     return f"nccl.environment:{prefix}"
-
-
-class Package(State):
-    """A libnccl package of the system: `version` with its release, as in 2.18.1-1+cuda12.1."""
-
-    kind: Literal["rpm", "deb"]
-    name: str
-    version: str
-    arch: str
-    held: bool
-
-
-class Loader(State):
-    """What decides where a library is found: the shell's variables, and ld.so.cache in order."""
-
-    library_path: str
-    preload: str
-    cache: tuple[str, ...]
 
 
 class Torch(State):
@@ -151,32 +98,10 @@ class Environment(State):
     packages: dict[str, str]
 
 
-class NcclState(State):
+class NcclState(libnccl.SystemState):
     """Everything about NCCL that a rule asks for; an environment that is unreadable is None."""
 
-    packages: tuple[Package, ...] | None
-    locks: tuple[str, ...] | None
-    loader: Loader | None
     environments: dict[str, Environment | None]
-
-
-def parse_packages(text: str) -> tuple[Package, ...]:
-    """Parse `KIND name version arch status`; a deb that is only configured is not there."""
-    rows = [line.split() for line in text.splitlines() if line.strip()]
-    return tuple(
-        Package.model_validate(
-            {"kind": kind, "name": name, "version": version, "arch": arch}
-            | {"held": status.startswith("h")}
-        )
-        for kind, name, version, arch, status in rows
-        if kind == "rpm" or status[1:2] == "i"
-    )
-
-
-def parse_loader(text: str) -> Loader:
-    """Parse LD_LIBRARY_PATH, LD_PRELOAD, then a path a line."""
-    library_path, preload, *cache = [*text.split("\n"), "", ""][: max(2, text.count("\n") + 1)]
-    return Loader(library_path=library_path, preload=preload, cache=tuple(filter(None, cache)))
 
 
 def parse_environment(text: str) -> Environment:
@@ -202,20 +127,16 @@ def parse(readings: Readings) -> NcclState:
     """Return the area's state from the probe's answers."""
     prefix = section_of("")
     asked = [name for name in readings.sections if name.startswith(prefix)]
-    return NcclState(
-        packages=readings.take("nccl.packages", parse_packages),
-        locks=readings.take("nccl.locks", lambda text: tuple(text.splitlines())),
-        loader=readings.take("nccl.loader", parse_loader),
-        environments={
-            name.removeprefix(prefix): readings.take(name, parse_environment) for name in asked
-        },
-    )
+    environments = {
+        name.removeprefix(prefix): readings.take(name, parse_environment) for name in asked
+    }
+    return NcclState.model_validate({**libnccl.parse(readings), "environments": environments})
 
 
 class Nccl(AreaFact):
     """Returns `NcclState` as a dict: {"packages": [...], "environments": {"/opt/conda": {...}}}."""
 
-    sections = SECTIONS
+    sections = libnccl.SECTIONS
     parse = staticmethod(parse)
 
     @override

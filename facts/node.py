@@ -7,11 +7,11 @@ from typing import Any
 
 from typing_extensions import override
 
-from facts import limits, nccl, shm, toolchain
+from facts import libnccl, limits, nccl, shm, toolchain
 from facts.area import ProbeFact, State
 from facts.probe import Section, read
 
-SECTIONS = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS, *nccl.SECTIONS)
+SECTIONS = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS, *libnccl.SECTIONS)
 
 
 def sections(environments: Sequence[str] = (), deep: bool = False) -> tuple[Section, ...]:

@@ -19,6 +19,10 @@ SSH_KEYS = {
     "known_hosts": "ssh_known_hosts_file",
 }
 
+# Values that are files beside the ways to reach a node, and words that stand for none.
+FILES = (("nccl", "repository", "key"),)
+NO_FILE = ("unsigned",)
+
 # Unless told "yes", pyinfra takes an unknown host key and writes it down. Its time limit for
 # connecting does not reach a busy sshd's banner and login, so those are raised here.
 CONNECTING: Data = {
@@ -83,6 +87,10 @@ def merged(levels: Iterable[object]) -> Data:
 def flat_data(layer: object, file: Path) -> Data:
     """The host data of one level of a cluster file."""
     data = {flat_key(path): at(layer, path) for path in leaf_paths(NodeWanted)}
+    for path in FILES:
+        written = data[flat_key(path)]
+        if written is not None and written not in NO_FILE:
+            data[flat_key(path)] = full_path(file, str(written))
     data["ssh_hostname"] = at(layer, ("address",))
     for key, pyinfra_key in SSH_KEYS.items():
         value = at(layer, ("ssh", key))

@@ -139,6 +139,11 @@ FilePath = Annotated[
     _matching(r"[^\x00-\x1f]+"),
     Field(description="an existing file; a relative path starts at the cluster file"),
 ]
+RepositoryKey = Annotated[
+    str,
+    _matching(r"[^\x00-\x1f]+"),
+    Field(description="the file of the repository's public key (-----BEGIN PGP), or unsigned"),
+]
 Port = Annotated[
     StrictInt, Field(ge=1, le=65535, description="a port number, 1 to 65535, without quotes")
 ]

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from inventories import fields
-from inventories.cluster import Cluster, Host, flat_data, full_path, merged
+from inventories.cluster import FILES, NO_FILE, Cluster, Host, flat_data, full_path, merged
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
 from inventories.reading import Document, read
 from inventories.sizes import format_size, parse_size
@@ -193,18 +193,21 @@ def _same(address: str) -> str:
 
 
 def _missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
-    for key in ("key", "known_hosts"):
-        written = at(document.value, (*layer, "ssh", key))
-        if not isinstance(written, str) or written.startswith("-"):
+    for path in (("ssh", "key"), ("ssh", "known_hosts"), *FILES):
+        written = at(document.value, (*layer, *path))
+        if not isinstance(written, str) or written.startswith("-") or written in NO_FILE:
             continue
         file = full_path(document.file, written)
         if not os.path.isfile(file) or not os.access(file, os.R_OK):
             why = f"no readable file {file}"
             allowed = "an existing file; a relative path starts at the cluster file"
-            yield Problem((*layer, "ssh", key), shown(written), why, allowed)
+            yield Problem((*layer, *path), shown(written), why, allowed)
         elif not _is_text(file):
             allowed = "a file of UTF-8 text: one other byte, and no key in it is read"
-            yield Problem((*layer, "ssh", key), shown(written), f"{file} is none", allowed)
+            yield Problem((*layer, *path), shown(written), f"{file} is none", allowed)
+        elif path in FILES and "-----BEGIN PGP PUBLIC KEY" not in Path(file).read_text("utf-8"):
+            allowed = "a public key as text, as gpg --armor --export writes it"
+            yield Problem((*layer, *path), shown(written), f"{file} is none", allowed)
 
 
 def _is_text(file: str) -> bool:

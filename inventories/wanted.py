@@ -44,9 +44,16 @@ class ToolchainWanted(Model):
     cmake: CmakeWanted | None = None
 
 
+class RepositoryWanted(Model):
+    url: fields.Url
+    key: fields.RepositoryKey
+
+
 class NcclWanted(Model):
     version: fields.NcclVersion = "match-torch"
     environments: fields.Environments | None = None
+    packages: fields.Switch | None = None
+    repository: RepositoryWanted | None = None
 
 
 class Areas(Model):

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from lab import keys, roster, tree
+from lab import keys, mirror, roster, tree
 from lab.machine import as_root
 
 HERE = Path(__file__).parent
@@ -11,6 +11,8 @@ SCRIPTS = HERE / "as_found"
 STAND_INS = HERE / "stand_ins"
 MOUNTS = Path("/proc/self/mountinfo")
 # A sum a file that the node has of its own in /etc, the shared tree's left out.
+# What the mirror serves is at hand in /mnt meanwhile, as a user's downloads once were.
+MAKE = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" /bin/sh -eu'
 ETC = 'cd "$1" && find . -type f -exec cksum {} + | LC_ALL=C sort'
 
 
@@ -61,7 +63,8 @@ def make_as_found(name: str) -> None:
     """A new disk, in the state in which the field notes found the server."""
     remove(name)
     mount(name)
-    as_root(["chroot", root(name), "/bin/sh", "-eu"], stdin=as_found(name))
+    make = ["unshare", "--mount", "sh", "-euc", MAKE, "sh"]
+    as_root([*make, mirror.directory(), root(name)], stdin=as_found(name))
 
 
 def mark_incomplete(name: str) -> None:
@@ -116,6 +119,7 @@ def variables(name: str) -> str:
     key = keys.host_key(name)
     values = {
         "NODE": name,
+        "MIRROR": roster.MIRROR_ADDRESS,
         "HOST_KEY": key.read_text(),
         "HOST_KEY_PUBLIC": keys.public(key),
         "CLIENT_KEY": "" if node.bare else keys.public(roster.CLIENT_KEY),

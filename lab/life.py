@@ -26,12 +26,13 @@ def up() -> None:
     as_root(["true"])  # sudo asks for its password now, and not beneath a spinner
     prerequisites.install()
     keys.make()
-    if not mirror.complete():
-        with step("packing cmake for the local mirror"):
-            mirror.build()
     if not tree.place().is_dir():
         with step("building the nodes' root tree, one to three minutes"):
             tree.build()
+    if not mirror.directory().is_dir():
+        with step("packing cmake, wheels and packages for the local mirror"):
+            mirror.build()
+    roster.REPOSITORY_KEY.write_bytes((mirror.directory() / "repository.asc").read_bytes())
     with step("starting the nodes"):
         remove_strangers()
         network.ensure()

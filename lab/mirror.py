@@ -1,82 +1,42 @@
-"""Makes the lab's local mirror: a cmake release packed from the wheel that holds the program."""
+"""Makes what the lab serves its nodes: a cmake release, wheels, and repositories of packages."""
 
 import hashlib
-import sys
+import os
 import tempfile
-import zipfile
 from pathlib import Path
 
-from lab import roster
-from lab.errors import LabError
-from lab.machine import as_root, run
-from lab.tarball import Member, pack
+from lab import cmake, packages, roster, wheels
+from lab.machine import as_root
 
-OLD = "3.23.3"
-NEW = "3.25.2"
-WHEELS = {
-    OLD: "78ac0f774784f705f4e91dbe34c158b832b2383057a6fc8ac658af78d2556b1e",
-    NEW: "f9587645cea5298d5eb20649f58a83cc53c9efa7d57b0716449a39f366a74986",
-}
-TOP = f"cmake-{NEW}-linux-x86_64"
-TARBALL = f"{TOP}.tar.gz"
-TARBALL_SHA256 = "c5286a4570a19fee4618e25c497f5efefebf2372d9405af0225d51686b41d24b"
-URL = f"http://{roster.MIRROR_ADDRESS}/{TARBALL}"
-KEPT = ("bin", "share")
-# The manual is two thirds of the files, and every reset of a node would have to write them.
-LEFT_OUT = "/Help/"
+
+def recipe() -> str:
+    """A short hash of everything the mirror is made from."""
+    made_from = [cmake.TARBALL_SHA256, packages.recipe(), wheels.recipe()]
+    return hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:12]
 
 
 def directory() -> Path:
-    """What the mirror serves; another release lies elsewhere."""
-    return roster.cache() / f"mirror-{TARBALL_SHA256[:12]}"
+    """What the mirror serves; it only ever appears whole, and that of another recipe elsewhere."""
+    return roster.cache() / f"mirror-{recipe()}"
 
 
 def remove_outdated() -> None:
-    """Delete what mirrors of other releases served."""
+    """Delete what mirrors of other recipes served, and what killed builds left."""
     others = [path for path in roster.cache().glob("mirror*") if path != directory()]
     if others:
         as_root(["rm", "-rf", "--one-file-system", *others])
 
 
-def complete() -> bool:
-    """Whether the tarball is there; it only ever appears whole."""
-    return (directory() / TARBALL).is_file()
-
-
 def build() -> None:
-    """Put the tarball into the mirror's directory, checked, in one rename."""
+    """Build it beside its place, and rename it when it is complete; the tree must be there."""
+    half = roster.cache() / f"mirror-building-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
-        data = pack(members(download(NEW, Path(scratch)), TOP))
-        found = hashlib.sha256(data).hexdigest()
-        if found != TARBALL_SHA256:
-            raise LabError(f"{TARBALL} came out with sha256 {found}, expected {TARBALL_SHA256}")
-        packed = Path(scratch) / TARBALL
-        packed.write_bytes(data)
-        as_root(["mkdir", "-p", directory()])
-        half = directory() / f".{TARBALL}.half"
-        as_root(["install", "-m", "644", packed, half])
-        as_root(["mv", "-f", half, directory() / TARBALL])
-
-
-def download(version: str, into: Path) -> Path:
-    """The wheel of that cmake release, its sha256 checked by pip."""
-    asked = into / f"cmake-{version}.txt"
-    asked.write_text(f"cmake=={version} --hash=sha256:{WHEELS[version]}\n")
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    chosen = ["--only-binary=:all:", "--platform=manylinux2014_x86_64", f"--dest={into}"]
-    run([*pip, *chosen, "--requirement", asked])
-    return next(into.glob(f"cmake-{version}-*.whl"))
-
-
-def members(wheel: Path, top: str) -> list[Member]:
-    """The program's files as a release archive lays them out, below `top`."""
-    found = []
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            place = name.removeprefix("cmake/data/")
-            kind = place.split("/")[0]
-            if place == name or kind not in KEPT or LEFT_OUT in name or name.endswith("/"):
-                continue
-            mode = 0o755 if kind == "bin" else 0o644
-            found.append(Member(f"{top}/{place}", mode, archive.read(name)))
-    return found
+        made = Path(scratch)
+        (made / cmake.TARBALL).write_bytes(cmake.tarball(made))
+        (made / "wheels").mkdir()
+        wheels.all_of_them(made / "wheels")
+        as_root(["mkdir", "-p", half])
+        as_root(["cp", "-r", made / cmake.TARBALL, made / "wheels", half])
+    packages.build(half)
+    as_root(["chmod", "-R", "u=rwX,go=rX", half])
+    as_root(["mv", "-T", half, directory()])

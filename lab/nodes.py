@@ -96,7 +96,7 @@ def labels() -> list[str]:
 
 def recipe() -> str:
     """A hash of all a node is made from; another one means that the node is out of date."""
-    parts = [tree.recipe(), mirror.TARBALL_SHA256, BOOT, *ALWAYS, *SHARED_MEMORY]
+    parts = [tree.recipe(), mirror.recipe(), BOOT, *ALWAYS, *SHARED_MEMORY]
     parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "mount": "mount",
     "ip": "iproute2",
     "conmon": "conmon",
+    "cc": "gcc",
 }
 # podman does not start without what makes its networks, though the lab uses none of them; where
 # the distribution has no netavark yet, podman itself depends on what it has instead.

@@ -17,6 +17,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 STATE = REPOSITORY / ".lab"
 CLIENT_KEY = STATE / "id_ed25519"
 KNOWN_HOSTS = STATE / "known_hosts"
+# What signs the packages that the mirror serves.
+REPOSITORY_KEY = STATE / "repository.asc"
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,22 @@ import os
 import tempfile
 from pathlib import Path
 
-from lab import apt_sources, mirror, roster
+from lab import apt_sources, cmake, roster
 from lab.machine import as_root
 
 PACKAGES = [
-    *["ca-certificates", "curl", "dkms", "dnf", "file", "iproute2", "kmod", "less", "lsof", "nano"],
-    *["openssh-server", "procps", "psmisc", "python3", "python3-pip", "rpm", "rsync", "screen"],
-    *["sudo", "systemd", "xz-utils"],
+    *[
+        "ca-certificates",
+        "createrepo-c",
+        "curl",
+        "dkms",
+        "dnf",
+        "dnf-plugins-core",
+        "file",
+        "gnupg",
+    ],
+    *["iproute2", "kmod", "less", "lsof", "nano", "openssh-server", "procps", "psmisc", "python3"],
+    *["python3-pip", "python3-venv", "rpm", "rsync", "screen", "sudo", "systemd", "xz-utils"],
 ]
 
 # Runs in a mount namespace of its own, so that a killed build leaves no mount behind.
@@ -33,7 +42,7 @@ test "$(chroot . cmake --version | head -n 1)" = "cmake version $3"
 def recipe() -> str:
     """A short hash of everything the tree is made from."""
     suite, sources = origin()
-    made_from = [suite, *sources, *PACKAGES, *BUILD, *LEFT_OUT, FINISH, mirror.WHEELS[mirror.OLD]]
+    made_from = [suite, *sources, *PACKAGES, *BUILD, *LEFT_OUT, FINISH, cmake.WHEELS[cmake.OLD]]
     return hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:12]
 
 
@@ -55,8 +64,8 @@ def build() -> None:
     as_root(["mkdir", "-p", roster.cache()])
     with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
         debootstrap(half, Path(scratch))
-        unpack_cmake(mirror.download(mirror.OLD, Path(scratch)), Path(scratch) / "cmake")
-        as_root(["sh", "-eus", half, Path(scratch) / "cmake", mirror.OLD], stdin=FINISH)
+        unpack_cmake(cmake.download(cmake.OLD, Path(scratch)), Path(scratch) / "cmake")
+        as_root(["sh", "-eus", half, Path(scratch) / "cmake", cmake.OLD], stdin=FINISH)
     as_root(["mv", "-T", half, place()])
 
 
@@ -76,7 +85,7 @@ def debootstrap(target: Path, scratch: Path) -> None:
 
 def unpack_cmake(wheel: Path, into: Path) -> None:
     """The wheel's program as a package would install it: usr/bin and usr/share."""
-    for member in mirror.members(wheel, "usr"):
+    for member in cmake.members(wheel, "usr"):
         if member.path.startswith(("usr/bin/", "usr/share/cmake-")):
             path = into / member.path
             path.parent.mkdir(parents=True, exist_ok=True)

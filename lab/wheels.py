@@ -30,8 +30,25 @@ from torch.version import __version__, cuda
 _library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libtorch_cuda.so"))
 nccl = _library.torchNccl()
 """
+# What the mirror serves beside torch; pyarrow stands for a package that the inventory pins.
+SERVED = [("nvidia-nccl-cu11", "2.14.3"), ("nvidia-nccl-cu12", "2.18.1")]
+PLAIN = [("pyarrow", "11.0.0"), ("pyarrow", "15.0.2")]
 # No C library is linked in, so that no headers of one are needed.
 COMPILE = ["cc", "-shared", "-fPIC", "-nostdlib", "-O1", "-s"]
+
+
+def recipe() -> str:
+    """What the wheels are made from."""
+    return Path(__file__).read_text()
+
+
+def all_of_them(into: Path) -> None:
+    """Every wheel that the mirror serves."""
+    for name, version in SERVED:
+        nccl_wheel(into, name, version)
+    for name, version in PLAIN:
+        wheel(into, name, version, {f"{name}/__init__.py": b""})
+    torch_wheel(into)
 
 
 def code(version: str) -> int:

@@ -1,18 +1,22 @@
 """Operations on NCCL.
 
 pyinfra's pip.packages takes a version for installed by pip's own word, which is wrong here: all
-NCCL wheels own one file, so the right name may stand over the wrong library, or over none.
+NCCL wheels own one file, so the right name may stand over the wrong library, or over none. Its
+dnf.packages and yum.packages ignore a pin where any version is installed (#1910), and dnf.rpm puts
+an upgrade beside what is there; apt.packages asks nothing of what is held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import Any
 
 from pyinfra import host
 from pyinfra.api import StringCommand, operation
 
 from deploy.scripts import script
-from facts.nccl import ASKED, Environment, Nccl, code
+from drift.libnccl import BY_MANAGER, is_held, old_locks, own
+from facts.nccl import ASKED, Environment, Nccl, NcclState, code
 
 
 @operation()
@@ -45,6 +49,54 @@ def wheels(
         asked=ASKED,
         allow="yes" if allow_disruption else "no",
     )
+
+
+@operation()
+def packages(
+    version: str,
+    manager: str,
+    url: str = "",
+    key: str = "",
+    allow_disruption: bool = False,
+) -> Generator[StringCommand, None, None]:
+    """
+    Leave the system's libnccl packages at exactly one version, in one transaction, and held.
+
+    + version: with its revision, eg ``2.18.1-1+cuda12.1``
+    + manager: ``apt-get``, ``dnf`` or ``yum``
+    + url: of a repository that is used for this alone; empty: those of the system
+    + key: the text of the public key that signs it, or ``unsigned``
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+
+    **Example:**
+
+    .. code:: python
+
+        nccl.packages(version="2.18.1-1+cuda12.1", manager="dnf")
+    """
+    found = NcclState.model_validate(_known(host.get_fact(Nccl)))
+    names = BY_MANAGER[manager]
+    if _is_installed(found, names, version):
+        host.noop(f"{', '.join(names)} {version} are installed and held")
+        return
+    given = {"names": " ".join(names), "version": version, "url": url, "key": key}
+    given["allow"] = "yes" if allow_disruption else "no"
+    if manager == "apt-get":
+        yield script("packages_deb", **given)
+    else:
+        unlock = "\n".join(old_locks(found, version))
+        yield script("packages_rpm", manager=manager, unlock=unlock, **given)
+
+
+def _known(fact: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fact.items() if key != "unreadable"}
+
+
+def _is_installed(found: NcclState, names: Sequence[str], version: str) -> bool:
+    """Whether each package is there once, at that version, and an update leaves it."""
+    there = [(package.name, package.version) for package in own(found)]
+    held = all(is_held(package, found.locks or ()) for package in own(found))
+    return held and sorted(there) == sorted((name, version) for name in names)
 
 
 def _is_whole(found: object, keep: str) -> bool:

@@ -13,9 +13,9 @@ FOLDER = Path(__file__).parent
 # On the node; /run is emptied at boot.
 LOCK = "/run/gpu-node.lock"
 # These work on files that a second run would work on, too.
-_ALONE = ("replace", "cmake", "wheels")
+_ALONE = ("replace", "cmake", "wheels", "packages_rpm", "packages_deb")
 # These would pull the library from under a running job; they take the variable `allow`.
-_HARMFUL = ("wheels",)
+_HARMFUL = ("wheels", "packages_rpm", "packages_deb")
 
 
 def text(name: str) -> str:

@@ -1,26 +1,37 @@
-"""NCCL: each Python environment has the one wheel that its torch wants, and that one whole."""
+"""NCCL: each Python environment has the one wheel that its torch wants, the system its packages."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyinfra.api import deploy
+from pyinfra.api.exceptions import PyinfraError
 
 from deploy.operations import nccl
 from deploy.plan import Plan
+from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
+from facts.nccl import Environment
+from inventories.cluster import NO_FILE
+from inventories.schema import NcclWanted
 
-_WHEELS = ("nccl.duplicate-wheels", "nccl.wheel-damaged", "nccl.loaded-mismatch")
+_WHEELS = ("nccl.duplicate-wheels", "nccl.wheel-damaged")
+_PACKAGES = ("nccl.duplicate-packages", "nccl.package-mismatch", "nccl.package-missing")
 
 
 @deploy("NCCL")
 def converge(plan: Plan) -> None:
     """Repair what the NCCL rules found."""
     wanted = plan.wanted.nccl
-    if wanted is None:
-        return
-    broken = {each.subject for each in plan.findings if each.fixable and each.rule in _WHEELS}
+    if wanted is not None:
+        _wheels(plan, wanted)
+        _packages(plan, wanted)
+
+
+def _wheels(plan: Plan, wanted: NcclWanted) -> None:
     for prefix, environment in plan.found.nccl.environments.items():
         keep = kept_wheel(environment, wanted) if environment else None
-        if prefix not in broken or environment is None or keep is None:
+        if environment is None or keep is None or not _has_bad_wheel(plan, prefix, environment):
             continue
         nccl.wheels(
             name=f"Make {keep} whole in {prefix}",
@@ -29,3 +40,38 @@ def converge(plan: Plan) -> None:
             remove=[wheel.name for wheel in wrong_wheels(environment, wanted)],
             allow_disruption=plan.allow_disruption,
         )
+
+
+def _has_bad_wheel(plan: Plan, prefix: str, environment: Environment) -> bool:
+    """Whether an environment's wheels are to be repaired; the system's library is no wheel."""
+    rules = {each.rule for each in plan.findings if each.fixable and each.subject == prefix}
+    loads_wheel = environment.loads is None or environment.loads.reason != "ld.so.cache"
+    return not rules.isdisjoint(_WHEELS) or (loads_wheel and "nccl.loaded-mismatch" in rules)
+
+
+def _packages(plan: Plan, wanted: NcclWanted) -> None:
+    found = plan.found.nccl
+    version = release(found, wanted)
+    if not plan.repairs(*_PACKAGES, "nccl.package-unheld") or version is None or not found.manager:
+        return
+    names = ", ".join(BY_MANAGER[found.manager])
+    verb = "Install and hold" if plan.repairs(*_PACKAGES) else "Hold"
+    nccl.packages(
+        name=f"{verb} {names} {version}",
+        version=version,
+        manager=found.manager,
+        url=wanted.repository.url if wanted.repository else "",
+        key=_key(wanted),
+        allow_disruption=plan.allow_disruption,
+    )
+
+
+def _key(wanted: NcclWanted) -> str:
+    """Return the text of the repository's key, or the word for none."""
+    written = wanted.repository.key if wanted.repository else ""
+    if not written or written in NO_FILE:
+        return written
+    try:
+        return Path(written).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PyinfraError(f"nccl_repository_key: {written}: {error}") from error

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
+from drift.libnccl import environments, is_managed, pinned, release
 from drift.rules.rule import Fault, rule
-from facts.nccl import Environment, Library, NcclState, Package, Wheel, code, plain, shown
+from facts.nccl import Environment, Library, Loads, NcclState, Wheel, code, plain, shown
 from inventories.schema import NcclWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
-# The packages that are matched; any other whose name begins so is somebody else's.
-FAMILY = {
-    "rpm": ("libnccl", "libnccl-devel", "libnccl-static"),
-    "deb": ("libnccl2", "libnccl-dev"),
-}
-_FAILS = (
+FAILS = (
     "starting a job ends in 'Invalid config blocking attribute value -2147483648' "
     "(ncclInvalidArgument), or hangs"
 )
-
-
-def _environments(found: NcclState) -> Iterator[tuple[str, Environment]]:
-    for prefix, environment in found.environments.items():
-        if environment is not None:
-            yield prefix, environment
-
-
-def pinned(environment: Environment, wanted: NcclWanted) -> str | None:
-    """Return the NCCL version an environment should load: torch's own, unless one is named."""
-    if wanted.version != "match-torch":
-        return wanted.version.partition("+")[0]
-    return environment.torch.nccl if environment.torch else None
 
 
 def wheel_of(environment: Environment) -> Wheel | None:
@@ -68,7 +50,7 @@ def _shown(library: Library) -> str:
 @rule("nccl.duplicate-wheels", "error")
 def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An environment has more than one NCCL wheel, and all of them own the same file."""
-    for prefix, environment in _environments(found):
+    for prefix, environment in environments(found):
         if len(environment.wheels) < 2:
             continue
         keep = kept_wheel(environment, wanted)
@@ -78,7 +60,7 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             found=", ".join(f"{wheel.name} {wheel.version}" for wheel in environment.wheels),
             wanted=f"{keep or 'the one that torch pins'} alone",
             cause="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is "
-            f"loaded, whatever pip lists, and {_FAILS}",
+            f"loaded, whatever pip lists, and {FAILS}",
             fix=f"{prefix}/bin/pip uninstall {wrong}, which deletes the shared file, and then "
             f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
             if keep
@@ -90,7 +72,7 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 @rule("nccl.wheel-damaged", "error")
 def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The library in an environment is not the file that its wheel's RECORD names."""
-    for prefix, environment in _environments(found):
+    for prefix, environment in environments(found):
         keep, damage = kept_wheel(environment, wanted), _damage(environment)
         if keep is None or damage is None:
             continue
@@ -99,7 +81,7 @@ def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             found=damage,
             wanted=f"the libnccl.so.2 of {keep}",
             cause="another wheel has overwritten the file, or its removal has deleted it; pip "
-            f"check says that all is well, and {_FAILS}, or torch cannot be imported",
+            f"check says that all is well, and {FAILS}, or torch cannot be imported",
             fix=f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}",
         )
 
@@ -125,7 +107,7 @@ def _damage(environment: Environment) -> str | None:
 @rule("nccl.loaded-mismatch", "error")
 def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """torch would load another NCCL than it was built for."""
-    for prefix, environment in _environments(found):
+    for prefix, environment in environments(found):
         pin, loads = pinned(environment, wanted), environment.loads
         if environment.torch is None or loads is None or pin is None:
             continue
@@ -137,32 +119,43 @@ def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             subject=prefix,
             found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
             wanted=f"{pin}, which torch {environment.torch.version} is built for",
-            cause=f"{_FAILS}; before NCCL 2.23.4 nodes with different versions hang without a word",
-            fix=_way_back(prefix, environment, wanted),
-            fixable=_is_the_wheels(environment) and environment.torch.wheel is not None,
+            cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without a word",
+            fix=_way_back(found, prefix, environment, wanted),
+            fixable=_is_fixable(found, environment, wanted),
         )
 
 
-def _is_the_wheels(environment: Environment) -> bool:
-    """Whether torch looks for its NCCL among the wheels: no variable comes between."""
+def _is_fixable(found: NcclState, environment: Environment, wanted: NcclWanted) -> bool:
+    """Whether what torch loads is ours to change: the wheels, or the system's package."""
+    loads, torch = environment.loads, environment.torch
+    if loads is None or loads.reason in _SHADOWS:
+        return False
+    if loads.reason == "ld.so.cache" or torch is None or torch.wheel is None:
+        return is_managed(found, wanted)
+    return True
+
+
+def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: NcclWanted) -> str:
     loads = environment.loads
-    return loads is not None and loads.reason in (None, "DT_RPATH", "DT_RUNPATH")
-
-
-def _way_back(prefix: str, environment: Environment, wanted: NcclWanted) -> str:
-    reason = environment.loads.reason if environment.loads else None
-    if reason in _SHADOWS:
-        return f"take it out of {reason}"
+    if loads is not None and loads.reason in _SHADOWS:
+        return f"take it out of {loads.reason}: {_set_by(found, loads)}"
     keep = kept_wheel(environment, wanted)
-    if keep is None or reason == "ld.so.cache":
-        return "install the libnccl package of that version"
+    if keep is None or (loads is not None and loads.reason == "ld.so.cache"):
+        return f"install libnccl {release(found, wanted) or 'of that version'}"
     return f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+
+
+def _set_by(found: NcclState, loads: Loads) -> str:
+    """Return the lines of start files that set what the loader went by, or where to look."""
+    name = (loads.reason or "").rpartition("/")[2]
+    lines = [line for line in found.settings or () if name in line]
+    return "; ".join(lines) or "look in the script that starts the job, and in its launcher's"
 
 
 @rule("nccl.shadowed", "warning")
 def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """A variable, or a file of the system, puts another libnccl before torch's own."""
-    for prefix, environment in _environments(found):
+    for prefix, environment in environments(found):
         loads = environment.loads
         if loads is None or loads.reason not in _SHADOWS or environment.file is None:
             continue
@@ -172,81 +165,9 @@ def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=environment.file.path,
             cause=f"{loads.reason} goes before what torch was linked for: the version that runs "
             "is then nobody's choice, and changes with the shell that starts the job",
-            fix=f"take it out of {loads.reason}: profile.d, bashrc or the launcher's script",
+            fix=f"take it out of {loads.reason}: {_set_by(found, loads)}",
             fixable=False,
         )
-
-
-def _own(found: NcclState) -> list[Package]:
-    return [each for each in found.packages or () if each.name in FAMILY[each.kind]]
-
-
-@rule("nccl.duplicate-packages", "error")
-def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """The system has one libnccl package in several versions."""
-    versions: dict[str, list[str]] = defaultdict(list)
-    for package in _own(found):
-        versions[package.name].append(package.version)
-    for name, several in versions.items():
-        if len(several) > 1:
-            yield Fault(
-                subject=name,
-                found=", ".join(several),
-                wanted="one version",
-                cause="they own the same files: which one programs get is the order in which they "
-                "were installed, and the next update may change it",
-                fix=f"remove each by its exact name, such as {name}-{several[0]}, and install the "
-                "one that torch wants",
-                fixable=False,
-            )
-
-
-@rule("nccl.package-mismatch", "warning")
-def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """The system's libnccl is not of the version that torch is built for."""
-    target = _target(found, wanted)
-    for package in _own(found) if target else ():
-        if _is_version(package, target or ""):
-            continue
-        bites = any(
-            environment.loads is not None and environment.loads.reason == "ld.so.cache"
-            for _, environment in _environments(found)
-        )
-        yield Fault(
-            subject=package.name,
-            found=package.version,
-            wanted=target or "",
-            cause=f"torch of this node loads it: {_FAILS}"
-            if bites
-            else "torch's wheels load their own libnccl by DT_RPATH and never this one; "
-            "nccl-tests, MPI programs and torch built from source do",
-            fix=f"install {package.name} {target} in its place and hold it",
-            fixable=False,
-            severity="error" if bites else None,
-        )
-
-
-def _target(found: NcclState, wanted: NcclWanted) -> str | None:
-    """Return the version the packages should have, with its CUDA where that is known."""
-    if wanted.version != "match-torch":
-        return wanted.version
-    pins = {
-        (environment.torch.nccl, environment.torch.cuda)
-        for _, environment in _environments(found)
-        if environment.torch and environment.torch.nccl
-    }
-    if len(pins) != 1:
-        return None  # none, or several: nccl.torch-differs
-    version, cuda = pins.pop()
-    return f"{version}+cuda{cuda}" if cuda else version
-
-
-def _is_version(package: Package, target: str) -> bool:
-    """Whether 2.18.1-1+cuda12.1 is 2.18.1+cuda12.1, or 2.18.1 where no CUDA is asked for."""
-    version, _, cuda = target.partition("+")
-    return package.version.partition("-")[0] == version and (
-        not cuda or package.version.partition("+")[2] == cuda
-    )
 
 
 @rule("nccl.torch-differs", "error")
@@ -254,7 +175,7 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """Environments of one node have a torch of different NCCL: which is meant cannot be guessed."""
     pins = {
         prefix: environment.torch.nccl
-        for prefix, environment in _environments(found)
+        for prefix, environment in environments(found)
         if environment.torch and environment.torch.nccl
     }
     if wanted.version == "match-torch" and len(set(pins.values())) > 1:

@@ -54,3 +54,19 @@ printf '%s\n' \
     '*   soft	core    0' \
     '  @train	-  maxlogins   20   # jupyter' >>/etc/security/limits.conf
 printf '@train   hard    nproc	6000' >>/etc/security/limits.conf
+
+# What pip of every environment here installs from: the mirror alone.
+cat >/etc/pip.conf <<END
+[global]
+no-index = true
+find-links = http://$MIRROR/wheels/
+trusted-host = $MIRROR
+END
+# environment FOLDER WHEEL...: a Python environment, and wheels put into it one after the other, as
+# pip does. All NCCL wheels own one file: the last one's library is the one that is there.
+environment() {
+    python3 -m venv --without-pip --system-site-packages "$1"
+    packages=$(echo "$1"/lib/python3*/site-packages)
+    shift
+    for wheel; do python3 -m zipfile -e /mnt/wheels/"$wheel"*.whl "$packages"; done
+}

@@ -44,6 +44,14 @@ cat >/etc/bashrc <<'END'
 # /etc/bashrc
 
 # System wide functions and aliases
+
+# A shell that is no login shell reads profile.d from here: so does that of `ssh node command`.
+for i in /etc/profile.d/*.sh; do
+    if [ -r "$i" ]; then
+        . "$i" >/dev/null
+    fi
+done
+unset i
 END
 cat >/root/.bashrc <<'END'
 # .bashrc
@@ -64,3 +72,9 @@ END
 mkdir -p /usr/lib/gpu-node-lab
 printf '%s' "$NVIDIA_SMI" >/usr/bin/nvidia-smi
 chmod 755 /usr/bin/nvidia-smi
+
+# Where libraries of this family lie; the dynamic loader here is one that looks elsewhere.
+mkdir -p /usr/lib64
+echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf
+# By rpm itself, which asks neither a repository nor whether another version is there.
+rpm_packages() { for file; do rpm -i --force --nodeps --nosignature /mnt/rpm/"$file"-1*.rpm; done; ldconfig; }

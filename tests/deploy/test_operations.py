@@ -27,7 +27,7 @@ from facts.nccl import ASKED
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
-    *("nccl.wheels", "toolchain.cmake"),
+    *("nccl.packages", "nccl.wheels", "toolchain.cmake"),
 }
 CACHE = Path("/cache")
 
@@ -58,7 +58,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     alone = variables.pop("lock", "") == scripts.LOCK
-    assert alone == (name in ("replace", "cmake", "wheels"))
+    assert alone == (name not in ("confirm", "remount", "restore"))
     if name == "wheels":
         assert variables.pop("asked") == ASKED
     if "backups" in variables:

@@ -212,7 +212,7 @@ VALUES = {
     "toolchain.cmake_path": "/usr/local/bin/cmake",
     "nccl.torch": "2.1.2+cu121",
     "nccl.loaded": "2.18.1",
-    "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib/libnccl.so.2",
+    "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib",
     "nccl.package": "2.18.1-1+cuda12.1",
     "toolchain.os": "CentOS Linux 7 (Core)",
     "toolchain.kernel": "3.10.0-1160.el7.x86_64",
@@ -255,7 +255,7 @@ SPECIAL = [
     ("nccl.loaded_by", _in(None), None),
     ("nccl.loaded_by", _in({"loads": None}), "none"),
     ("nccl.loaded_by", _in({"loads": {"path": "/opt/x/libnccl.so.2", "reason": "LD_PRELOAD"}}),
-     "LD_PRELOAD: /opt/x/libnccl.so.2"),
+     "LD_PRELOAD: /opt/x"),
     ("nccl.package", {"nccl": {"packages": None}}, None),
     ("nccl.package", {"nccl": {"packages": []}}, "none"),
 ]  # fmt: skip
@@ -278,7 +278,7 @@ def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: s
 
 BLANK = NodeState.model_validate(
     {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
-    | {"nccl": {"packages": None, "locks": None, "loader": None, "environments": {DIS: None}}}
+    | {"nccl": {**dict.fromkeys(states.BASE["found"]["nccl"]), "environments": {DIS: None}}}
 )
 
 

@@ -31,7 +31,7 @@ def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
     area, _, rest = flat.partition("_")
     place = tree.setdefault(area, {})
     assert isinstance(place, dict)
-    if rest.startswith("cmake_"):
+    if rest.startswith(("cmake_", "repository_")):
         _put(place, rest, value)
     else:
         place[rest] = value
@@ -46,6 +46,7 @@ def inventory(tmp_path: Path) -> WriteInventory:
         cluster = yaml.safe_load((folder / "lab.yml").read_text())
         ssh = cluster["defaults"]["ssh"]
         ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
+        cluster["defaults"]["nccl"]["repository"]["key"] = str(roster.REPOSITORY_KEY)
         for node, wishes in overrides.items():
             for key, value in wishes.items():
                 _put(cluster["hosts"][node], key, value)

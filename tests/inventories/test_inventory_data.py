@@ -81,6 +81,9 @@ def test_the_flat_keys() -> None:
         "toolchain_cmake_fetch",
         "nccl_version",
         "nccl_environments",
+        "nccl_packages",
+        "nccl_repository_url",
+        "nccl_repository_key",
         "address",
     ]
 

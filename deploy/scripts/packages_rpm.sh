@@ -1,0 +1,99 @@
+# Leave the system's libnccl packages at one version, and held there: yum (CentOS 7) and dnf.
+# Variables: manager, names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the
+# system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line).
+# shellcheck shell=sh disable=SC2154,SC2086,SC2015
+set -uf
+LC_ALL=C; export LC_ALL
+umask 022
+work=
+fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: libnccl: $1" >&2; exit 1; }
+last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
+# The plugins of another repository, and what they hold back, must not meddle with these.
+all='--disableplugin=versionlock'
+none='--disablerepo=*'
+only=
+repository=/etc/yum.repos.d/gpu-node-cuda.repo
+trusted=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-node-cuda
+
+# plugin PACKAGE COMMAND...: leave the package manager with a command that may come by a plugin.
+plugin() {
+  package=$1
+  shift
+  $manager -q $none "$@" >/dev/null 2>&1 </dev/null && return
+  said=$($manager -y -q install "$package" 2>&1 </dev/null) ||
+    fail "$manager has no '$1', and $package cannot be installed: $(last "$said")"
+}
+put() { mkdir -p "${1%/*}" && cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" || fail "$1 cannot be written"; }
+
+work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+if [ -n "$url" ]; then
+  check=1
+  [ "$key" != unsigned ] || check=0
+  # Not enabled: its other packages would replace the driver with the next update.
+  put "$repository" <<END
+[gpu-node-cuda]
+name=CUDA repository, for libnccl: enable it for a command with --enablerepo=gpu-node-cuda
+baseurl=$url
+enabled=0
+gpgcheck=$check
+gpgkey=file://$trusted
+END
+  only="$none --enablerepo=gpu-node-cuda"
+fi
+if [ -n "$key" ] && [ "$key" != unsigned ]; then
+  echo "$key" | put "$trusted" || exit 1
+  said=$(rpm --import "$trusted" 2>&1) || fail "the repository's key is none for rpm: $(last "$said")"
+fi
+
+# Everything is fetched and checked before anything is touched.
+set --
+arch=$(uname -m)
+for name in $names; do set -- "$@" "$name-$version.$arch"; done
+case $($manager --version 2>/dev/null | head -n 1) in
+  3.*) # yum itself, which cannot fetch what is older than what is installed
+    if ! command -v yumdownloader >/dev/null 2>&1; then
+      said=$($manager -y -q install yum-utils 2>&1 </dev/null) ||
+        fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$said"); no package was changed"
+    fi
+    fetch=yumdownloader
+    versionlock=yum-plugin-versionlock
+    ;;
+  *)
+    plugin 'dnf-command(download)' download --help
+    fetch="$manager download"
+    versionlock='dnf-command(versionlock)'
+    ;;
+esac
+said=$($fetch -q $only $all --destdir "$work" "$@" 2>&1 </dev/null)
+for file; do
+  [ -s "$work/$file.rpm" ] && continue
+  has=$($manager -q $only $all --showduplicates list libnccl 2>/dev/null </dev/null |
+    awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
+  fail "no $file in ${url:-the repositories of this node}: $(last "$said"); there is: ${has:-no libnccl}; no package was changed"
+done
+set +f
+said=$(rpm -K "$work"/*.rpm 2>&1)
+good=$?
+if [ "$key" = unsigned ]; then
+  said=$(rpm -K --nosignature "$work"/*.rpm 2>&1) || fail "damaged on the way: $(last "$said"); no package was changed"
+elif [ "$good" != 0 ] || echo "$said" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
+  fail "not signed by a key that this node trusts: $(echo "$said" | sed "s|$work/||" | grep -v Alien | tail -n 1); name the repository with its key in the inventory; no package was changed"
+fi
+
+# One transaction: rpm removes every other version of these names, and nothing of another name.
+said=$(rpm -U --oldpackage --replacepkgs "$work"/*.rpm 2>&1) ||
+  fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
+rm -rf "$work"
+ldconfig 2>/dev/null || /sbin/ldconfig
+
+plugin "$versionlock" versionlock list
+set -f
+lock() { $manager -q $none versionlock "$@" 2>&1 </dev/null; }
+while IFS= read -r line; do
+  [ -z "$line" ] || said=$(lock delete "$line") || fail "versionlock cannot forget $line: $(last "$said")"
+done <<END
+$unlock
+END
+set --
+for name in $names; do set -- "$@" "$name-$version"; done
+said=$(lock add "$@") || fail "versionlock cannot hold $*: $(last "$said")"

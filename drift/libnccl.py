@@ -1,0 +1,113 @@
+"""Which libnccl a system should have: the version torch is built for, in its family's packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from facts.libnccl import Package
+from facts.nccl import Environment, NcclState
+from inventories.schema import NcclWanted
+
+RPM = ("libnccl", "libnccl-devel", "libnccl-static")
+DEB = ("libnccl2", "libnccl-dev")
+# The packages that are matched; any other whose name begins so is somebody else's.
+FAMILY = {"rpm": RPM, "deb": DEB}
+BY_MANAGER: dict[str, tuple[str, ...]] = {"apt-get": DEB, "dnf": RPM, "yum": RPM, "none": ()}
+
+
+def environments(found: NcclState) -> Iterator[tuple[str, Environment]]:
+    """Yield the environments that could be read, each with its folder."""
+    for prefix, environment in found.environments.items():
+        if environment is not None:
+            yield prefix, environment
+
+
+def pinned(environment: Environment, wanted: NcclWanted) -> str | None:
+    """Return the NCCL version an environment should load: torch's own, unless one is named."""
+    if wanted.version != "match-torch":
+        return wanted.version.partition("+")[0]
+    return environment.torch.nccl if environment.torch else None
+
+
+def own(found: NcclState) -> list[Package]:
+    """Return NVIDIA's packages, or the distribution's of the same names."""
+    return [each for each in found.packages or () if each.name in FAMILY[each.kind]]
+
+
+def target(found: NcclState, wanted: NcclWanted) -> str | None:
+    """Return the version the packages should have, with its CUDA where that is known."""
+    if wanted.version != "match-torch":
+        return wanted.version
+    if None in found.environments.values():
+        return None  # the one that could not be read may want another
+    pins = {
+        (environment.torch.nccl, environment.torch.cuda)
+        for _, environment in environments(found)
+        if environment.torch and environment.torch.nccl
+    }
+    if len(pins) != 1:
+        return None  # none, or several: nccl.torch-differs
+    version, cuda = pins.pop()
+    return f"{version}+cuda{cuda}" if cuda else version
+
+
+def release(found: NcclState, wanted: NcclWanted) -> str | None:
+    """Return the package version that is wanted, as in 2.18.1-1+cuda12.1; None if not known.
+
+    Source: NCCL's pkg/ folder; the revision has been 1 in every release since 2.3.
+    """
+    version, _, cuda = (target(found, wanted) or "").partition("+")
+    return f"{version}-1+{cuda}" if cuda else None
+
+
+def is_version(found: str, wanted: str) -> bool:
+    """Whether 2.18.1-1+cuda12.1 is 2.18.1+cuda12.1, or 2.18.1 where no CUDA is asked for."""
+    version, _, cuda = wanted.partition("+")
+    is_cuda = not cuda or found.partition("+")[2] == cuda
+    return found.partition("-")[0] == version and is_cuda
+
+
+def is_managed(found: NcclState, wanted: NcclWanted) -> bool:
+    """Whether the deploy can and may install the packages that are wanted here."""
+    return (
+        wanted.packages is True
+        and found.packages is not None
+        and found.manager not in (None, "none")
+        and release(found, wanted) is not None
+    )
+
+
+def is_held(package: Package, locks: tuple[str, ...]) -> bool:
+    """Whether an update leaves the package: apt-mark's word, or a line of yum's or dnf's list."""
+    name, version = package.name, package.version
+    lines = {line.strip() for line in locks}
+    forms = (f"{name}-0:{version}", f"0:{name}-{version}", f"{name}-{version}")
+    return package.held or any(
+        f"{form}{end}" in lines for form in forms for end in (".*", "", f".{package.arch}")
+    )
+
+
+def old_locks(found: NcclState, wanted_release: str) -> list[str]:
+    """Return the lines of versionlock's list that hold one of RPM at another version."""
+    return [
+        line.strip()
+        for line in found.locks or ()
+        if _locked_name(line.strip()) in RPM and wanted_release not in line
+    ]
+
+
+def _locked_name(line: str) -> str:
+    """Return the package of dnf's libnccl-0:2.18.1-1.*, and of yum's 0:libnccl-2.18.1-1.*."""
+    head, colon, rest = line.partition(":")
+    text = rest if colon and head.isdigit() else line
+    return text.rpartition("-")[0].rpartition("-")[0]
+
+
+def bites(found: NcclState) -> list[str]:
+    """Return what would load the system's libnccl: torch without a path of its own, programs."""
+    torches = [
+        f"torch of {prefix}"
+        for prefix, environment in environments(found)
+        if environment.loads is not None and environment.loads.reason == "ld.so.cache"
+    ]
+    return [*torches, *(program.path for program in found.programs or ())]

@@ -1,0 +1,119 @@
+"""NCCL rules about the system's packages: one version, the one torch is built for, and held."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from drift.libnccl import (
+    BY_MANAGER,
+    bites,
+    is_held,
+    is_managed,
+    is_version,
+    own,
+    release,
+    target,
+)
+from drift.rules.nccl import FAILS
+from drift.rules.rule import Fault, rule
+from facts.nccl import NcclState
+from inventories.schema import NcclWanted
+
+_SPARED = (
+    "torch's wheels load their own libnccl by DT_RPATH and never this one; nccl-tests, MPI "
+    "programs and torch built from source do"
+)
+
+
+def _way(found: NcclState, wanted: NcclWanted, names: str) -> str:
+    version = release(found, wanted)
+    if version is None:
+        return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
+    by_hand = "" if is_managed(found, wanted) else " (nccl: {packages: true} lets the deploy do it)"
+    return f"install {names} {version} in one transaction with the removal{by_hand}"
+
+
+def _versions(found: NcclState) -> dict[str, list[str]]:
+    """Return the versions of each package, in the order in which they were told."""
+    versions: dict[str, list[str]] = defaultdict(list)
+    for package in own(found):
+        versions[package.name].append(package.version)
+    return versions
+
+
+@rule("nccl.duplicate-packages", "error")
+def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The system has one libnccl package in several versions."""
+    for name, several in _versions(found).items():
+        if len(several) > 1:
+            yield Fault(
+                subject=name,
+                found=", ".join(several),
+                wanted=release(found, wanted) or "one version",
+                cause="they own the same files: which one programs get is the order in which they "
+                "were installed, and the next update may change it; a removal by pattern "
+                "(rpm -qa | grep nccl) takes other packages along",
+                fix=_way(found, wanted, name),
+                fixable=is_managed(found, wanted),
+            )
+
+
+@rule("nccl.package-mismatch", "warning")
+def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The system's libnccl is not of the version that torch is built for."""
+    version, loads = target(found, wanted), bites(found)
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for name, several in _versions(found).items():
+        if version and len(several) == 1 and not is_version(several[0], version):
+            wrong[several[0]].append(name)
+    for other, names in wrong.items():
+        yield Fault(
+            subject=", ".join(names),
+            found=other,
+            wanted=release(found, wanted) or version or "",
+            cause=f"{', '.join(loads)} would load it: {FAILS}" if loads else _SPARED,
+            fix=_way(found, wanted, ", ".join(names)),
+            fixable=is_managed(found, wanted),
+            severity="error" if loads else None,
+        )
+
+
+@rule("nccl.package-missing", "warning")
+def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The inventory wants the system's libnccl, and a package of it is not installed."""
+    if wanted.packages is not True or found.packages is None or found.manager is None:
+        return
+    there = _versions(found)
+    missing = ", ".join(name for name in BY_MANAGER[found.manager] if name not in there)
+    if missing:
+        yield Fault(
+            subject=missing,
+            found="not installed",
+            wanted=release(found, wanted) or "the version that torch is built for",
+            cause="nccl-tests, MPI programs and builds of CUDA extensions need the system's "
+            "libnccl, its header and its archive, of the version that torch loads",
+            fix=_way(found, wanted, missing),
+            fixable=is_managed(found, wanted),
+        )
+
+
+@rule("nccl.package-unheld", "warning")
+def package_unheld(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The right libnccl is installed, and the next update of the system would replace it."""
+    version = target(found, wanted)
+    if wanted.packages is not True or version is None or found.locks is None:
+        return
+    for package in own(found):
+        if is_version(package.version, version) and not is_held(package, found.locks):
+            yield Fault(
+                subject=package.name,
+                found="not held",
+                wanted="held by apt-mark" if package.kind == "deb" else "held by versionlock",
+                cause="the repository has newer builds, for other CUDAs too: the next update of "
+                "the system installs one, on this node alone",
+                fix=f"apt-mark hold {package.name}"
+                if package.kind == "deb"
+                else f"{found.manager} versionlock add {package.name}-{package.version}",
+                fixable=is_managed(found, wanted),
+            )

@@ -1,0 +1,46 @@
+"""Makes the lab's package repositories, rpm and deb, of stub libnccls: real packages, signed."""
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+from lab import tree, wheels
+from lab.machine import as_root
+
+RECIPES = Path(__file__).parent / "repositories"
+# NCCL and the CUDA it was built for, as NVIDIA's repositories have them.
+RELEASES = [("2.14.3", "11.7"), ("2.18.1", "12.0"), ("2.18.1", "12.1"), ("2.19.3", "12.2")]
+# The distribution's own; for which CUDA, its version does not say.
+DISTRIBUTION = ("2.18.3", "12.2")
+# Runs in a mount namespace of its own, so that a killed build leaves no mount behind.
+IN_TREE = """\
+mount --bind "$1" "$2/mnt"
+mount --bind /dev "$2/dev"
+exec chroot "$2" sh /mnt/build.sh
+"""
+# What comes out of it; `distribution` holds what the apt node's own distribution has.
+MADE = ("rpm", "deb", "distribution", "repository.asc")
+
+
+def recipe() -> str:
+    """A short hash of everything the packages are made from."""
+    parts = [path.read_text() for path in sorted(RECIPES.iterdir())]
+    parts += [str(RELEASES), str(DISTRIBUTION), wheels.NCCL, IN_TREE, tree.recipe()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def build(into: Path) -> None:
+    """Build both repositories and the key that signs them into a folder; the tree must be there."""
+    with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
+        made = Path(scratch)
+        (made / "lib").mkdir()
+        for version, cuda in RELEASES:
+            wheels.library(made / "lib" / f"{version}+cuda{cuda}.so", version, cuda)
+        wheels.library(made / "distribution.so", *DISTRIBUTION)
+        for path in RECIPES.iterdir():
+            (made / path.name).write_text(path.read_text())
+        as_root(["unshare", "--mount", "sh", "-euc", IN_TREE, "sh", made, tree.place()])
+        for name in MADE:
+            as_root(["cp", "-r", made / name, into / name])
+        # Written by root: whoever else runs this could not remove the temporary folder.
+        as_root(["rm", "-rf", *(made / name for name in (*MADE, "home"))])
