@@ -41,7 +41,7 @@ quick: setup tools
 	@$(BIN)/pytest -m "not lab"
 
 # v100-02 is nobody else's, so its tests run beside those of the two other nodes.
-OTHER_NODES := tests/e2e/test_other_nodes.py tests/e2e/test_nccl.py
+OTHER_NODES := $(addprefix tests/e2e/,test_other_nodes.py test_nccl.py test_packages_deb.py)
 lab-up: setup tools
 	@$(BIN)/gpu-node lab up >/dev/null
 lab-test: lab-up

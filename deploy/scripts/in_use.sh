@@ -1,7 +1,9 @@
 # Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
 # Variables: allow (yes: change things all the same). It stands before the script that changes.
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
+group() { sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f3; }
 in_use() {
+  ours=$(group "/proc/$$")
   for process in /proc/[0-9]*; do
     # Daemons of the driver's own hold the GPUs for ever, and compute nothing.
     case $(cat "$process/comm" 2>/dev/null) in
@@ -9,6 +11,8 @@ in_use() {
     esac
     grep -qs 'libnccl' "$process/maps" ||
       ls -l "$process/fd" 2>/dev/null | grep -q ' /dev/nvidia[0-9]' || continue
+    # A preloaded libnccl is in our own shell, too.
+    [ "$(group "$process")" != "$ours" ] || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
     command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100)
     printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"

@@ -8,8 +8,13 @@ DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
 work=
 fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: libnccl: $1" >&2; exit 1; }
-# apt says why in lines that begin with E: or W:; what follows is advice.
-reason() { echo "$1" | grep -E '^ ?(E|W|Err)[: ]' | tail -n 1 | cut -c 1-300; }
+# apt says why in lines that begin with E: or W:, and before them which package needs what.
+reason() {
+  echo "$1" | awk '
+    / (Depends|PreDepends|Breaks|Conflicts): / && !needs { needs = $0 "; " }
+    /^ ?(E|W|Err)[: ]/ { why = $0 }
+    END { gsub(/  +/, "", needs); print substr(needs why, 1, 300) }'
+}
 source=/etc/apt/sources.list.d/gpu-node-cuda.sources
 trusted=/etc/apt/keyrings/gpu-node-cuda.asc
 only=

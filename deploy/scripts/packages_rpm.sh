@@ -67,7 +67,7 @@ esac
 said=$($fetch -q $only $all --destdir "$work" "$@" 2>&1 </dev/null)
 for file; do
   [ -s "$work/$file.rpm" ] && continue
-  has=$($manager -q $only $all --showduplicates list libnccl 2>/dev/null </dev/null |
+  has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
     awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
   fail "no $file in ${url:-the repositories of this node}: $(last "$said"); there is: ${has:-no libnccl}; no package was changed"
 done

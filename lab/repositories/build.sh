@@ -15,6 +15,7 @@ for library in lib/*.so; do
         --define "library /mnt/$library" libnccl.spec
 done
 rpm_build plugin.spec
+rpm_build app.spec
 mv home/rpm/RPMS/*/*.rpm rpm
 rpmsign --define '__gpg /usr/bin/gpg' --define '_gpg_name gpu-node lab repository' \
     --addsign rpm/*.rpm >/dev/null
@@ -48,6 +49,8 @@ for library in lib/*.so; do
 done
 # The distribution's own, which does not say for which CUDA it is.
 debs distribution 2.18.3-1 distribution.so
+mkdir -p home/deb/app
+deb distribution site-nccl-app 1.0-1 home/deb/app 'libnccl2 (= 2.18.3-1)'
 cd deb
 dpkg-scanpackages --multiversion . >Packages 2>/dev/null
 {

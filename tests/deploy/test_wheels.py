@@ -139,7 +139,7 @@ def test_in_use(tmp_path: Path) -> None:
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
     code = f"import ctypes, time; ctypes.CDLL({str(made.library)!r}); print(1, flush=True)"
     words = [str(made.python), "-c", f"{code}; time.sleep(60)"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as job:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as job:
         assert job.stdout is not None and job.stdout.readline() == "1\n"
         argv = ["dash", "-c", command(made, "nvidia-nccl-cu11", allow="no")]
         done = as_root(argv, check=False)

@@ -55,3 +55,15 @@ def inventory(tmp_path: Path) -> WriteInventory:
         return str(tmp_path / "lab.py")
 
     return write
+
+
+def nccl_alone(written: str, node: str, **wish: object) -> str:
+    """Change an inventory to one node, of which its NCCL is managed and nothing else."""
+    file = Path(written).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"]}
+    cluster["hosts"] = {
+        node: {"address": roster.NODES[node].address, "group": "v100", "nccl": wish}
+    }
+    file.write_text(yaml.safe_dump(cluster))
+    return written

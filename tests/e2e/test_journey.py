@@ -31,12 +31,16 @@ from tests.e2e.running import (
 pytestmark = pytest.mark.lab
 
 AS_FOUND = {
-    "shm.too-small",
-    "shm.not-persistent",
-    "limits.nofile",
-    "limits.memlock",
-    "toolchain.cmake-old",
+    *("shm.too-small", "shm.not-persistent", "limits.nofile", "limits.memlock"),
+    *("toolchain.cmake-old", "nccl.duplicate-wheels", "nccl.package-mismatch"),
+    "nccl.package-missing",
 }
+# The wheel that came last was the wrong one, and rpm was given two versions.
+ALONE = {"a100-01": {"nccl.wheel-damaged", "nccl.loaded-mismatch", "nccl.duplicate-packages"}}
+
+RPMS = ("libnccl", "libnccl-devel", "libnccl-static")
+# Somebody else's, whose name begins alike.
+OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
 
 
 def test_a_report_changes_nothing_on_the_nodes() -> None:
@@ -78,7 +82,9 @@ def test_drift_is_reported_as_found(story: dict[str, Any]) -> None:
     for node in MANAGED:
         host = report.json["hosts"][node]
         assert host["status"] == "drift"
-        assert {finding["rule"] for finding in host["findings"]} == AS_FOUND
+        assert {finding["rule"] for finding in host["findings"]} == AS_FOUND | ALONE.get(
+            node, set()
+        )
 
 
 def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
@@ -129,6 +135,19 @@ def test_the_nodes_are_right(again: None, node: str) -> None:
     assert on(node, "su -l root -c 'ulimit -Sn; ulimit -Sl'").split() == ["16384", "8192"]
     assert on(node, "/usr/local/bin/cmake --version").startswith("cmake version 3.25.2")
     assert on(node, "/usr/bin/cmake --version").startswith("cmake version 3.23.3")
+
+
+@pytest.mark.parametrize("node", MANAGED)
+def test_torch_has_its_nccl(again: None, node: str) -> None:
+    """One wheel, the library that torch loads, and the system's packages, by pip, torch and rpm."""
+    environment = "/root/miniconda3/envs/dis/bin/python"
+    listed = on(node, f"{environment} -m pip list --format=freeze 2>/dev/null | grep nccl")
+    assert listed == "nvidia-nccl-cu12==2.18.1\n"
+    assert on(node, f"{environment} -c 'import torch; print(torch.nccl)'") == "21801\n"
+    matched = [f"{name}-2.18.1-1+cuda12.1.x86_64" for name in RPMS]
+    assert sorted(name for name in on(node, "rpm -qa").split() if "nccl" in name) == (
+        sorted([*matched, *OTHERS.get(node, [])])
+    )
 
 
 def test_other_tmpfs_keep_their_size(again: None) -> None:
@@ -198,7 +217,14 @@ def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Conver
 
 
 @pytest.mark.parametrize(
-    "name", ["shm.SharedMemory", "limits.ResourceLimits", "toolchain.Toolchain", "node.NodeProbe"]
+    "name",
+    [
+        "shm.SharedMemory",
+        "limits.ResourceLimits",
+        "toolchain.Toolchain",
+        "nccl.Nccl",
+        "node.NodeProbe",
+    ],
 )
 def test_each_area_is_a_pyinfra_fact(again: None, name: str) -> None:
     """`pyinfra INVENTORY fact facts.AREA.Fact` prints the area, nothing of it unreadable."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from lab import disks, nodes, roster, wheels
 from lab.machine import as_root
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, nccl_alone
 from tests.e2e.running import changed, converge, drift, manifest, on
 
 pytestmark = pytest.mark.lab
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.lab
 # Nobody else's, so that these tests run beside those of the two other nodes.
 NODE = "v100-02"
 ENVIRONMENT = "/opt/envs/dis"
-WISH = {"environments": [ENVIRONMENT], "version": "match-torch"}
+WISH: dict[str, object] = {"environments": [ENVIRONMENT], "version": "match-torch"}
 PIP = f"{ENVIRONMENT}/bin/python -m pip"
 CU11, CU12 = "nvidia-nccl-cu11==2.14.3", "nvidia-nccl-cu12==2.18.1"
 
@@ -43,6 +42,7 @@ def kept(wheelhouse: Path) -> None:
     lines = "[global]\\nno-index = true\\nfind-links = /root/wheels\\n"
     on(NODE, f"printf '{lines}' >{ENVIRONMENT}/pip.conf")
     on(NODE, f"{PIP} install -q --no-deps torch 2>&1")
+    on(NODE, "dpkg -r libnccl2")
     disks.keep(NODE)
 
 
@@ -50,15 +50,7 @@ def kept(wheelhouse: Path) -> None:
 def path(kept: None, inventory: WriteInventory) -> str:
     """The node as it was kept, and an inventory of it that asks for its NCCL alone."""
     nodes.put_back([NODE])
-    written = inventory({})
-    file = Path(written).with_suffix(".yml")
-    cluster = yaml.safe_load(file.read_text())
-    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"]}
-    cluster["hosts"] = {
-        NODE: {"address": roster.NODES[NODE].address, "group": "v100", "nccl": WISH}
-    }
-    file.write_text(yaml.safe_dump(cluster))
-    return written
+    return nccl_alone(inventory({}), NODE, **WISH)
 
 
 def _torch_has() -> str:

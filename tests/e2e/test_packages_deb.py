@@ -1,0 +1,130 @@
+"""libnccl debs of another origin: the matched ones by apt, in one transaction, and on hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import disks, nodes, roster
+from lab.machine import as_root
+from lab.mirror import directory
+from tests.e2e.conftest import WriteInventory, nccl_alone
+from tests.e2e.running import changed, converge, drift, dry, manifest, on
+
+pytestmark = pytest.mark.lab
+
+# Nobody else's, so that these tests run beside those of the two other nodes.
+NODE = "v100-02"
+VERSION = "2.18.1-1+cuda12.1"
+DEBS = "http://10.168.144.2/deb/"
+MATCHED = {"libnccl2": VERSION, "libnccl-dev": VERSION}
+
+
+@pytest.fixture(scope="module")
+def kept() -> None:
+    """The node as found, with the distribution's own libnccl2, and our key authorised."""
+    nodes.reset([NODE])
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    for name in ("distribution", "deb"):
+        as_root(["cp", "-r", directory() / name, disks.root(NODE) / "root" / name])
+    disks.keep(NODE)
+
+
+@pytest.fixture
+def path(kept: None, inventory: WriteInventory) -> str:
+    """The node as it was kept, and an inventory that asks for its packages alone."""
+    nodes.put_back([NODE])
+    return _inventory(inventory)
+
+
+def _inventory(inventory: WriteInventory, version: str = "2.18.1+cuda12.1") -> str:
+    repository = {"url": DEBS, "key": str(roster.REPOSITORY_KEY)}
+    wish = {"version": version, "packages": True, "repository": repository}
+    return nccl_alone(inventory({}), NODE, **wish)
+
+
+def _debs() -> dict[str, str]:
+    form = "${Package} ${Version} ${db:Status-Status}\\n"
+    told = on(NODE, f"dpkg-query -W -f '{form}' '*nccl*'").splitlines()
+    rows = [line.split() for line in told]
+    return {name: version for name, version, status in rows if status == "installed"}
+
+
+def _installed(*files: str) -> None:
+    on(NODE, f"cd /root && dpkg -i {' '.join(files)} 2>&1")
+
+
+STARTS = {
+    "the distribution's": (),
+    "older": ("deb/libnccl2_2.14.3-*.deb", "deb/libnccl-dev_2.14.3-*.deb"),
+    "newer": ("deb/libnccl2_2.19.3-*.deb",),
+    "another CUDA": ("deb/libnccl2_2.18.1-1+cuda12.0*.deb",),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_matched_debs(path: str, start: str) -> None:
+    """Up, down and across: both at exactly one version, on hold; dry exact; then at rest."""
+    if STARTS[start]:
+        _installed(*STARTS[start])
+    before = manifest(NODE)
+    plan = dry(path)
+    assert changed(before, manifest(NODE)) == set()
+    done = converge(path)
+    assert (done.code, done.executed) == (0, plan), done.err
+    assert f"Install and hold libnccl2, libnccl-dev {VERSION}" in str(plan)
+    assert _debs() == MATCHED
+    assert on(NODE, "apt-mark showhold").split() == ["libnccl-dev", "libnccl2"]
+    assert "2.18.1" in on(NODE, "readlink -f /usr/lib/x86_64-linux-gnu/libnccl.so.2")
+    # The repository is there for whoever wants it, and no update takes anything from it.
+    assert "Enabled: no" in on(NODE, "cat /etc/apt/sources.list.d/gpu-node-cuda.sources")
+    assert drift(path).code == 0
+    after = manifest(NODE)
+    again = converge(path)
+    assert (again.code, again.executed) == (0, {})
+    assert changed(after, manifest(NODE)) == set()
+
+
+def test_on_hold_at_another_version(path: str) -> None:
+    """What somebody held is changed by its name, and held again."""
+    _installed("deb/libnccl2_2.14.3-*.deb")
+    on(NODE, "apt-mark hold libnccl2")
+    assert converge(path).code == 0
+    assert _debs() == MATCHED
+    assert on(NODE, "apt-mark showhold").split() == ["libnccl-dev", "libnccl2"]
+
+
+def test_a_package_that_needs_another_version(path: str) -> None:
+    """apt refuses, its reason is told, and nothing is removed for its sake."""
+    _installed("distribution/site-nccl-app_*.deb")
+    before = _debs()
+    done = converge(path)
+    assert done.code == 1
+    assert "gpu-node: libnccl: apt refuses: E: " in done.err
+    assert _debs() == before
+
+
+def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory) -> None:
+    """The versions it has are named, and no package is touched."""
+    done = converge(_inventory(inventory, "2.20.5+cuda12.4"))
+    assert done.code == 1
+    assert "no libnccl2 2.20.5-1+cuda12.4 in http://10.168.144.2/deb/" in done.err
+    assert "there is: 2.14.3-1+cuda11.7 2.18.1-1+cuda12.0 2.18.1-1+cuda12.1" in done.err
+    assert _debs() == {"libnccl2": "2.18.3-1"}
+
+
+def test_killed_in_the_middle(path: str) -> None:
+    """dpkg has unpacked and not configured: the next run finishes that, and then its own work."""
+    on(
+        NODE,
+        "mv /usr/bin/dpkg /usr/bin/dpkg.real; cat >/usr/bin/dpkg <<'END'\n#!/bin/sh\n"
+        'case "$*" in *--configure*) kill -9 0 ;; esac\nexec /usr/bin/dpkg.real "$@"\nEND\n'
+        "chmod 755 /usr/bin/dpkg",
+    )
+    assert converge(path).code == 1
+    on(NODE, "mv -f /usr/bin/dpkg.real /usr/bin/dpkg")
+    assert on(NODE, "dpkg --audit") != ""
+    assert on(NODE, "ls /usr/lib/x86_64-linux-gnu/libnccl.so.2.*") != ""
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert (_debs(), on(NODE, "dpkg --audit")) == (MATCHED, "")

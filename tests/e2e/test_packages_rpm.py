@@ -1,0 +1,173 @@
+"""libnccl rpms in two versions: one version, in one transaction, held, and nothing else touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import disks, nodes, roster
+from tests.e2e.conftest import WriteInventory, nccl_alone
+from tests.e2e.running import changed, converge, drift, dry, manifest, on
+
+pytestmark = pytest.mark.lab
+
+NODE = "a100-01"
+VERSION = "2.18.1-1+cuda12.1"
+RPMS = "http://10.168.144.2/rpm/"
+MATCHED = {f"{name}-{VERSION}.x86_64" for name in ("libnccl", "libnccl-devel", "libnccl-static")}
+PLUGIN = "libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"
+FOUND = {
+    *("libnccl-2.14.3-1+cuda11.7.x86_64", "libnccl-2.19.3-1+cuda12.2.x86_64"),
+    *("libnccl-devel-2.19.3-1+cuda12.2.x86_64", PLUGIN),
+}
+# What the repository's own entry and the lock are written to, and rpm's database.
+OURS = (
+    *("etc/yum.repos.d", "etc/pki", "etc/dnf/plugins/versionlock.list", "etc/ld.so.cache"),
+    *("usr/include", "usr/lib64", "var/lib/rpm", "var/lib/dnf"),
+)
+
+
+@pytest.fixture(scope="module")
+def kept() -> None:
+    """The node as found: two versions of one rpm, and somebody else's beside them."""
+    nodes.reset([NODE])
+    disks.keep(NODE)
+
+
+@pytest.fixture
+def path(kept: None, inventory: WriteInventory) -> str:
+    """The node as found, and an inventory that asks for its packages alone."""
+    nodes.put_back([NODE])
+    return _inventory(inventory)
+
+
+def _inventory(
+    inventory: WriteInventory,
+    version: str = "2.18.1+cuda12.1",
+    key: str = str(roster.REPOSITORY_KEY),
+) -> str:
+    repository = {"url": RPMS, "key": key}
+    wish = {"version": version, "packages": True, "repository": repository}
+    return nccl_alone(inventory({}), NODE, **wish)
+
+
+def _rpms() -> set[str]:
+    return {name for name in on(NODE, "rpm -qa").split() if not name.startswith("gpg-pubkey")}
+
+
+def _held() -> str:
+    return on(NODE, "grep -v '^#' /etc/dnf/plugins/versionlock.list || true")
+
+
+@pytest.mark.parametrize("front", ["dnf", "yum"])
+def test_two_versions_become_the_matched_one(path: str, front: str) -> None:
+    """Exactly the three packages, the plugin untouched; dry exact; then at rest, and held."""
+    if front == "yum":
+        on(NODE, "rm /usr/bin/yum && cp /usr/bin/dnf-3 /usr/bin/yum && rm /usr/bin/dnf*")
+    assert _rpms() == FOUND
+    before, plugin = manifest(NODE), on(NODE, f"rpm -qi {PLUGIN}")
+    found = {each["rule"]: each for each in drift(path).json["hosts"][NODE]["findings"]}
+    assert found["nccl.duplicate-packages"]["found"] == "2.19.3-1+cuda12.2, 2.14.3-1+cuda11.7"
+    plan = dry(path)
+    assert changed(before, manifest(NODE)) == set()
+    done = converge(path)
+    assert (done.code, done.executed) == (0, plan), done.err
+    assert f"Install and hold libnccl, libnccl-devel, libnccl-static {VERSION}" in str(plan)
+    assert _rpms() == {*MATCHED, PLUGIN}
+    assert on(NODE, "rpm -V libnccl libnccl-devel libnccl-static || true") == ""
+    assert on(NODE, f"rpm -qi {PLUGIN}") == plugin
+    assert on(NODE, "readlink /usr/lib64/libnccl.so.2").strip() == "libnccl.so.2.18.1"
+    assert all(each.startswith(OURS) for each in changed(before, manifest(NODE)) if "." in each)
+    assert [line.split("-0:")[0] for line in _held().split()] == [
+        *("libnccl", "libnccl-devel", "libnccl-static")
+    ]
+    assert drift(path).code == 0
+    after = manifest(NODE)
+    again = converge(path)
+    assert (again.code, again.executed) == (0, {})
+    assert changed(after, manifest(NODE)) == set()
+
+
+def test_the_next_update_leaves_it(path: str) -> None:
+    """With the repository enabled an update would bring 2.19.3: the lock keeps 2.18.1."""
+    assert converge(path).code == 0
+    update = "dnf -y --disablerepo='*' --enablerepo=gpu-node-cuda update 2>&1"
+    on(NODE, update)
+    assert _rpms() == {*MATCHED, PLUGIN}
+    on(NODE, "echo >/etc/dnf/plugins/versionlock.list")
+    assert [each["rule"] for each in drift(path).json["hosts"][NODE]["findings"]] == [
+        "nccl.package-unheld"
+    ] * 3
+    on(NODE, update)
+    assert "libnccl-2.19.3-1+cuda12.2.x86_64" in _rpms()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_around_the_transaction(path: str, when: str) -> None:
+    """A libnccl is there at every moment, and the next run finishes."""
+    # By its own name: what rpm takes its options from depends on that.
+    real = "/usr/libexec/real/rpm"
+    ends = {"before": "kill -9 0", "after": f'{real} "$@"; kill -9 0'}[when]
+    on(
+        NODE,
+        f"mkdir -p /usr/libexec/real; mv /usr/bin/rpm {real}; cat >/usr/bin/rpm <<'END'\n"
+        f'#!/bin/sh\ncase $1 in -U) {ends} ;; esac\nexec {real} "$@"\nEND\nchmod 755 /usr/bin/rpm',
+    )
+    assert converge(path).code == 1
+    on(NODE, f"mv -f {real} /usr/bin/rpm")
+    there = _rpms()
+    assert any(name.startswith("libnccl-2.") for name in there)
+    assert there == ({*MATCHED, PLUGIN} if when == "after" else FOUND)
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert _rpms() == {*MATCHED, PLUGIN}
+    assert _held() != ""
+
+
+def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory) -> None:
+    """The versions it has are named, and no package is touched."""
+    done = converge(_inventory(inventory, "2.20.5+cuda12.4"))
+    assert done.code == 1
+    assert "no libnccl-2.20.5-1+cuda12.4.x86_64 in http://10.168.144.2/rpm/" in done.err
+    assert "there is: 2.14.3-1+cuda11.7, 2.18.1-1+cuda12.0, 2.18.1-1+cuda12.1" in done.err
+    assert _rpms() == FOUND
+
+
+def test_a_package_that_needs_another_version(path: str) -> None:
+    """rpm refuses, its reason is told, and nothing is removed for its sake."""
+    on(NODE, "curl -s -O http://10.168.144.2/rpm/site-nccl-app-1.0-1.x86_64.rpm "
+       "&& rpm -i --nosignature site-nccl-app-1.0-1.x86_64.rpm")  # fmt: skip
+    done = converge(path)
+    assert done.code == 1
+    assert "libnccl = 2.19.3-1+cuda12.2 is needed by (installed) site-nccl-app" in done.err
+    assert _rpms() == {*FOUND, "site-nccl-app-1.0-1.x86_64"}
+
+
+def test_a_package_that_nobody_signed(path: str, inventory: WriteInventory) -> None:
+    """Without the key nothing is installed; whoever says unsigned means it."""
+    strangers = on("v100-01", "export GNUPGHOME=/tmp/g && mkdir -pm 700 /tmp/g && gpg --batch -q "
+                   "--passphrase '' --quick-generate-key stranger rsa2048 sign never 2>/dev/null "
+                   "&& gpg --batch --armor --export; gpgconf --kill all")  # fmt: skip
+    file = roster.REPOSITORY_KEY.with_name("stranger.asc")
+    file.write_text(strangers)
+    try:
+        done = converge(_inventory(inventory, key=str(file)))
+    finally:
+        file.unlink()
+    assert done.code == 1
+    assert "not signed by a key that this node trusts" in done.err
+    assert _rpms() == FOUND
+    assert converge(_inventory(inventory, key="unsigned")).code == 0
+    assert _rpms() == {*MATCHED, PLUGIN}
+
+
+def test_a_job_that_holds_a_libnccl(path: str) -> None:
+    """Refused by pid, user and command; the library stays mapped and in place."""
+    job = (
+        "python3 -c 'import ctypes, time; ctypes.CDLL(\"/usr/lib64/libnccl.so.2\"); time.sleep(99)'"
+    )
+    on(NODE, f"nohup {job} >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3; "
+       "grep -qs libnccl /proc/$!/maps && break; done")  # fmt: skip
+    done = converge(path)
+    assert done.code == 1
+    assert "in use by pid " in done.err and "(root: python3 -c import ctypes" in done.err
+    assert _rpms() == FOUND
