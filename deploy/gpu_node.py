@@ -8,6 +8,7 @@ A node with nothing to repair gets no operation at all, and is asked only once.
 from pyinfra import host
 
 from deploy.interruption import watch
+from deploy.peers import tell_apart
 from deploy.plan import plan
 from deploy.proof import prove
 from deploy.steps import limits, nccl, shm, toolchain
@@ -19,6 +20,7 @@ CHANGE_SECONDS, DOWNLOAD_SECONDS = 900, 3600
 watch(host.state)
 node = plan(host)
 if node is not None:
+    tell_apart(host, node.found)
     shm.converge(plan=node, _timeout=CHANGE_SECONDS)
     limits.converge(plan=node, _timeout=CHANGE_SECONDS)
     toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)

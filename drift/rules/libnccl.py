@@ -31,7 +31,7 @@ def _way(found: NcclState, wanted: NcclWanted, names: str) -> str:
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
     by_hand = "" if is_managed(found, wanted) else " (nccl: {packages: true} lets the deploy do it)"
-    return f"install {names} {version} in one transaction with the removal{by_hand}"
+    return f"install {names} {version}{by_hand}"
 
 
 def _versions(found: NcclState) -> dict[str, list[str]]:
@@ -54,7 +54,7 @@ def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
                 cause="they own the same files: which one programs get is the order in which they "
                 "were installed, and the next update may change it; a removal by pattern "
                 "(rpm -qa | grep nccl) takes other packages along",
-                fix=_way(found, wanted, name),
+                fix=_way(found, wanted, name) + " in one transaction with the removal",
                 fixable=is_managed(found, wanted),
             )
 

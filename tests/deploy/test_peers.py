@@ -1,0 +1,40 @@
+"""Nodes of one run whose torch differs: told once for each other torch, whatever a deploy does."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyinfra.api import Host, State
+
+from deploy.peers import tell_apart
+from tests.drift import states
+
+
+def _told(caplog: pytest.LogCaptureFixture, torches: dict[str, str | None]) -> list[str]:
+    """What is said of a run over nodes with these torches; None is an unreadable environment."""
+    caplog.set_level(logging.WARNING)
+    state = State()
+    for name, torch in torches.items():
+        environment: Any = {"torch": {"version": torch}} if torch else None
+        host = cast(Host, SimpleNamespace(name=name, state=state))
+        tell_apart(host, states.found({"nccl": {"environments": {"/opt/dis": environment}}}))
+    return [record.message for record in caplog.records]
+
+
+def test_one_torch_everywhere(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is said."""
+    assert _told(caplog, {"a100-01": "2.1.2", "v100-01": "2.1.2"}) == []
+
+
+def test_another_torch(caplog: pytest.LogCaptureFixture) -> None:
+    """Said when the first other one is seen, and not again for nodes that are alike."""
+    (said,) = _told(caplog, {"a100-01": "2.1.2", "v100-01": "2.3.0", "v100-02": "2.3.0"})
+    assert "nccl.torch: a100-01 2.1.2, v100-01 2.3.0; each gets the NCCL of its own torch" in said
+
+
+def test_what_could_not_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    """That is a finding of its own node, and no other torch."""
+    assert _told(caplog, {"a100-01": "2.1.2", "v100-01": None}) == []
