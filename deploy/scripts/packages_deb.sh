@@ -24,35 +24,44 @@ described() {
   if [ "$key" = unsigned ]; then echo 'Trusted: yes'; else echo "Signed-By: $trusted"; fi
 }
 
-work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-if [ -n "$url" ]; then
-  [ "$key" = unsigned ] || { echo "$key" | put "$trusted"; } || exit 1
-  # Not enabled: its other packages would replace the driver with the next update.
-  described no | put "$source" || exit 1
-  # For this command alone, and away from the lists that the system keeps; apt's own user reads it.
-  chmod 755 "$work" && mkdir -p "$work/lists/partial" "$work/parts" &&
-    described yes >"$work/parts/gpu-node-cuda.sources" || fail "no room in /var/tmp; no package was changed"
-  only="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts -o Dir::State::lists=$work/lists"
-fi
-wait='-o DPkg::Lock::Timeout=300'
-# What a run that was killed, or an update that was, left half done.
-if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
-  said=$(dpkg --configure -a 2>&1 </dev/null) || fail "dpkg was cut off, and 'dpkg --configure -a' fails: $(echo "$said" | tail -n 1)"
-fi
-fetched=$(apt-get -q $wait $only update 2>&1 </dev/null)
-set --
-for name in $names; do set -- "$@" "$name=$version"; done
-has=$(apt-cache $only madison ${names%% *} 2>/dev/null | awk '{ print $3 }' | sort -u | tr '\n' ' ')
-case " $has" in
-  *" $version "*) ;;
-  *)
-    why=$(reason "$fetched")
-    fail "no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
-    ;;
-esac
-# One transaction, in which no other package may go.
-said=$(apt-get -q -y $wait $only --no-install-recommends --no-remove --allow-downgrades \
-  --allow-change-held-packages -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null) ||
-  fail "apt refuses: $(reason "$said"); run again"
-rm -rf "$work"
+install() {
+  work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+  if [ -n "$url" ]; then
+    [ "$key" = unsigned ] || { echo "$key" | put "$trusted"; } || exit 1
+    # Not enabled: its other packages would replace the driver with the next update.
+    described no | put "$source" || exit 1
+    # For this command alone, and away from the lists that the system keeps; apt's own user reads it.
+    chmod 755 "$work" && mkdir -p "$work/lists/partial" "$work/parts" &&
+      described yes >"$work/parts/gpu-node-cuda.sources" || fail "no room in /var/tmp; no package was changed"
+    only="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts -o Dir::State::lists=$work/lists"
+  fi
+  wait='-o DPkg::Lock::Timeout=300'
+  # What a run that was killed, or an update that was, left half done.
+  if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
+    said=$(dpkg --configure -a 2>&1 </dev/null) || fail "dpkg was cut off, and 'dpkg --configure -a' fails: $(echo "$said" | tail -n 1)"
+  fi
+  fetched=$(apt-get -q $wait $only update 2>&1 </dev/null)
+  set --
+  for name in $names; do set -- "$@" "$name=$version"; done
+  has=$(apt-cache $only madison ${names%% *} 2>/dev/null | awk '{ print $3 }' | sort -u | tr '\n' ' ')
+  case " $has" in
+    *" $version "*) ;;
+    *)
+      why=$(reason "$fetched")
+      fail "no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
+      ;;
+  esac
+  # One transaction, in which no other package may go.
+  said=$(apt-get -q -y $wait $only --no-install-recommends --no-remove --allow-downgrades \
+    --allow-change-held-packages -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null) ||
+    fail "apt refuses: $(reason "$said"); run again"
+  rm -rf "$work"
+}
+installed() {
+  for name in $names; do
+    [ "$(dpkg-query -W -f '${Version} ${db:Status-Status}' "$name" 2>/dev/null)" = "$version installed" ] ||
+      return 1
+  done
+}
+installed || install
 said=$(apt-mark hold $names 2>&1) || fail "apt-mark cannot hold them: $said"

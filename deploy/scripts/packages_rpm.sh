@@ -8,8 +8,8 @@ umask 022
 work=
 fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
-# The plugins of another repository, and what they hold back, must not meddle with these.
-all='--disableplugin=versionlock'
+# What somebody holds back, by a lock or by exclude=, is what this is to change.
+all='--disableplugin=versionlock --disableexcludes=all'
 none='--disablerepo=*'
 only=
 repository=/etc/yum.repos.d/gpu-node-cuda.repo
@@ -25,72 +25,85 @@ plugin() {
 }
 put() { mkdir -p "${1%/*}" && cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" || fail "$1 cannot be written"; }
 
-work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-if [ -n "$url" ]; then
-  check=1
-  [ "$key" != unsigned ] || check=0
-  # Not enabled: its other packages would replace the driver with the next update.
-  put "$repository" <<END
+case $($manager --version 2>/dev/null | head -n 1) in
+  3.*) # yum itself
+    fetch=yumdownloader
+    versionlock=yum-plugin-versionlock
+    ;;
+  *)
+    fetch="$manager download"
+    versionlock='dnf-command(versionlock)'
+    ;;
+esac
+
+install() {
+  work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+  if [ -n "$url" ]; then
+    check=1
+    [ "$key" != unsigned ] || check=0
+    # Not enabled: its other packages would replace the driver with the next update.
+    put "$repository" <<END
 [gpu-node-cuda]
 name=CUDA repository, for libnccl: enable it for a command with --enablerepo=gpu-node-cuda
 baseurl=$url
 enabled=0
 gpgcheck=$check
+metadata_expire=300
 gpgkey=file://$trusted
 END
-  only="$none --enablerepo=gpu-node-cuda"
-fi
-if [ -n "$key" ] && [ "$key" != unsigned ]; then
-  echo "$key" | put "$trusted" || exit 1
-  said=$(rpm --import "$trusted" 2>&1) || fail "the repository's key is none for rpm: $(last "$said")"
-fi
+    only="$none --enablerepo=gpu-node-cuda"
+  fi
+  if [ -n "$key" ] && [ "$key" != unsigned ]; then
+    echo "$key" | put "$trusted" || exit 1
+    said=$(rpm --import "$trusted" 2>&1) || fail "the repository's key is none for rpm: $(last "$said")"
+  fi
 
-# Everything is fetched and checked before anything is touched.
-set --
-arch=$(uname -m)
-for name in $names; do set -- "$@" "$name-$version.$arch"; done
-case $($manager --version 2>/dev/null | head -n 1) in
-  3.*) # yum itself, which cannot fetch what is older than what is installed
-    if ! command -v yumdownloader >/dev/null 2>&1; then
-      said=$($manager -y -q install yum-utils 2>&1 </dev/null) ||
-        fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$said"); no package was changed"
-    fi
-    fetch=yumdownloader
-    versionlock=yum-plugin-versionlock
-    ;;
-  *)
+  # Everything is fetched and checked before anything is touched.
+  set --
+  arch=$(uname -m)
+  for name in $names; do set -- "$@" "$name-$version.$arch"; done
+  # yum cannot fetch what is older than what is installed; dnf's own command can.
+  if [ "$fetch" != yumdownloader ]; then
     plugin 'dnf-command(download)' download --help
-    fetch="$manager download"
-    versionlock='dnf-command(versionlock)'
-    ;;
-esac
-said=$($fetch -q $only $all --destdir "$work" "$@" 2>&1 </dev/null)
-for file; do
-  [ -s "$work/$file.rpm" ] && continue
-  has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
-    awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
-  fail "no $file in ${url:-the repositories of this node}: $(last "$said"); there is: ${has:-no libnccl}; no package was changed"
-done
-set +f
-said=$(rpm -K "$work"/*.rpm 2>&1)
-good=$?
-if [ "$key" = unsigned ]; then
-  said=$(rpm -K --nosignature "$work"/*.rpm 2>&1) || fail "damaged on the way: $(last "$said"); no package was changed"
-elif [ "$good" != 0 ] || echo "$said" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
-  fail "not signed by a key that this node trusts: $(echo "$said" | sed "s|$work/||" | grep -v Alien | tail -n 1); name the repository with its key in the inventory; no package was changed"
-fi
+  elif ! command -v yumdownloader >/dev/null 2>&1; then
+    said=$($manager -y -q install yum-utils 2>&1 </dev/null) ||
+      fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$said"); no package was changed"
+  fi
+  said=$($fetch -q $only $all --destdir "$work" "$@" 2>&1 </dev/null)
+  for file; do
+    [ -s "$work/$file.rpm" ] && continue
+    has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
+      awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
+    fail "no $file in ${url:-the repositories of this node}: $(last "$said"); there is: ${has:-no libnccl}; no package was changed"
+  done
+  set +f
+  said=$(rpm -K "$work"/*.rpm 2>&1)
+  good=$?
+  if [ "$key" = unsigned ]; then
+    said=$(rpm -K --nosignature "$work"/*.rpm 2>&1) || fail "damaged on the way: $(last "$said"); no package was changed"
+  elif [ "$good" != 0 ] || echo "$said" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
+    fail "not signed by a key that this node trusts: $(echo "$said" | sed "s|$work/||" | grep -v Alien | tail -n 1); name the repository with its key in the inventory; no package was changed"
+  fi
 
-# One transaction: rpm removes every other version of these names, and nothing of another name.
-said=$(rpm -U --oldpackage --replacepkgs "$work"/*.rpm 2>&1) ||
-  fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
-rm -rf "$work"
-ldconfig 2>/dev/null || /sbin/ldconfig
-
-plugin "$versionlock" versionlock list
+  # One transaction: rpm removes every other version of these names, and nothing of another name.
+  said=$(rpm -U --oldpackage --replacepkgs "$work"/*.rpm 2>&1) ||
+    fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
+  rm -rf "$work"
+  ldconfig 2>/dev/null || /sbin/ldconfig
+}
+# Whether each is there once, at that version, with the files that it came with.
+installed() {
+  there=$(rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' $names 2>/dev/null | sort)
+  [ "$there" = "$(for name in $names; do echo "$name $version"; done | sort)" ] &&
+    rpm -V --nodeps --nomtime $names >/dev/null 2>&1
+}
+installed || install
 set -f
+plugin "$versionlock" versionlock list
 lock() { $manager -q $none versionlock "$@" 2>&1 </dev/null; }
 while IFS= read -r line; do
-  [ -z "$line" ] || said=$(lock delete "$line") || fail "versionlock cannot forget $line: $(last "$said")"
+  # A line in the other program's form does nothing here, and is not found.
+  [ -z "$line" ] || lock delete "$line" >/dev/null
 done <<END
 $unlock
 END

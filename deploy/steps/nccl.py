@@ -62,7 +62,8 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
         manager=found.manager,
         url=wanted.repository.url if wanted.repository else "",
         key=_key(wanted),
-        allow_disruption=plan.allow_disruption,
+        # To hold what is there takes nothing from a running job.
+        allow_disruption=plan.allow_disruption or not plan.repairs(*_PACKAGES),
     )
 
 
