@@ -18,9 +18,8 @@ def check(found: NodeState, wanted: NodeWanted) -> list[Finding]:
 def _judged(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     areas = list(NodeState.model_fields)
     for rule in sorted(RULES.values(), key=lambda rule: areas.index(rule.area)):
-        wish = getattr(wanted, rule.area)
-        if wish is not None:
-            yield from rule.findings(getattr(found, rule.area), wish)
+        if getattr(wanted, rule.area) is not None:
+            yield from rule.findings(found, wanted)
 
 
 def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:

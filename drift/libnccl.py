@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from drift.builds import nccl_of
 from facts.libnccl import Package
 from facts.nccl import Environment, NcclState
 from inventories.schema import NcclWanted
@@ -26,7 +27,12 @@ def pinned(environment: Environment, wanted: NcclWanted) -> str | None:
     """Return the NCCL version an environment should load: torch's own, unless one is named."""
     if wanted.version != "match-torch":
         return wanted.version.partition("+")[0]
-    return environment.torch.nccl if environment.torch else None
+    return nccl_of(environment.torch) if environment.torch else None
+
+
+def is_built_in(environment: Environment) -> bool:
+    """Whether torch has its NCCL within itself: no wheel and no package is asked for one."""
+    return environment.loads is not None and environment.loads.reason == "built in"
 
 
 def own(found: NcclState) -> list[Package]:
@@ -41,9 +47,9 @@ def target(found: NcclState, wanted: NcclWanted) -> str | None:
     if None in found.environments.values():
         return None  # the one that could not be read may want another
     pins = {
-        (environment.torch.nccl, environment.torch.cuda)
+        (nccl_of(environment.torch), environment.torch.cuda)
         for _, environment in environments(found)
-        if environment.torch and environment.torch.nccl
+        if environment.torch and nccl_of(environment.torch) and not is_built_in(environment)
     }
     if len(pins) != 1:
         return None  # none, or several: nccl.torch-differs

@@ -66,6 +66,13 @@ for p in $(command -v all_reduce_perf) /opt/nccl-tests/build/all_reduce_perf \
 done
 """
 
+# The driver's own word, at once; nvidia-smi would wake each GPU for it, which takes seconds.
+_GPUS = r"""
+for f in /proc/driver/nvidia/gpus/*/information; do
+  [ ! -r "$f" ] || sed -n 's/^Model:[[:space:]]*//p' "$f"
+done
+"""
+
 SECTIONS = (
     Section("nccl.packages", _PACKAGES),
     Section("nccl.manager", _MANAGER),
@@ -73,6 +80,7 @@ SECTIONS = (
     Section("nccl.loader", _LOADER),
     Section("nccl.settings", _SETTINGS),
     Section("nccl.programs", _PROGRAMS),
+    Section("nccl.gpus", _GPUS),
 )
 
 
@@ -146,8 +154,9 @@ def parse_programs(text: str) -> tuple[Program, ...]:
 class SystemState(State):
     """The system's half of the area.
 
-    `manager` installs packages (none: no known one does), `locks` are versionlock's lines, and
-    `settings` the lines of start files that set what the loader reads, as PATH:LINE: TEXT.
+    `manager` installs packages (none: no known one does), `locks` are versionlock's lines,
+    `settings` the lines of start files that set what the loader reads, as PATH:LINE: TEXT, and
+    `gpus` the models that the driver names: none where it is not loaded.
     """
 
     packages: tuple[Package, ...] | None
@@ -156,6 +165,7 @@ class SystemState(State):
     loader: Loader | None
     settings: tuple[str, ...] | None
     programs: tuple[Program, ...] | None
+    gpus: tuple[str, ...] | None
 
 
 def parse(readings: Readings) -> dict[str, object]:
@@ -167,4 +177,5 @@ def parse(readings: Readings) -> dict[str, object]:
         "loader": readings.take("nccl.loader", parse_loader),
         "settings": readings.take("nccl.settings", _lines),
         "programs": readings.take("nccl.programs", parse_programs),
+        "gpus": readings.take("nccl.gpus", _lines),
     }

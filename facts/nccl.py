@@ -15,12 +15,13 @@ from facts.area import AreaFact, State
 from facts.asked.environment import code as code
 from facts.probe import Readings, Section, Unreadable
 
-# What runs in an environment's own Python: two modules as one text.
+# What runs in an environment's own Python: three modules as one text, without their imports.
 _FOLDER = Path(__file__).parent / "asked"
-_IMPORT = "from facts.asked.loading import loaded, text\n"
-ASKED = "".join(
-    (_FOLDER / f"{name}.py").read_text(encoding="utf-8").replace(_IMPORT, "")
-    for name in ("loading", "environment")
+ASKED = "\n".join(
+    line
+    for name in ("loading", "builds", "environment")
+    for line in (_FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("from facts.asked.")
 )
 ENVIRONMENT_SECONDS = 30
 
@@ -46,12 +47,16 @@ def section_of(prefix: str) -> str:
 
 
 class Torch(State):
-    """torch as its files tell it; `wheel` (nvidia-nccl-cu12) and `nccl` are what it pins."""
+    """torch as its files tell it; `wheel` (nvidia-nccl-cu12) and `nccl` are what it pins.
+
+    `architectures` are those it has kernels for, as in sm_70; None where no list was found.
+    """
 
     version: str
     cuda: str | None
     wheel: str | None
     nccl: str | None
+    architectures: tuple[str, ...] | None
     root: str
 
 
@@ -87,7 +92,10 @@ class Loads(State):
 
 
 class Environment(State):
-    """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads."""
+    """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads.
+
+    `bitsandbytes` are the libraries in its folder; None where it is not installed.
+    """
 
     python: str
     torch: Torch | None
@@ -95,6 +103,7 @@ class Environment(State):
     file: Library | None
     loads: Loads | None
     loaded: Library | None
+    bitsandbytes: tuple[str, ...] | None
     packages: dict[str, str]
 
 

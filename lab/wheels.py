@@ -12,6 +12,8 @@ from lab.machine import run
 # Where each nvidia-nccl-cuXX wheel puts its library, and the way there from torch's.
 LIBRARY = "nvidia/nccl/lib/libnccl.so.2"
 RPATH = "$ORIGIN/../../nvidia/nccl/lib"
+# As torch 2.1.2 has it, and tells it by torch.cuda.get_arch_list().
+ARCHITECTURES = "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90"
 CUDA = {"nvidia-nccl-cu11": "11.0", "nvidia-nccl-cu12": "12.1"}
 NCCL = """
 int ncclGetVersion(int *version) {{ *version = {code}; return 0; }}
@@ -94,6 +96,7 @@ def torch_wheel(
         "torch/__init__.py": INIT.encode(),
         "torch/version.py": said.encode(),
         "torch/lib/libtorch_cuda.so": built,
+        "torch/lib/libtorch_python.so": b"\0" + ARCHITECTURES.encode() + b"\0",
     }
     return wheel(
         into, "torch", version, files, [f'{pin} ; platform_system == "Linux"'] if pin else []

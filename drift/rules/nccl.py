@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
 from drift.libnccl import environments, is_managed, pinned, release
 from drift.rules.rule import Fault, rule
 from facts.nccl import Environment, Library, Loads, NcclState, Wheel, code, plain, shown
-from inventories.schema import NcclWanted
+from facts.node import NodeState
+from inventories.schema import NcclWanted, NodeWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
@@ -174,9 +176,9 @@ def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """Environments of one node have a torch of different NCCL: which is meant cannot be guessed."""
     pins = {
-        prefix: environment.torch.nccl
+        prefix: nccl_of(environment.torch)
         for prefix, environment in environments(found)
-        if environment.torch and environment.torch.nccl
+        if environment.torch and nccl_of(environment.torch)
     }
     if wanted.version == "match-torch" and len(set(pins.values())) > 1:
         yield Fault(
@@ -189,3 +191,51 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             "2.18.1+cuda12.1}",
             fixable=False,
         )
+
+
+@rule("nccl.torch-gpu", "error", whole=True)
+def torch_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """torch has no kernels for a GPU of the node."""
+    gpus = gpus_of(found.nccl.gpus, wanted.gpu.model if wanted.gpu else None)
+    for prefix, environment in environments(found.nccl):
+        for gpu in gpus if environment.torch else ():
+            without = _without(environment, gpu)
+            if without is None:
+                continue
+            major, minor = capability(gpu) or (0, 0)
+            yield Fault(
+                subject=prefix,
+                found=without,
+                wanted=f"sm_{major}{minor}, for {gpu}",
+                cause="the job ends in 'CUDA error: no kernel image is available for execution on "
+                "the device', on the nodes with this GPU alone",
+                fix=_torch_for((major, minor)),
+                fixable=False,
+            )
+
+
+def _without(environment: Environment, gpu: str) -> str | None:
+    """Return what torch has instead of kernels for a GPU; None if it has them, or nobody knows."""
+    torch, needs = environment.torch, capability(gpu)
+    if torch is None or needs is None:
+        return None
+    if torch.version.endswith("+cpu"):
+        return f"torch {torch.version}, built without CUDA"
+    if torch.architectures is not None:
+        has = runs_on(torch.architectures, needs)
+        return None if has else f"torch {torch.version} for {' '.join(torch.architectures)}"
+    release = release_of(torch)
+    if needs == (7, 0) and release is not None and release.sm_70 is False:
+        return f"torch {torch.version}, by the table of its releases"
+    return None
+
+
+def _torch_for(needs: tuple[int, int]) -> str:
+    major, minor = needs
+    if needs == (7, 0):
+        fit = [each.torch for each in releases() if each.wheel == "default" and each.sm_70]
+        return (
+            f"install one torch on all nodes that has sm_70: {fit[-1]} or older, or a later one's "
+            "cu126 wheel"
+        )
+    return f"install one torch on all nodes whose wheel is built for sm_{major}{minor}"

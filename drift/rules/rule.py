@@ -28,11 +28,15 @@ Check = TypeVar("Check", bound=Callable[[Any, Any], Iterator[Fault]])
 
 @dataclass(frozen=True)
 class Rule:
-    """A named check; `summary` is the first line of its docstring, `area` its step as well."""
+    """A named check; `summary` is the first line of its docstring, `area` its step as well.
+
+    A `whole` check takes the node's found and wanted state, not the area's alone.
+    """
 
     id: str
     severity: Severity
     check: Callable[[Any, Any], Iterator[Fault]]
+    whole: bool = False
 
     @property
     def area(self) -> str:
@@ -45,8 +49,11 @@ class Rule:
         return (self.check.__doc__ or "").strip().splitlines()[0]
 
     def findings(self, found: object, wanted: object) -> Iterator[Finding]:
-        """Yield the findings of this rule about one node."""
-        for fault in self.check(found, wanted):
+        """Yield the findings of this rule about one node, given the state of all its areas."""
+        states = (found, wanted)
+        if not self.whole:
+            states = (getattr(found, self.area), getattr(wanted, self.area))
+        for fault in self.check(*states):
             said = {**vars(fault), "severity": fault.severity or self.severity}
             yield Finding(rule=self.id, step=self.area, **said)
 
@@ -54,13 +61,13 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(rule_id: str, severity: Severity) -> Callable[[Check], Check]:
+def rule(rule_id: str, severity: Severity, whole: bool = False) -> Callable[[Check], Check]:
     """Register a check under its stable id."""
 
     def register(check: Check) -> Check:
         if rule_id in RULES:
             raise ValueError(f"two rules are called {rule_id}")
-        RULES[rule_id] = Rule(rule_id, severity, check)
+        RULES[rule_id] = Rule(rule_id, severity, check, whole)
         return check
 
     return register

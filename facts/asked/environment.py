@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 
+from facts.asked.builds import built_in, libraries, torch_of
 from facts.asked.loading import loaded, text
 
 # Where every nvidia-nccl-cuXX wheel puts its library, whatever XX is.
@@ -116,27 +117,6 @@ def code(version: str) -> "int | None":
     return major * (1000 if (major, minor) < (2, 9) else 10000) + minor * 100 + patch
 
 
-def torch_of(found):
-    """torch's version, its CUDA, and the NCCL that it pins."""
-    for name, version, folder in found:
-        if name != "torch":
-            continue
-        root = os.path.join(os.path.dirname(folder), "torch")
-        told = text(os.path.join(root, "version.py"))
-        said = re.search(r"__version__ = '([^']+)'", told)
-        cuda = re.search(r"cuda(?:: Optional\[str\])? = '([^']+)'", told)
-        metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
-        pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
-        return {
-            "version": said.group(1) if said else version,
-            "cuda": cuda.group(1) if cuda else None,
-            "wheel": pin.group(1) if pin else None,
-            "nccl": pin.group(2) if pin else None,
-            "root": root,
-        }
-    return None
-
-
 def main(deep):
     """Print all of it."""
     places = folders()
@@ -157,6 +137,8 @@ def main(deep):
         None,
     )
     use = loaded(torch) if torch else None
+    if deep and use and use["reason"] == "built in" and not torch["nccl"]:
+        torch["nccl"] = built_in(use["user"])
     print(
         json.dumps(
             {
@@ -166,6 +148,7 @@ def main(deep):
                 "file": library(own, doubtful) if own else None,
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
+                "bitsandbytes": libraries("bitsandbytes", found),
                 "packages": {name: version for name, version, _ in reversed(found)},
             },
             sort_keys=True,

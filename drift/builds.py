@@ -1,0 +1,102 @@
+"""What a torch release was built for, by its own word or by the table, and what a GPU needs."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from facts.nccl import Torch
+
+DATA = Path(__file__).parent / "data"
+
+
+class Release(NamedTuple):
+    """A row of torch_releases.tsv; `nccl` and `sm_70` are None where nobody could tell."""
+
+    torch: str
+    wheel: str
+    cuda: str
+    nccl: str | None
+    sm_70: bool | None
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    with (DATA / name).open(encoding="utf-8", newline="") as source:
+        lines = (line for line in source if not line.startswith("#"))
+        yield from csv.DictReader(lines, delimiter="\t")
+
+
+@cache
+def releases() -> tuple[Release, ...]:
+    """Return the table, oldest release first within each wheel."""
+    known = {"yes": True, "no": False}
+    return tuple(
+        Release(
+            torch=row["torch"],
+            wheel=row["wheel"],
+            cuda=row["cuda"],
+            nccl=row["nccl"] if row["nccl"] != "-" else None,
+            sm_70=known.get(row["sm_70"]),
+        )
+        for row in _rows("torch_releases.tsv")
+    )
+
+
+def release_of(torch: Torch) -> Release | None:
+    """Return a torch's row: by its version and CUDA, which its version.py names."""
+    version = torch.version.partition("+")[0]
+    short = ".".join(version.split(".")[:2])
+    for each in releases():
+        if each.torch in (version, short) and each.cuda == torch.cuda:
+            return each
+    return None
+
+
+def nccl_of(torch: Torch) -> str | None:
+    """Return the NCCL that torch was built for: its metadata's pin, else the table's."""
+    release = release_of(torch)
+    return torch.nccl or (release.nccl if release else None)
+
+
+@cache
+def _capabilities() -> tuple[tuple[str, tuple[int, int]], ...]:
+    """Return models and capabilities, the longest names first."""
+    rows = [(row["model"], row["capability"].split(".")) for row in _rows("gpus.tsv")]
+    pairs = [(model, (int(major), int(minor))) for model, (major, minor) in rows]
+    return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
+
+
+def capability(gpu: str) -> tuple[int, int] | None:
+    """Return a GPU's compute capability by the name that the driver, or the inventory, gives it."""
+    for model, pair in _capabilities():
+        if re.search(rf"(?<![A-Za-z0-9]){re.escape(model)}(?![A-Za-z0-9])", gpu, re.IGNORECASE):
+            return pair
+    return None
+
+
+def runs_on(architectures: tuple[str, ...], gpu: tuple[int, int]) -> bool:
+    """Whether code for these architectures runs on a GPU of a compute capability.
+
+    sm_75 runs on its own generation, from 7.5 on; sm_90a on 9.0 alone; compute_70 is compiled on
+    any later one. Source: the CUDA programming guide on binary and PTX compatibility.
+    """
+    return any(_runs(each, gpu) for each in architectures)
+
+
+def _runs(architecture: str, gpu: tuple[int, int]) -> bool:
+    kind, _, number = architecture.partition("_")
+    own = number[-1:].isalpha()
+    digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+    built = (int(digits[:-1]), int(digits[-1]))
+    if own:
+        return built == gpu
+    return built <= gpu if kind == "compute" else built[0] == gpu[0] and built <= gpu
+
+
+def gpus_of(named: tuple[str, ...] | None, model: str | None) -> tuple[str, ...]:
+    """Return the GPUs of a node: those the driver names, else the inventory's model."""
+    return tuple(dict.fromkeys(named)) if named else ((model,) if model else ())

@@ -1,0 +1,69 @@
+"""Tells what packages were built for, from their files: torch, and libraries beside Python code.
+
+A part of what runs on a node in the environment's own Python, 3.6 or newer.
+"""
+
+import mmap
+import os
+import re
+
+from facts.asked.loading import text
+
+# What torch.cuda.get_arch_list() splits: CUDA_ARCH_FLAGS, compiled into torch's Python library.
+ARCHITECTURES = re.compile(rb"(?:sm|compute)_\d+[a-z]?(?: (?:sm|compute)_\d+[a-z]?)*")
+LONGEST = 400
+BUILT_IN = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda")
+
+
+def torch_of(found):
+    """torch's version, its CUDA, the NCCL that it pins, and the GPUs it has kernels for."""
+    for name, version, folder in found:
+        if name != "torch":
+            continue
+        root = os.path.join(os.path.dirname(folder), "torch")
+        told = text(os.path.join(root, "version.py"))
+        said = re.search(r"__version__ = '([^']+)'", told)
+        cuda = re.search(r"cuda(?:: Optional\[str\])? = '([^']+)'", told)
+        metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
+        pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
+        return {
+            "version": said.group(1) if said else version,
+            "cuda": cuda.group(1) if cuda else None,
+            "wheel": pin.group(1) if pin else None,
+            "nccl": pin.group(2) if pin else None,
+            "architectures": architectures(os.path.join(root, "lib", "libtorch_python.so")),
+            "root": root,
+        }
+    return None
+
+
+def architectures(path):
+    """The list of sm_70 and compute_70 in torch's library; None where it is not found."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return None
+    with open(path, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        place = data.find(b"sm_")
+        while place >= 0:
+            start = data.rfind(b"\0", max(0, place - LONGEST), place) + 1
+            end = data.find(b"\0", place, place + LONGEST)
+            if start > 0 and end > 0 and ARCHITECTURES.fullmatch(data[start:end]):
+                return data[start:end].decode("ascii").split()
+            place = data.find(b"sm_", place + 1)
+    return None
+
+
+def built_in(path):
+    """The version of an NCCL that is a part of torch's CUDA library; it reads the whole of it."""
+    with open(path, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        match = BUILT_IN.search(data)
+        return match.group(1).decode("ascii") if match else None
+
+
+def libraries(package, found):
+    """The names of the libraries in a package's folder; None where it is not installed."""
+    for name, _, folder in found:
+        if name == package:
+            place = os.path.join(os.path.dirname(folder), package)
+            entries = os.listdir(place) if os.path.isdir(place) else []
+            return sorted(entry for entry in entries if re.search(r"\.so(\.|$)", entry))
+    return None
