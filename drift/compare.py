@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from drift.environments import are_read, names, pinned_names, pins, version
 from drift.finding import Finding
 from drift.libnccl import own
 from drift.quantity import limit, size
@@ -18,6 +19,8 @@ from facts.node import NodeState
 from inventories.schema import NodeWanted
 
 UNREADABLE = "unreadable"
+# What the facts about packages of Python environments begin with.
+PACKAGE = "toolchain.package:"
 Class = Literal["must-equal", "per-model", "per-host"]
 
 
@@ -43,9 +46,10 @@ class Fact:
 
     def is_marked(self, findings: list[Finding]) -> bool:
         """Whether one of `findings` is about this fact."""
-        names = {
-            name for found in findings for name in (found.rule, f"{found.rule}:{found.subject}")
-        }
+        # A package is told as "pyarrow in /opt/conda": the mark is for all environments.
+        subjects = {(each.rule, each.subject.partition(" in ")[0]) for each in findings}
+        names = {name for rule, about in subjects for name in (rule, f"{rule}:{about}")}
+        names |= {f"{each.rule}:{each.subject}" for each in findings}
         return not names.isdisjoint(self.marked_by)
 
 
@@ -220,6 +224,22 @@ FACTS: tuple[Fact, ...] = (
 )
 
 
+def package_facts(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
+    """Return a fact for each package of the environments of these nodes."""
+    return tuple(_package_fact(name) for name in names(nodes))
+
+
+def _package_fact(name: str) -> Fact:
+    def is_managed(wanted: NodeWanted) -> bool:
+        return name in pins(wanted)
+
+    def value(node: NodeState) -> str:
+        return version(node, name)
+
+    marks = (f"toolchain.package-differs:{name}",)
+    return Fact(f"{PACKAGE}{name}", "must-equal", marks, value, is_managed, are_read)
+
+
 def settled(
     wanted: Mapping[str, NodeWanted], findings: Mapping[str, list[Finding]]
 ) -> frozenset[str]:
@@ -228,9 +248,10 @@ def settled(
     Where the inventory says what is wanted, that decides: a limit that is higher than wanted on one
     node is no drift, and no deploy would lower it. Where it says nothing, the nodes are compared.
     """
+    facts = (*FACTS, *map(_package_fact, pinned_names(wanted.values())))
     return frozenset(
         fact.name
-        for fact in FACTS
+        for fact in facts
         if all(fact.is_managed(wish) for wish in wanted.values())
         and not any(fact.is_marked(found) for found in findings.values())
     )
@@ -246,7 +267,7 @@ def differences(
     `models` gives each node's GPU model; `right` names facts that no node has wrong (`settled`).
     """
     found = []
-    for fact in FACTS:
+    for fact in (*FACTS, *package_facts(nodes.values())):
         read = {name: fact.value(node) for name, node in nodes.items() if fact.is_asked(node)}
         if len(read) > 1 and (None in read.values() or len(set(read.values())) > 1):
             found.append(_difference(fact, read, models, fact.name in right))

@@ -23,6 +23,10 @@ SSH_KEYS = {
 FILES = (("nccl", "repository", "key"),)
 NO_FILE = ("unsigned",)
 
+# Values that are mappings: the levels add up, entry by entry, as everywhere in the file. pyinfra
+# takes the nearest level's value as a whole, so that each level's has the entries of those above.
+MAPPINGS = (("toolchain", "packages"),)
+
 # Unless told "yes", pyinfra takes an unknown host key and writes it down. Its time limit for
 # connecting does not reach a busy sshd's banner and login, so those are raised here.
 CONNECTING: Data = {
@@ -97,6 +101,13 @@ def flat_data(layer: object, file: Path) -> Data:
         is_file = key in ("key", "known_hosts") and value is not None
         data[pyinfra_key] = full_path(file, str(value)) if is_file else value
     return {key: value for key, value in data.items() if value is not None}
+
+
+def with_entries(levels: Iterable[object], data: Data) -> Data:
+    """Add to a level's flat data the entries that the levels above it give to its mappings."""
+    whole = merged(levels)
+    entries = {flat_key(path): at(whole, path) for path in MAPPINGS}
+    return {**data, **{key: value for key, value in entries.items() if key in data}}
 
 
 def full_path(file: Path, written: str) -> str:

@@ -5,6 +5,9 @@ import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+from packaging.version import Version as AnyVersion
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
 from inventories.sizes import ALLOWED as A_SIZE
@@ -110,6 +113,38 @@ def _folders(value: object) -> tuple[str, ...]:
     return tuple(listed)
 
 
+def _pins(value: object) -> dict[str, str]:
+    """Packages with their versions, or text as --data says it: pyarrow==15.0.2,six==1.16.0."""
+    if isinstance(value, str):
+        pairs: list[tuple[str, object]] = [_halves(entry) for entry in value.split(",")]
+    else:
+        pairs = list(value.items()) if isinstance(value, dict) else []
+    pins = {_package(name): _pinned(name, version) for name, version in pairs}
+    if not pins or len(pins) < len(pairs):
+        raise ValueError("one package twice" if pins else "")
+    return pins
+
+
+def _halves(entry: str) -> tuple[str, object]:
+    name, _, version = entry.partition("==")
+    return name.strip(), version.strip()
+
+
+def _package(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name):
+        raise ValueError(f"{name!r} is no name of a package")
+    return canonicalize_name(name)
+
+
+def _pinned(name: str, version: object) -> str:
+    try:
+        return str(AnyVersion(_text(version)))
+    except InvalidVersion:
+        raise ValueError(f"{version!r} is no version of {name}") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 def reason(error: Exception) -> str:
     """What a check above said beyond "no"; the field's own words say what is allowed."""
     said = str(error)
@@ -184,6 +219,11 @@ NcclVersion = Annotated[
     str,
     _matching(r"match-torch|[0-9]+\.[0-9]+\.[0-9]+\+cuda[0-9]+\.[0-9]+"),
     Field(description="match-torch, or a version with its CUDA, such as 2.18.1+cuda12.1"),
+]
+Pins = Annotated[
+    dict[str, str],
+    BeforeValidator(_pins),
+    Field(description="""packages with full versions in quotes, such as {pyarrow: "15.0.2"}"""),
 ]
 Environments = Annotated[
     tuple[str, ...],

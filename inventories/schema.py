@@ -9,7 +9,16 @@ from typing import Annotated
 from pydantic import Field
 
 from inventories import fields
-from inventories.cluster import FILES, NO_FILE, Cluster, Host, flat_data, full_path, merged
+from inventories.cluster import (
+    FILES,
+    NO_FILE,
+    Cluster,
+    Host,
+    flat_data,
+    full_path,
+    merged,
+    with_entries,
+)
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
 from inventories.reading import Document, read
 from inventories.sizes import format_size, parse_size
@@ -246,18 +255,20 @@ def _wanted(document: Document, host: str) -> dict[str, object]:
 
 
 def _cluster(document: Document) -> Cluster:
-    def data(*path: str) -> dict[str, object]:
-        return flat_data(at(document.value, path), document.file)
+    def data(*levels: KeyPath) -> dict[str, object]:
+        layers = [at(document.value, level) for level in levels]
+        return with_entries(layers, flat_data(layers[-1], document.file))
 
     hosts = {}
     for name in _entries(document, "hosts"):
         wanted = NodeWanted.model_validate(_wanted(document, name), context=fields.WRITTEN)
         group = str(at(document.value, ("hosts", name, "group")))
-        hosts[name] = Host(name, group, wanted, data("hosts", name))
+        hosts[name] = Host(name, group, wanted, data(*_levels(document, name)))
+    groups = _entries(document, "groups")
     return Cluster(
         name=str(at(document.value, ("cluster",))),
         file=document.file,
         hosts=hosts,
-        groups={name: data("groups", name) for name in _entries(document, "groups")},
-        defaults=data("defaults"),
+        groups={name: data(("defaults",), ("groups", name)) for name in groups},
+        defaults=data(("defaults",)),
     )

@@ -42,6 +42,7 @@ class CmakeWanted(Model):
 
 class ToolchainWanted(Model):
     cmake: CmakeWanted | None = None
+    packages: fields.Pins | None = None
 
 
 class RepositoryWanted(Model):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from http.client import HTTPException
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringC
 
 from deploy.replacement import BACKUPS
 from deploy.scripts import script
+from drift.environments import unmet
+from facts.nccl import Environment, Nccl
 from facts.toolchain import Cmakes, Toolchain
 
 _ONE_DOWNLOAD = BoundedSemaphore()
@@ -62,6 +64,38 @@ def cmake(
         pushed=tarball,
         links=links,
         backups=BACKUPS,
+    )
+
+
+@operation()
+def packages(
+    environment: str, pins: Sequence[str], allow_disruption: bool = False
+) -> Generator[Command, None, None]:
+    """
+    Install packages of a Python environment at exactly these versions; no other one changes.
+
+    pyinfra's pip.packages is not idempotent for versions with a build, and lets pip change others.
+
+    + environment: the folder, eg ``/opt/conda/envs/dis``
+    + pins: as pip is asked for them, eg ``pyarrow==15.0.2``
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+
+    **Example:**
+
+    .. code:: python
+
+        toolchain.packages(environment="/opt/conda/envs/dis", pins=["pyarrow==15.0.2"])
+    """
+    found = host.get_fact(Nccl, environments=environment)["environments"].get(environment)
+    wanted = dict(pin.split("==") for pin in pins)
+    if found is not None and not unmet(Environment.model_validate(found), wanted):
+        host.noop(f"{environment} has {', '.join(pins)}")
+        return
+    yield script(
+        "packages_pip",
+        prefix=environment,
+        pins=" ".join(pins),
+        allow="yes" if allow_disruption else "no",
     )
 
 

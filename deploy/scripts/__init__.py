@@ -13,9 +13,9 @@ FOLDER = Path(__file__).parent
 # On the node; /run is emptied at boot.
 LOCK = "/run/gpu-node.lock"
 # These work on files that a second run would work on, too.
-_ALONE = ("replace", "cmake", "wheels", "packages_rpm", "packages_deb")
+_ALONE = ("replace", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # These would pull the library from under a running job; they take the variable `allow`.
-_HARMFUL = ("wheels", "packages_rpm", "packages_deb")
+_HARMFUL = ("wheels", "packages_rpm", "packages_deb", "packages_pip")
 
 
 def text(name: str) -> str:

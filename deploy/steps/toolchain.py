@@ -1,4 +1,4 @@
-"""Toolchain: the wanted cmake in a prefix of its own, first in PATH by symlinks."""
+"""Toolchain: cmake in a prefix of its own, first in PATH by links, and pinned Python packages."""
 
 from __future__ import annotations
 
@@ -6,21 +6,41 @@ from pyinfra.api import deploy
 
 from deploy.operations import toolchain
 from deploy.plan import Plan
+from drift.environments import unmet
+from drift.libnccl import environments
 from drift.rules.toolchain import LINK_DIR
+from inventories.schema import CmakeWanted, ToolchainWanted
 
 
 @deploy("Toolchain")
 def converge(plan: Plan) -> None:
     """Repair what the toolchain rules found."""
     wanted = plan.wanted.toolchain
-    if wanted is None or wanted.cmake is None:
-        return
+    if wanted is not None and wanted.cmake is not None:
+        _cmake(plan, wanted.cmake)
+    if wanted is not None and plan.repairs("toolchain.package-differs"):
+        _packages(plan, wanted)
+
+
+def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
     if plan.repairs("toolchain.cmake-old", "toolchain.cmake-shadowed"):
         toolchain.cmake(
-            name=f"Link cmake {wanted.cmake.version}",
-            version=wanted.cmake.version,
-            url=wanted.cmake.url,
-            sha256=wanted.cmake.sha256,
-            fetch=wanted.cmake.fetch,
+            name=f"Link cmake {wanted.version}",
+            version=wanted.version,
+            url=wanted.url,
+            sha256=wanted.sha256,
+            fetch=wanted.fetch,
             links=LINK_DIR,
         )
+
+
+def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
+    for prefix, environment in environments(plan.found.nccl):
+        pins = [f"{name}=={pin}" for name, pin in unmet(environment, wanted.packages or {}).items()]
+        if pins:
+            toolchain.packages(
+                name=f"Install {', '.join(pins)} in {prefix}",
+                environment=prefix,
+                pins=pins,
+                allow_disruption=plan.allow_disruption,
+            )

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import FACTS, UNREADABLE, Fact
+from drift.compare import FACTS, UNREADABLE, Fact, package_facts
 from drift.report.model import HostReport, Status
 from drift.report.visible import visible
 from facts.node import NodeState
@@ -24,6 +24,9 @@ STATUS_STYLES: Mapping[Status, str] = {
 }
 # A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
 WRONG = "✗"
+
+# Environments that were made on different days differ in a hundred packages.
+PACKAGES_SHOWN = 10
 
 _GAP = 2
 # So few nodes are worth comparing side by side even where longer values than _ROOM fold for it.
@@ -49,12 +52,23 @@ def matrix(hosts: Mapping[str, HostReport], width: int) -> RenderableType:
     """Return every fact of every node, no wider than `width`; a blank line parts the blocks."""
     nodes = {name: _node(host) for name, host in hosts.items()}
     facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
+    facts += _package_rows([node for node in nodes.values() if node is not None])
     labels = ["status", *(fact.name for fact in facts)]
     columns = [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
     room = width - max(map(cell_len, labels))
     if room < _GAP + _ROOM:
         return _apart(_list(labels, column) for column in columns)
     return _apart(_block(labels, block) for block in _blocks(columns, room))
+
+
+def _package_rows(nodes: list[NodeState]) -> list[Fact]:
+    """Return the packages of Python environments that differ, as many as a person would read."""
+    apart = [
+        fact
+        for fact in package_facts(nodes)
+        if len({fact.value(node) for node in nodes if fact.is_asked(node)}) > 1
+    ]
+    return apart[:PACKAGES_SHOWN]
 
 
 def _node(host: HostReport) -> NodeState | None:

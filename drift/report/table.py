@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import UNREADABLE, Difference
+from drift.compare import PACKAGE, UNREADABLE, Difference
 from drift.finding import Finding
-from drift.report.matrix import STATUS_STYLES, matrix
+from drift.report.matrix import PACKAGES_SHOWN, STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
 from drift.report.visible import visible, visible_lines
 
@@ -99,9 +99,14 @@ def _difference_lines(report: Report) -> Iterator[Text]:
     apart = _apart(report)
     if apart:
         yield Text("Nodes differ where they may not", style="bold")
+    packages = [difference for difference in apart if difference.fact.startswith(PACKAGE)]
     for difference in apart:
-        values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
-        yield Text(f"  {difference.fact} ({difference.comparison}): {visible(values)}")
+        if difference not in packages[PACKAGES_SHOWN:]:
+            values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
+            yield Text(f"  {difference.fact} ({difference.comparison}): {visible(values)}")
+    if len(packages) > PACKAGES_SHOWN:
+        more = len(packages) - PACKAGES_SHOWN
+        yield Text(f"  and {more} more packages: --format json lists them all")
     if apart:
         yield Text()
 

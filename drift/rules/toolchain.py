@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
+from drift.builds import capability, gpus_of
+from drift.environments import pins, unmet
+from drift.libnccl import environments
 from drift.rules.rule import Fault, rule
+from facts.nccl import Environment
+from facts.node import NodeState
 from facts.toolchain import Cmake, Cmakes, ToolchainState
-from inventories.schema import ToolchainWanted
+from inventories.schema import NodeWanted, ToolchainWanted
 
 # Where the deploy links the programs of the wanted release.
 LINK_DIR = "/usr/local/bin"
@@ -81,3 +86,61 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
         else f"link the programs of {version} in {LINK_DIR}",
         fixable=not ahead,
     )
+
+
+@rule("toolchain.package-differs", "error", whole=True)
+def package_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A package of a Python environment is not of the version that the inventory pins."""
+    pinned = pins(wanted)
+    if pinned and not found.nccl.environments:
+        yield Fault(
+            subject="packages",
+            found="no Python environment is named",
+            wanted=", ".join(f"{name}=={pin}" for name, pin in pinned.items()),
+            cause="pins are of the environments that the inventory names, and it names none",
+            fix="say where they are: nccl: {environments: [/opt/conda/envs/dis]}",
+            fixable=False,
+        )
+    for prefix, environment in environments(found.nccl):
+        for name, pin in unmet(environment, pinned).items():
+            yield Fault(
+                subject=f"{name} in {prefix}",
+                found=environment.packages.get(name, "not installed"),
+                wanted=pin,
+                cause="nodes with other versions fail, or compute something else, on their own: "
+                "what was built or saved with one version may not be read by another",
+                fix=f"{prefix}/bin/python -m pip install {name}=={pin}, all other packages held "
+                "where they are",
+            )
+
+
+@rule("toolchain.bitsandbytes-cpu", "error", whole=True)
+def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """bitsandbytes of an environment has no library for the CUDA of its torch."""
+    gpus = gpus_of(found.nccl.gpus, wanted.gpu.model if wanted.gpu else None)
+    for prefix, environment in environments(found.nccl):
+        torch, has = environment.torch, environment.bitsandbytes
+        if has is None or torch is None or torch.cuda is None:
+            continue
+        needs = _library_of(environment, torch.cuda, gpus)
+        if needs not in has:
+            yield Fault(
+                subject=f"bitsandbytes in {prefix}",
+                found=", ".join(name for name in has if "cpu" in name) or "no library",
+                wanted=f"{needs}, for CUDA {torch.cuda} of torch {torch.version}",
+                cause="it says 'compiled without GPU support', on this node alone: 8-bit "
+                "optimizers and quantization are not there",
+                fix=f"install a release of it that has {needs}, the same on all nodes",
+                fixable=False,
+            )
+
+
+def _library_of(environment: Environment, cuda: str, gpus: tuple[str, ...]) -> str:
+    """Return the file that bitsandbytes loads; its releases up to 0.45 have one without cublasLt.
+
+    That one is for GPUs before Turing, such as the V100.
+    """
+    name = f"libbitsandbytes_cuda{cuda.replace('.', '')}"
+    old = any("_nocublaslt" in each for each in environment.bitsandbytes or ())
+    before_turing = any((capability(gpu) or (9, 9)) < (7, 5) for gpu in gpus)
+    return f"{name}_nocublaslt.so" if old and before_turing else f"{name}.so"

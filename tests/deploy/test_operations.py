@@ -27,7 +27,7 @@ from facts.nccl import ASKED
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
-    *("nccl.packages", "nccl.wheels", "toolchain.cmake"),
+    *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
 }
 CACHE = Path("/cache")
 

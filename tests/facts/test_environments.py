@@ -185,3 +185,27 @@ def test_a_python_that_hangs(made: environments.Environment) -> None:
     assert readings.take(section.name, nccl.parse_environment) is None
     assert readings.unread[0].reason == "no answer within 1 s"
     assert time.monotonic() - start < 20
+
+
+def test_what_torch_and_others_were_built_for(made: environments.Environment) -> None:
+    """The list that torch itself would tell, and the libraries of bitsandbytes."""
+    found = asked(made.prefix)
+    assert found.torch is not None and found.bitsandbytes is None
+    assert found.torch.architectures == tuple(wheels.ARCHITECTURES.split())
+    folder = made.packages / "bitsandbytes"
+    folder.mkdir()
+    (made.packages / "bitsandbytes-0.42.0.dist-info").mkdir()
+    for name in ("libbitsandbytes_cpu.so", "libbitsandbytes_cuda121.so", "nn.py"):
+        (folder / name).touch()
+    assert asked(made.prefix).bitsandbytes == (
+        "libbitsandbytes_cpu.so",
+        "libbitsandbytes_cuda121.so",
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"no list", b"\0sm_70 is no list of sm_80s\0", b"sm_70"])
+def test_a_library_without_the_list(made: environments.Environment, content: bytes) -> None:
+    """What is not found is None, and not an empty list."""
+    (made.packages / "torch" / "lib" / "libtorch_python.so").write_bytes(content)
+    found = asked(made.prefix)
+    assert found.torch is not None and found.torch.architectures is None

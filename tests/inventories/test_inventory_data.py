@@ -79,6 +79,7 @@ def test_the_flat_keys() -> None:
         "toolchain_cmake_url",
         "toolchain_cmake_sha256",
         "toolchain_cmake_fetch",
+        "toolchain_packages",
         "nccl_version",
         "nccl_environments",
         "nccl_packages",

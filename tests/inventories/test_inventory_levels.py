@@ -137,3 +137,45 @@ def test_a_toolchain_is_fetched_by_the_node_unless_told(tmp_path: Path) -> None:
         version="3.25.2", url="http://10.0.0.2/c.tar.gz", sha256="ab" * 32, fetch="node"
     )
     assert load(tmp_path / "c.yml").hosts["h"].wanted.toolchain == ToolchainWanted(cmake=cmake)
+
+
+PINS = """
+cluster: c
+defaults: {toolchain: {packages: {pyarrow: "15.0.2", numpy: "1.26.4"}}}
+groups:
+  a100: {}
+  v100: {toolchain: {packages: {NumPy: "1.24.0"}}}
+hosts:
+  a100-01: {address: 10.0.0.4, group: a100}
+  v100-01: {address: 10.0.0.5, group: v100, toolchain: {packages: {six: "1.16.0"}}}
+"""
+
+
+def test_entries_of_a_mapping_add_up(tmp_path: Path) -> None:
+    """Pins of all levels together, the nearest for each package, typed and as pyinfra's data."""
+    (tmp_path / "c.yml").write_text(PINS.replace("NumPy", "numpy"))
+    cluster = load(tmp_path / "c.yml")
+    both = {"pyarrow": "15.0.2", "numpy": "1.26.4"}
+    v100 = {"pyarrow": "15.0.2", "numpy": "1.24.0", "six": "1.16.0"}
+    for host, pins in (("a100-01", both), ("v100-01", v100)):
+        toolchain = cluster.hosts[host].wanted.toolchain
+        assert toolchain is not None and toolchain.packages == pins
+        assert cluster.data_of(host)["toolchain_packages"] == pins
+        assert NodeWanted.from_data(cluster.data_of(host)).toolchain == toolchain
+
+
+def test_pins_as_data_says_them() -> None:
+    """Text with commas, names as pip compares them."""
+    wanted = NodeWanted.from_data({"toolchain_packages": "PyArrow==15.0.2, ruamel.yaml==0.18"})
+    assert wanted.toolchain is not None
+    assert wanted.toolchain.packages == {"pyarrow": "15.0.2", "ruamel-yaml": "0.18"}
+
+
+def test_the_repository_key_is_a_file_beside_the_cluster_file(tmp_path: Path) -> None:
+    """Relative to it for pyinfra, too; the word unsigned stays a word."""
+    (tmp_path / "cuda.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
+    for key, told in (("cuda.asc", str(tmp_path / "cuda.asc")), ("unsigned", "unsigned")):
+        nccl = f"nccl: {{repository: {{url: 'http://10.0.0.2/', key: {key}}}}}"
+        text = f"cluster: c\ndefaults: {{{nccl}}}\ngroups: {{g: {{}}}}\n"
+        (tmp_path / "c.yml").write_text(text + "hosts: {h: {address: 10.0.0.4, group: g}}\n")
+        assert load(tmp_path / "c.yml").data_of("h")["nccl_repository_key"] == told

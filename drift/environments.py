@@ -1,0 +1,66 @@
+"""Packages of Python environments: those that the inventory pins, and all others by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from packaging.version import InvalidVersion, Version
+
+from facts.nccl import Environment
+from facts.node import NodeState
+from inventories.schema import NodeWanted
+
+
+def pins(wanted: NodeWanted) -> Mapping[str, str]:
+    """Return the packages that the inventory pins for a node, with their versions."""
+    return (wanted.toolchain.packages if wanted.toolchain else None) or {}
+
+
+def pinned_names(wishes: Iterable[NodeWanted]) -> list[str]:
+    """Return the packages that some node's pins name."""
+    return sorted({name for wanted in wishes for name in pins(wanted)})
+
+
+def is_pinned_version(found: str | None, pin: str) -> bool:
+    """Whether a version is the pinned one; 2.1.2+cu121 is 2.1.2 where the pin names no build."""
+    if found is None:
+        return False
+    try:
+        version, wanted = Version(found), Version(pin)
+    except InvalidVersion:
+        return found == pin
+    return version == wanted or (wanted.local is None and Version(version.public) == wanted)
+
+
+def unmet(environment: Environment, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the pins that an environment does not have."""
+    return {
+        name: pin
+        for name, pin in wanted.items()
+        if not is_pinned_version(environment.packages.get(name), pin)
+    }
+
+
+def names(nodes: Iterable[NodeState]) -> list[str]:
+    """Return the packages to compare between nodes; torch and NCCL are facts of their own."""
+    found = {
+        name
+        for node in nodes
+        for environment in node.nccl.environments.values()
+        if environment is not None
+        for name in environment.packages
+    }
+    return sorted(name for name in found if name != "torch" and not name.startswith("nvidia-nccl-"))
+
+
+def are_read(node: NodeState) -> bool:
+    """Whether a node has environments, and all could be read: one that could not is a finding."""
+    found = node.nccl.environments.values()
+    return bool(found) and None not in found
+
+
+def version(node: NodeState, name: str) -> str:
+    """Return a package's version in the environments in their order."""
+    found = node.nccl.environments.values()
+    versions = [each.packages.get(name, "none") for each in found if each is not None]
+    return ", ".join(dict.fromkeys(versions))

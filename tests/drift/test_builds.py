@@ -1,0 +1,91 @@
+"""The tables of torch releases and GPUs, and what runs on what."""
+
+from __future__ import annotations
+
+import pytest
+
+from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
+from facts.nccl import Torch
+
+
+def _torch(version: str, cuda: str | None, nccl: str | None = None) -> Torch:
+    return Torch(version=version, cuda=cuda, wheel=None, nccl=nccl, architectures=None, root="/t")
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "nccl"),
+    [
+        ("2.1.2+cu121", "12.1", "2.18.1"),
+        ("2.1.2", "12.1", "2.18.1"),
+        ("2.2.1+cu118", "11.8", "2.19.3"),
+        ("2.14.0+cu126", "12.6", "2.29.3"),
+        ("2.11.0+cu126", "12.6", None),
+        ("2.1.2", "11.6", None),
+        ("9.9.9", "12.1", None),
+        ("2.1.2+cpu", None, None),
+    ],
+)
+def test_the_nccl_of_a_release(version: str, cuda: str | None, nccl: str | None) -> None:
+    """By version and CUDA together; what the table does not know is not guessed."""
+    assert nccl_of(_torch(version, cuda)) == nccl
+
+
+def test_its_own_word_goes_first() -> None:
+    """A pin of the metadata beats the table."""
+    assert nccl_of(_torch("2.1.2+cu121", "12.1", "2.19.3")) == "2.19.3"
+
+
+def test_the_table_is_whole() -> None:
+    """Each row was read, and sm_70 ends where the field's GPU guide says."""
+    assert len(releases()) >= 40
+    last = [each for each in releases() if each.wheel == "default" and each.sm_70][-1]
+    assert last.torch == "2.10.0"
+    found = release_of(_torch("2.11.0+cu130", "13.0"))
+    assert found is not None and found.sm_70 is False
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("Tesla V100-PCIE-32GB", (7, 0)),
+        ("NVIDIA A100-SXM4-80GB", (8, 0)),
+        ("A100", (8, 0)),
+        ("NVIDIA A10", (8, 6)),
+        ("NVIDIA A10G", (8, 6)),
+        ("NVIDIA GeForce RTX 5090", (12, 0)),
+        ("NVIDIA GeForce RTX 2080 Ti", (7, 5)),
+        ("NVIDIA H200", (9, 0)),
+        ("NVIDIA Z900", None),
+    ],
+)
+def test_capabilities(name: str, pair: tuple[int, int] | None) -> None:
+    """By whole words of the name, however long the name is."""
+    assert capability(name) == pair
+
+
+@pytest.mark.parametrize(
+    ("architectures", "gpu", "runs"),
+    [
+        (("sm_70", "sm_80"), (7, 0), True),
+        (("sm_75", "sm_80"), (7, 0), False),
+        (("sm_80",), (8, 6), True),
+        (("sm_86",), (8, 0), False),
+        (("sm_90a",), (9, 0), True),
+        (("sm_100a",), (10, 3), False),
+        (("sm_50", "compute_50"), (12, 0), True),
+        (("sm_120",), (12, 0), True),
+        ((), (7, 0), False),
+    ],
+)
+def test_what_runs_on_what(
+    architectures: tuple[str, ...], gpu: tuple[int, int], runs: bool
+) -> None:
+    """A cubin within its generation, PTX on anything later, an a-suffix on one alone."""
+    assert runs_on(architectures, gpu) == runs
+
+
+def test_the_driver_knows_better_than_the_inventory() -> None:
+    """Its models, each once; without a driver the inventory's."""
+    assert gpus_of(("Tesla V100", "Tesla V100"), "A100") == ("Tesla V100",)
+    assert gpus_of((), "A100") == ("A100",)
+    assert gpus_of(None, None) == ()

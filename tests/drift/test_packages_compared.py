@@ -1,0 +1,83 @@
+"""Packages of Python environments between nodes: what differs is told, up to what one reads."""
+
+from __future__ import annotations
+
+from drift.report.model import Seen
+from tests.drift import states
+from tests.drift.reports import drawn, report
+
+ENVIRONMENT = "/opt/dis"
+
+
+def _seen(**packages: str) -> Seen:
+    """A node whose environment has these packages beside the healthy one's."""
+    environments = {ENVIRONMENT: {"packages": packages}}
+    return states.seen({"nccl": {"environments": environments}}, nccl_environments=[ENVIRONMENT])
+
+
+def _told(nodes: dict[str, Seen]) -> dict[str, dict[str, str]]:
+    return {
+        each.fact.removeprefix("toolchain.package:"): each.values
+        for each in report(nodes).differences
+        if each.fact.startswith("toolchain.package:") and each.drift
+    }
+
+
+def test_another_version_and_none() -> None:
+    """Both are drift; what is equal is not told, and torch's NCCL is a fact of its own."""
+    nodes = {
+        "a100-01": _seen(bitsandbytes="0.42.0", datasets="2.18.0"),
+        "v100-01": _seen(bitsandbytes="0.41.3", **{"nvidia-nccl-cu11": "2.14.3"}),
+    }
+    assert _told(nodes) == {
+        "bitsandbytes": {"a100-01": "0.42.0", "v100-01": "0.41.3"},
+        "datasets": {"a100-01": "2.18.0", "v100-01": "none"},
+    }
+    assert report(nodes).exit_code() == 2
+    text = drawn(nodes, 80)
+    assert "toolchain.package:bitsandbytes  0.42.0" in text
+
+
+def test_an_environment_that_could_not_be_read() -> None:
+    """One finding says that, and not a line for each package of the others."""
+    lost = states.seen(
+        {
+            "nccl": {"environments": {ENVIRONMENT: None}},
+            "unreadable": [
+                {"area": "nccl", "section": f"nccl.environment:{ENVIRONMENT}", "reason": "gone"}
+            ],
+        },
+        nccl_environments=[ENVIRONMENT],
+    )
+    nodes = {"a100-01": _seen(six="1.16.0"), "v100-01": lost}
+    assert _told(nodes) == {}
+    assert report(nodes).exit_code() == 1
+
+
+def test_environments_that_have_nothing_in_common() -> None:
+    """JSON lists every package; the table ten of them, and how many more."""
+    nodes = {
+        "a100-01": _seen(**{f"package{number:02}": "1.0" for number in range(25)}),
+        "v100-01": _seen(),
+    }
+    assert len(_told(nodes)) == 25
+    text = drawn(nodes, 80)
+    assert "and 15 more packages: --format json lists them all" in text
+    assert text.count("toolchain.package:package") == 2 * 10
+
+
+def test_what_is_pinned_is_judged_by_its_pin() -> None:
+    """Two builds of the pinned version are no difference."""
+    nodes = {
+        name: Seen(
+            states.wanted(
+                {"nccl_environments": [ENVIRONMENT], "toolchain_packages": {"xformers": "0.0.23"}}
+            ),
+            seen.state,
+        )
+        for name, seen in {
+            "a100-01": _seen(xformers="0.0.23+cu118"),
+            "v100-01": _seen(xformers="0.0.23"),
+        }.items()
+    }
+    assert _told(nodes) == {}
