@@ -95,7 +95,7 @@ def _is_told(difference: Difference, hosts: Mapping[str, HostReport]) -> bool:
     )
 
 
-def _difference_lines(report: Report) -> Iterator[Text]:
+def _difference_lines(report: Report) -> Iterator[RenderableType]:
     apart = _apart(report)
     if apart:
         yield Text("Nodes differ where they may not", style="bold")
@@ -103,7 +103,8 @@ def _difference_lines(report: Report) -> Iterator[Text]:
     for difference in apart:
         if difference not in packages[PACKAGES_SHOWN:]:
             values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
-            yield Text(f"  {difference.fact} ({difference.comparison}): {visible(values)}")
+            said = f"{difference.fact} ({difference.comparison}): {visible(values)}"
+            yield Padding(Text(said), (0, 0, 0, 2))
     if len(packages) > PACKAGES_SHOWN:
         more = len(packages) - PACKAGES_SHOWN
         yield Text(f"  and {more} more packages: --format json lists them all")
