@@ -40,8 +40,12 @@ class NoHosts(PyinfraError):
     """The inventory, or what --limit leaves of it, names no host."""
 
 
-def gather(inventory_path: str, limits: Iterable[str] = ()) -> dict[str, Answer]:
+def gather(
+    inventory_path: str, limits: Iterable[str] = (), deep: bool = False
+) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
+
+    `deep` also reads through the files that are compared by their sums.
 
     Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
     """
@@ -56,7 +60,7 @@ def gather(inventory_path: str, limits: Iterable[str] = ()) -> dict[str, Answer]
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)
             state.set_stage(StateStage.Prepare)
-            answers = state.pool.map(lambda host: _answer(state, host), hosts)
+            answers = state.pool.map(lambda host: _answer(state, host, deep), hosts)
     return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
 
 
@@ -90,7 +94,7 @@ def _selects(limit: str, host: Host) -> bool:
     return limit in host.groups or fnmatch.fnmatch(host.name, limit)
 
 
-def _answer(state: State, host: Host) -> Answer:
+def _answer(state: State, host: Host, deep: bool) -> Answer:
     """Connect to one node and probe it; nothing that goes wrong leaves this function."""
     data = host.data.dict()
     with ctx_host.use(host):
@@ -102,7 +106,7 @@ def _answer(state: State, host: Host) -> Answer:
         try:
             state.activate_host(host)
             tune(host.connector)
-            return Answer(data, state=probe(host), reached=True)
+            return Answer(data, state=probe(host, deep=deep), reached=True)
         except ProbeError as error:
             return Answer(data, error=str(error), reached=True)
         finally:

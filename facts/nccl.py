@@ -24,12 +24,14 @@ ASKED = "\n".join(
     if not line.startswith("from facts.asked.")
 )
 ENVIRONMENT_SECONDS = 30
+# libnccl has 300 MB, and a slow disk, or one that is far away, reads 2 MB a second.
+DEEP_SECONDS = 180
 
 
 def sections(environments: Iterable[str], deep: bool = False) -> tuple[Section, ...]:
     """Return the sections about NCCL with one for each Python environment, by its folder.
 
-    `deep` reads each library through and compares its sha256, which takes seconds a gigabyte.
+    `deep` reads each library through, so that its sha256 can be compared with the RECORD.
     """
     return (*libnccl.SECTIONS, *(_environment(prefix, deep) for prefix in environments))
 
@@ -38,7 +40,8 @@ def _environment(prefix: str, deep: bool) -> Section:
     python = shlex.quote(f"{prefix}/bin/python")
     found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python3")}'
     asked = f'"$python" -I -c {shlex.quote(ASKED)}{" deep" if deep else ""}'
-    return Section(section_of(prefix), f"{found}\n{asked}", ENVIRONMENT_SECONDS)
+    seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
+    return Section(section_of(prefix), f"{found}\n{asked}", seconds)
 
 
 def section_of(prefix: str) -> str:

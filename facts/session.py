@@ -33,15 +33,15 @@ class ProbeError(Exception):
     """The node is there, and its answer to the probe is of no use; str() is the reason."""
 
 
-def probe(host: Host, connector: BaseConnector | None = None) -> NodeState:
-    """Ask a connected host everything, in one exec.
+def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False) -> NodeState:
+    """Ask a connected host everything, in one exec; `deep` reads what takes a while, too.
 
     It is asked as the SSH user, without sudo: limits and PATH are those that jobs get. pyinfra's
     own get_fact would hide why a fact failed. Raises ProbeError.
     """
     _expect_any_bytes()
     fact = NodeProbe()
-    script = fact.command(host.data.get("nccl_environments") or ())
+    script = fact.command(host.data.get("nccl_environments") or (), deep)
     seconds = time_limit(fact.asked)
     connector = connector or host.connector
     try:

@@ -11,7 +11,8 @@ import pytest
 
 from facts import nccl
 from facts.nccl import Environment
-from facts.probe import read, render
+from facts.node import NodeProbe
+from facts.probe import read, render, time_limit
 from lab import wheels
 from tests import environments
 from tests.environments import CU11, CU12
@@ -69,6 +70,15 @@ def test_deep_compares_the_sum(made: environments.Environment) -> None:
     found = asked(made.prefix, deep=True)
     assert found.file is not None
     assert found.file.sha256 == found.wheels[0].sha256
+
+
+def test_deep_has_the_time_that_it_takes() -> None:
+    """300 MB from a slow disk, and the whole probe waits as long as its sections may."""
+    (quick,), (deep,) = (nccl.sections(["/e"], each)[-1:] for each in (False, True))
+    assert quick.seconds < 60 <= deep.seconds
+    probe = NodeProbe()
+    probe.command(["/e"], deep=True)
+    assert deep in probe.asked and time_limit(probe.asked) > deep.seconds
 
 
 @pytest.mark.parametrize("order", [(CU12, CU11), (CU11, CU12)], ids=["wrong-last", "right-last"])
