@@ -34,6 +34,7 @@ from inventories.wanted import (
     ToolchainWanted,
     at,
     complaints,
+    spelled_out,
 )
 
 __all__ = [
@@ -103,12 +104,25 @@ class _Host(Model):
 def load(path: str | os.PathLike[str]) -> Cluster:
     """The cluster in a file; InventoryError tells all that is wrong with it at once."""
     document = read(Path(path))
+    _spell_out(document)
     for problem in _problems(document):
         document.add(_as_written(document, problem))
     for problem in list(_incomplete(document)):
         document.add(problem)
     document.finish()
     return _cluster(document)
+
+
+def _spell_out(document: Document) -> None:
+    """Put the mapping for text that stands for one, so that levels merge whichever form they have."""
+    for layer, entry in _layers(document):
+        for path, meant in list(spelled_out(Layer, entry)):
+            assert isinstance(entry, dict) and isinstance(meant, dict)
+            entry[path[-1]] = meant
+            for key in meant:
+                inner, outer = (*layer, *path, key), (*layer, *path)
+                document.lines[inner] = document.lines[outer]
+                document.written[inner] = document.written[outer]
 
 
 def _as_written(document: Document, problem: Problem) -> Problem:

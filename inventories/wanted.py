@@ -1,7 +1,7 @@
 """What a node should be: an area or item that is None is not managed."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast, get_args
+from typing import Any, ClassVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,6 +16,8 @@ class Model(BaseModel):
     """Refuses unknown keys and later changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    # The item that text in the place of a section means: nccl: match-torch.
+    SHORT: ClassVar[str] = ""
 
 
 class GpuWanted(Model):
@@ -51,6 +53,8 @@ class RepositoryWanted(Model):
 
 
 class NcclWanted(Model):
+    SHORT = "version"
+
     version: fields.NcclVersion = "match-torch"
     environments: fields.Environments | None = None
     packages: fields.Switch | None = None
@@ -130,6 +134,23 @@ def at(value: object, path: KeyPath) -> object:
     return value
 
 
+def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath, object]]:
+    """The sections of a written value for which text stands, each with the mapping it means.
+
+    Text that is not allowed there is left as it is, to be complained of under its own key.
+    """
+    for name, field in model.model_fields.items():
+        inner, written = _section(field), at(value, (name,))
+        if inner and isinstance(written, str) and (short := _short(inner)):
+            meant = {short: written}
+            if not any(problem.path == (short,) for problem in complaints(inner, meant)):
+                yield (name,), meant
+
+
+def _short(model: type[BaseModel]) -> str:
+    return model.SHORT if issubclass(model, Model) else ""
+
+
 def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
     """A section may be empty; a key without its value is neither set nor left out."""
     for path in leaf_paths(model):
@@ -156,7 +177,9 @@ def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
     inner = _section(field) if field else holder
     if inner:
         keys = sorted(inner.model_fields)
-        return f"a mapping with the {'keys' if keys[1:] else 'key'} {', '.join(keys)}"
+        mapping = f"a mapping with the {'keys' if keys[1:] else 'key'} {', '.join(keys)}"
+        short = _short(inner) if field else ""
+        return f"{_description(inner.model_fields[short])}; or {mapping}" if short else mapping
     assert field is not None
     return _description(field)
 

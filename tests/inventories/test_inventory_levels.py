@@ -9,6 +9,7 @@ from inventories.schema import (
     CmakeWanted,
     GpuWanted,
     LimitsWanted,
+    NcclWanted,
     NodeWanted,
     ShmWanted,
     ToolchainWanted,
@@ -179,3 +180,36 @@ def test_the_repository_key_is_a_file_beside_the_cluster_file(tmp_path: Path) ->
         text = f"cluster: c\ndefaults: {{{nccl}}}\ngroups: {{g: {{}}}}\n"
         (tmp_path / "c.yml").write_text(text + "hosts: {h: {address: 10.0.0.4, group: g}}\n")
         assert load(tmp_path / "c.yml").data_of("h")["nccl_repository_key"] == told
+NCCL = """
+cluster: c
+defaults:
+  nccl: match-torch
+groups:
+  a: {nccl: {environments: [/opt/dis]}}
+  b: {nccl: 2.18.1+cuda12.1}
+  c:
+hosts:
+  a-01: {address: 10.0.0.4, group: a}
+  a-02: {address: 10.0.0.5, group: a, nccl: 2.19.3+cuda12.3}
+  b-01: {address: 10.0.0.6, group: b}
+  b-02: {address: 10.0.0.7, group: b, nccl: {environments: [/opt/b]}}
+  c-01: {address: 10.0.0.8, group: c}
+"""
+
+
+def test_a_word_for_nccl_is_its_version_on_any_level(tmp_path: Path) -> None:
+    """It merges with mappings as if it were written out, and so it reaches pyinfra."""
+    (tmp_path / "c.yml").write_text(NCCL)
+    cluster = load(tmp_path / "c.yml")
+    assert {name: host.wanted.nccl for name, host in cluster.hosts.items()} == {
+        "a-01": NcclWanted(version="match-torch", environments=("/opt/dis",)),
+        "a-02": NcclWanted(version="2.19.3+cuda12.3", environments=("/opt/dis",)),
+        "b-01": NcclWanted(version="2.18.1+cuda12.1"),
+        "b-02": NcclWanted(version="2.18.1+cuda12.1", environments=("/opt/b",)),
+        "c-01": NcclWanted(version="match-torch"),
+    }
+    assert cluster.defaults["nccl_version"] == "match-torch"
+    assert cluster.groups["b"] == {"nccl_version": "2.18.1+cuda12.1"}
+    assert cluster.hosts["a-02"].data["nccl_version"] == "2.19.3+cuda12.3"
+    for name, host in cluster.hosts.items():
+        assert NodeWanted.from_data(cluster.data_of(name)) == host.wanted
