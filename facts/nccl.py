@@ -98,9 +98,11 @@ class Environment(State):
     """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads.
 
     `bitsandbytes` are the libraries in its folder; None where it is not installed.
+    `platform` is manylinux_2_17_x86_64 where that is the newest glibc a wheel may ask for.
     """
 
     python: str
+    platform: str | None = None
     torch: Torch | None
     wheels: tuple[Wheel, ...]
     file: Library | None

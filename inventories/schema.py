@@ -114,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Cluster:
 
 
 def _spell_out(document: Document) -> None:
-    """Put the mapping for text that stands for one, so that levels merge whichever form they have."""
+    """Put the mapping for text that stands for one: levels then merge whatever their form."""
     for layer, entry in _layers(document):
         for path, meant in list(spelled_out(Layer, entry)):
             assert isinstance(entry, dict) and isinstance(meant, dict)

@@ -57,6 +57,7 @@ class NcclWanted(Model):
 
     version: fields.NcclVersion = "match-torch"
     environments: fields.Environments | None = None
+    fetch: fields.Fetch = "node"
     packages: fields.Switch | None = None
     repository: RepositoryWanted | None = None
 

@@ -12,17 +12,24 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
 
+from deploy import controller, replacement
 from deploy.scripts import script
 from drift.libnccl import BY_MANAGER, is_held, old_locks, own
 from facts.nccl import ASKED, Environment, Nccl, NcclState, code
 
+Command = StringCommand | FileUploadCommand | FunctionCommand
+
 
 @operation()
 def wheels(
-    environment: str, keep: str, remove: Sequence[str] = (), allow_disruption: bool = False
-) -> Generator[StringCommand, None, None]:
+    environment: str,
+    keep: str,
+    remove: Sequence[str] = (),
+    allow_disruption: bool = False,
+    fetch: str = "node",
+) -> Generator[Command, None, None]:
     """
     Leave one NCCL wheel in a Python environment, its library equal to its RECORD.
 
@@ -30,6 +37,7 @@ def wheels(
     + keep: as pip is asked for it, eg ``nvidia-nccl-cu12==2.18.1``
     + remove: names of the wheels that go, eg ``nvidia-nccl-cu11``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + fetch: ``node`` (its pip downloads), or ``controller`` for nodes without internet
 
     **Example:**
 
@@ -38,15 +46,25 @@ def wheels(
         nccl.wheels(environment="/opt/conda/envs/dis", keep="nvidia-nccl-cu12==2.18.1")
     """
     found = host.get_fact(Nccl, environments=environment, deep=True)
-    if not remove and _is_whole(found["environments"].get(environment), keep):
+    there = found["environments"].get(environment)
+    if not remove and _is_whole(there, keep):
         host.noop(f"{environment} has {keep}, whole")
         return
+    pushed = ""
+    if fetch == "controller":
+        python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))
+        kept = controller.cache() / controller.wheel_name(keep, python, platform)
+        # Of this run alone: another one's script takes away its own.
+        pushed = f"/var/tmp/gpu-node-{replacement.RUN}-{kept.name}"
+        yield FunctionCommand(controller.wheel, [keep, python, platform, str(kept)], {})
+        yield FileUploadCommand(str(kept), pushed)
     yield script(
         "wheels",
         prefix=environment,
         keep=keep,
         remove=" ".join(remove),
         asked=ASKED,
+        pushed=pushed,
         allow="yes" if allow_disruption else "no",
     )
 

@@ -7,7 +7,6 @@ download moves the file into place before it checks the sum.
 from __future__ import annotations
 
 import hashlib
-import os
 import urllib.request
 from collections.abc import Generator, Sequence
 from http.client import HTTPException
@@ -17,6 +16,7 @@ from gevent.lock import BoundedSemaphore
 from pyinfra import host, logger
 from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringCommand, operation
 
+from deploy.controller import cache
 from deploy.replacement import BACKUPS
 from deploy.scripts import script
 from drift.environments import unmet
@@ -105,12 +105,6 @@ def _is_linked(found: object, version: str, links: str) -> bool:
     wanted = (f"{links}/cmake", f"/opt/cmake-{version}/bin/cmake", version)
     cmakes = Cmakes.model_validate(found).found
     return wanted in [(cmake.path, cmake.real, cmake.version) for cmake in cmakes]
-
-
-def cache() -> Path:
-    """Return the controller's folder for files that it pushes to nodes."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "gpu-node"
 
 
 def download(state: State, host: Host, url: str, sha256: str, target: str) -> bool:

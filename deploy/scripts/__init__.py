@@ -16,6 +16,10 @@ LOCK = "/run/gpu-node.lock"
 _ALONE = ("replace", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # These would pull the library from under a running job; they take the variable `allow`.
 _HARMFUL = ("wheels", "packages_rpm", "packages_deb", "packages_pip")
+# These may get a file from the controller; they take the variable `pushed`.
+_PUSHED = ("cmake", "wheels")
+# What stands before a script, in this order: the first sees to it that nothing is left behind.
+_FIRST = {"pushed": _PUSHED, "lock": _ALONE, "in_use": _HARMFUL}
 
 
 def text(name: str) -> str:
@@ -27,6 +31,6 @@ def script(name: str, stdin: str | None = None, **variables: str) -> StringComma
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
     lock = {"lock": LOCK} if name in _ALONE else {}
     assignments = [f"{key}={shlex.quote(value)}" for key, value in {**variables, **lock}.items()]
-    first = [each for each, names in (("lock", _ALONE), ("in_use", _HARMFUL)) if name in names]
+    first = [each for each, names in _FIRST.items() if name in names]
     body = "\n".join([*assignments, *("\n" + text(each) for each in first), text(name)])
     return StringCommand(body) if stdin is None else StringCommand(body, _stdin=[stdin])

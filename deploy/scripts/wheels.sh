@@ -1,23 +1,34 @@
 # Leave one NCCL wheel in a Python environment, and that one whole: all NCCL wheels own one file.
 # Variables: prefix (the environment), keep (as pip is asked for it), remove (names, or empty),
-# asked (what facts/asked/environment.py says); in_use.sh stands before this.
+# asked (what facts/asked/environment.py says), pushed (the wheel, where the controller fetched it);
+# pushed.sh, which clears away, and in_use.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
-work=
-fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: $prefix: $1" >&2; exit 1; }
+fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 
 python=$prefix/bin/python
 [ -x "$python" ] || python=$prefix/bin/python3
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
+# What runs that were killed have left here, a day ago or more.
+find /var/tmp -maxdepth 1 -user "$(id -u)" -mtime +0 \( -name 'gpu-node-wheels.*' -o \
+  -name 'gpu-node-*.whl' \) -exec rm -rf {} + 2>/dev/null
 # The replacement first: where it cannot be had, what is there stays as it is.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-said=$("$python" -m pip download -q --no-deps -d "$work" "$keep" 2>&1 </dev/null) ||
-  fail "pip cannot get $keep: $(last "$said"); nothing was changed"
+if [ -n "$pushed" ]; then
+  # pip goes by a wheel's name. That it is one for this machine, the controller has seen to.
+  wheel=$work/$(echo "${keep%%==*}" | tr - _)-${keep##*==}-py3-none-any.whl
+  said=$(mv "$pushed" "$wheel" 2>&1 && "$python" -I -c 'import sys, zipfile
+sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
+    fail "the copy of $keep is not whole: $(last "$said"); nothing was changed: run again"
+else
+  said=$("$python" -m pip download -q --no-deps -d "$work" "$keep" 2>&1 </dev/null) ||
+    fail "pip cannot get $keep: $(last "$said"); nothing was changed"
+fi
 if [ -n "$remove" ]; then
   said=$("$python" -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
     fail "pip cannot remove $remove: $(last "$said")"
@@ -25,4 +36,3 @@ fi
 said=$("$python" -m pip install -q --no-deps --force-reinstall --no-index --find-links "$work" \
   "$keep" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$said"); run again"
 said=$("$python" -I -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$said; run again"
-rm -rf "$work"

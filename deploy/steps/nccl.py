@@ -39,6 +39,7 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
             keep=keep,
             remove=[wheel.name for wheel in wrong_wheels(environment, wanted)],
             allow_disruption=plan.allow_disruption,
+            fetch=wanted.fetch,
         )
 
 

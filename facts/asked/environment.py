@@ -117,6 +117,15 @@ def code(version: str) -> "int | None":
     return major * (1000 if (major, minor) < (2, 9) else 10000) + minor * 100 + patch
 
 
+def platform():
+    """The newest wheels that are for this machine, in the words of their names."""
+    try:
+        version = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+    except (AttributeError, IndexError, OSError, ValueError):  # another C library
+        return None
+    return "manylinux_%s_%s" % (version.replace(".", "_"), os.uname()[4])
+
+
 def main(deep):
     """Print all of it."""
     places = folders()
@@ -143,6 +152,7 @@ def main(deep):
         json.dumps(
             {
                 "python": "%d.%d.%d" % sys.version_info[:3],
+                "platform": platform(),
                 "torch": torch,
                 "wheels": told,
                 "file": library(own, doubtful) if own else None,

@@ -19,7 +19,7 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand
 from pyinfra.context import ctx_host, ctx_state
 from pyinfra_testing.util import FakeState, create_host
 
-from deploy import replacement, scripts
+from deploy import controller, replacement, scripts
 from deploy.operations import toolchain
 from deploy.scripts import FOLDER
 from facts.nccl import ASKED
@@ -45,7 +45,7 @@ def shown(command: object, found: str) -> Any:
         return {"upload": str(command.src), "to": str(command.dest)}
     assert isinstance(command, StringCommand)
     text = command.get_raw_value()
-    for first in ("in_use", "lock"):
+    for first in ("in_use", "lock", "pushed"):
         text = text.replace("\n" + (FOLDER / f"{first}.sh").read_text() + "\n", "")
     for path in FOLDER.glob("*.sh"):
         head, body, rest = text.partition(path.read_text())
@@ -103,7 +103,9 @@ def test_each_operation_has_a_case_of_each_kind() -> None:
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_case(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From these facts follow these commands and no others, or none, with the reason."""
-    monkeypatch.setattr(toolchain, "cache", lambda: CACHE)
+    for module in (controller, toolchain):
+        monkeypatch.setattr(module, "cache", lambda: CACHE)
+    monkeypatch.setattr(replacement, "RUN", "RUN")
     case: dict[str, Any] = yaml.safe_load(path.read_text())
     commands, said = outcome(path.parent.name, case)
     assert commands == case.get("commands", [])

@@ -26,7 +26,9 @@ def pip_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def command(made: Environment, *remove: str, keep: str = CU12, allow: str = "yes") -> str:
+def command(
+    made: Environment, *remove: str, keep: str = CU12, allow: str = "yes", pushed: str = ""
+) -> str:
     """The script for an environment, as the operation yields it."""
     told = script(
         "wheels",
@@ -34,15 +36,18 @@ def command(made: Environment, *remove: str, keep: str = CU12, allow: str = "yes
         keep=keep,
         remove=" ".join(remove),
         asked=ASKED,
+        pushed=pushed,
         allow=allow,
     )
     return told.get_raw_value()
 
 
-def repair(made: Environment, shell: str, *remove: str, keep: str = CU12) -> Ended:
+def repair(
+    made: Environment, shell: str, *remove: str, keep: str = CU12, pushed: str = ""
+) -> Ended:
     """Run it in a kind of shell."""
     done = subprocess.run(
-        [*SHELLS[shell], "-c", command(made, *remove, keep=keep)],
+        [*SHELLS[shell], "-c", command(made, *remove, keep=keep, pushed=pushed)],
         capture_output=True,
         text=True,
         check=False,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.controller import platforms
 from facts import nccl
 from facts.nccl import Environment
 from facts.node import NodeProbe
@@ -63,6 +64,7 @@ def test_an_environment_as_it_should_be(made: environments.Environment) -> None:
     assert found.loads.reason == "DT_RPATH"
     assert found.loaded is not None and found.loaded.version == 21801
     assert found.packages["nvidia-nccl-cu12"] == "2.18.1" and "pip" in found.packages
+    assert found.platform is not None and platforms(found.platform)
 
 
 def test_deep_compares_the_sum(made: environments.Environment) -> None:

@@ -82,6 +82,7 @@ def test_the_flat_keys() -> None:
         "toolchain_packages",
         "nccl_version",
         "nccl_environments",
+        "nccl_fetch",
         "nccl_packages",
         "nccl_repository_url",
         "nccl_repository_key",

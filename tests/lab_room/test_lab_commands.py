@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.lab import lab
-from deploy.operations import toolchain
+from deploy import controller
 from lab import roster
 
 
@@ -33,6 +33,6 @@ def test_the_readme_names_what_make_clean_leaves(monkeypatch: pytest.MonkeyPatch
     """The folders are those that the code uses where the environment names no others."""
     for variable in ("GPU_NODE_LAB_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
-    fetched = Path("~") / toolchain.cache().relative_to(Path.home())
+    fetched = Path("~") / controller.cache().relative_to(Path.home())
     readme = " ".join((roster.REPOSITORY / "README.md").read_text(encoding="utf-8").split())
     assert f"`sudo rm -rf {roster.cache()} {fetched}`" in readme

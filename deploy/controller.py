@@ -1,0 +1,149 @@
+"""What this machine fetches for nodes without internet: once for all of them, checked, and kept."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gevent import get_hub
+from gevent.lock import BoundedSemaphore
+from pyinfra import logger
+from pyinfra.api import Host, State
+
+from drift.report.visible import visible
+
+_ONE_WHEEL = BoundedSemaphore()
+_SECONDS = 3600
+# Kept wheels that this run has read through, each with its size and time.
+_checked: set[tuple[str, int, int]] = set()
+# The names that wheels had for a glibc before they told its version. Source: PEP 600.
+_OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_OLDEST = 5
+
+
+def cache() -> Path:
+    """Return the controller's folder for files that it pushes to nodes."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "gpu-node"
+
+
+def wheel_name(keep: str, python: str, platform: str) -> str:
+    """Return under which name a wheel is kept: another Python or platform may want another one."""
+    name, _, version = keep.partition("==")
+    return f"{name}-{version}-py{_minor(python)}-{platform or 'unknown'}.whl"
+
+
+def wheel(state: State, host: Host, keep: str, python: str, platform: str, target: str) -> bool:
+    """Fetch the wheel that a node's pip would take, with this machine's pip, once for all nodes."""
+    path = Path(target)
+    try:
+        tags = platforms(platform)
+        with _ONE_WHEEL:
+            if not path.is_file() or _problem(path):
+                logger.info(f"{host.print_prefix}Fetching {keep} to the controller")
+                _fetch(keep, _minor(python), tags, path)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = visible(str(error))
+        logger.error(
+            f"{host.print_prefix}nccl: the controller cannot get {keep} for this node: {why}; "
+            "nothing was changed"
+        )
+        return False
+    return True
+
+
+def platforms(newest: str) -> list[str]:
+    """Return the platforms whose wheels a node takes, the newest first, in the words of pip."""
+    told = re.fullmatch(r"manylinux_2_(\d+)_(\w+)", newest)
+    if told is None:
+        raise ValueError(
+            "which wheels its Python takes is not known: only Linux with glibc has wheels of NCCL, "
+            "and the environment must be readable"
+        )
+    newest_minor, machine = int(told[1]), told[2]
+    tags = []
+    for minor in range(newest_minor, _OLDEST - 1, -1):
+        tags.append(f"manylinux_2_{minor}_{machine}")
+        if minor in _OLD_NAMES:
+            tags.append(f"{_OLD_NAMES[minor]}_{machine}")
+    return [*tags, f"linux_{machine}"]
+
+
+def _minor(python: str) -> str:
+    return ".".join(python.split(".")[:2])
+
+
+def _fetch(keep: str, python: str, tags: list[str], path: Path) -> None:
+    """Let pip download the wheel beside its place, and put it there once it is seen to be whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent, prefix=".wheel-") as folder:
+        _download(keep, python, tags, folder)
+        (fetched,) = Path(folder).glob("*.whl")
+        if problem := _problem(fetched):
+            raise ValueError(f"what pip downloads is damaged: {problem}")
+        fetched.replace(path)
+
+
+def _download(keep: str, python: str, tags: list[str], folder: str) -> None:
+    words = ["download", "-q", "--no-deps", "--only-binary=:all:", "-d", folder]
+    words += ["--implementation", "cp", "--python-version", python]
+    words += [f"--platform={tag}" for tag in tags]
+    quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "pip", *words, keep],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, **quiet},
+        encoding="utf-8",
+        errors="replace",
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")]
+        raise ValueError((errors or lines or [f"pip ended with {done.returncode}"])[-1])
+
+
+def _problem(path: Path) -> str:
+    """Return what is wrong with a wheel, read through once a run; other nodes are not held up."""
+    stamp = (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+    if stamp in _checked:
+        return ""
+    problem: str = get_hub().threadpool.apply(_damage, (path,))
+    if not problem:
+        _checked.add(stamp)
+    return problem
+
+
+def _damage(path: Path) -> str:
+    """Return where a wheel's files are not what its RECORD says; empty where all are."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            (record,) = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
+            rows = csv.reader(io.StringIO(archive.read(record).decode("utf-8")))
+            sums = {row[0]: row[1].removeprefix("sha256=") for row in rows if row[1:2] > [""]}
+            bad = [name for name, written in sums.items() if _sum(archive, name) != written]
+    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile, zlib.error) as error:
+        return str(error)
+    if not sums:
+        return "its RECORD names no file"
+    return f"{bad[0]} is not the file that its RECORD names" if bad else ""
+
+
+def _sum(archive: zipfile.ZipFile, name: str) -> str:
+    digest = hashlib.sha256()
+    with archive.open(name) as source:
+        while block := source.read(1 << 20):
+            digest.update(block)
+    return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")
