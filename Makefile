@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test check quick lab-up lab-test other-nodes setup tools picture clean
+.PHONY: demo test check quick lab-up lab-test other-nodes test-real-wheels setup tools picture clean
 
 # Whatever environment this is called from, the project uses its own.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -48,6 +48,10 @@ lab-test: lab-up
 	@$(BIN)/pytest -m lab $(addprefix --ignore=,$(OTHER_NODES))
 other-nodes: lab-up
 	@$(BIN)/pytest -m lab $(OTHER_NODES)
+
+## test-real-wheels: NVIDIA's own wheels (400 MB from the package index), which no other lane fetches
+test-real-wheels: setup tools
+	@$(BIN)/pytest -m real_wheels --durations=0 --durations-min=0.5 tests/real_wheels
 
 setup: .venv/.ready
 

@@ -99,6 +99,13 @@ def environment(into: Path, *installed: str) -> Environment:
     return made
 
 
+def bare(into: Path, wheels: Path) -> Environment:
+    """A new environment without packages, whose pip finds what is in a folder of wheels."""
+    made = environment(into)
+    (into / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {wheels}\n")
+    return made
+
+
 def unpacked(requirement: str) -> bytes:
     """The library that an NCCL wheel holds."""
     with zipfile.ZipFile(_wheel(requirement)) as archive:
