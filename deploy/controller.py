@@ -29,6 +29,9 @@ _checked: set[tuple[str, int, int]] = set()
 # The names that wheels had for a glibc before they told its version. Source: PEP 600.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _OLDEST = 5
+# What a node says goes into a path and into pip's words.
+_REQUIREMENT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][A-Za-z0-9.+!_]*")
+_PYTHON = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
 
 
 def cache() -> Path:
@@ -48,6 +51,8 @@ def wheel(state: State, host: Host, keep: str, python: str, platform: str, targe
     path = Path(target)
     try:
         tags = platforms(platform)
+        if not (_REQUIREMENT.fullmatch(keep) and _PYTHON.fullmatch(python)):
+            raise ValueError(f"no wheel is for Python {python!r} and called so")
         with _ONE_WHEEL:
             if not path.is_file() or _problem(path):
                 logger.info(f"{host.print_prefix}Fetching {keep} to the controller")

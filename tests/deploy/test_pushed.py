@@ -52,12 +52,12 @@ def target(keep: str = CU12, platform: str = PLATFORM) -> Path:
     return controller.cache() / controller.wheel_name(keep, "3.10.13", platform)
 
 
-def fetch(keep: str = CU12, platform: str = PLATFORM) -> bool:
+def fetch(keep: str = CU12, platform: str = PLATFORM, python: str = "3.10.13") -> bool:
     """Fetch it as the operation does."""
     state = FakeState()
     host = cast(Host, create_host(state))
     path = str(target(keep, platform))
-    return controller.wheel(cast(State, state), host, keep, "3.10.13", platform, path)
+    return controller.wheel(cast(State, state), host, keep, python, platform, path)
 
 
 def push(name: str = "wheel") -> Path:
@@ -132,6 +132,20 @@ def test_a_platform_that_is_not_known(
     with caplog.at_level(logging.ERROR, "pyinfra"):
         assert not fetch(platform=platform)
     assert "which wheels its Python takes is not known" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("keep", "python"),
+    [(CU12, ""), (CU12, "/../x"), ("--pre==1", "3.10.13"), ("nvidia-nccl-cu12==1/../2", "3.10.13")],
+)
+def test_words_of_a_node_that_are_none(
+    index: Path, keep: str, python: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They would go into a path of this machine, and into its pip's words."""
+    with caplog.at_level(logging.ERROR, "pyinfra"):
+        assert not fetch(keep, python=python)
+    assert "no wheel is for Python" in caplog.text
+    assert not controller.cache().exists()
 
 
 def test_what_no_index_has(index: Path, caplog: pytest.LogCaptureFixture) -> None:
