@@ -213,11 +213,11 @@ def test_a_refusal_takes_the_copy_away(index: Path, node: Environment, shell: st
     assert fetch()
     pushed = push()
     code = f"import ctypes; ctypes.CDLL({str(node.library)!r}); print(1, flush=True); input()"
-    pipe = subprocess.PIPE
-    with subprocess.Popen([node.python, "-c", code], stdin=pipe, stdout=pipe, text=True) as job:
+    pipe, words = subprocess.PIPE, [str(node.python), "-c", code]
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as job:
         assert job.stdout is not None and job.stdout.readline() == "1\n"
-        words = command(node, "nvidia-nccl-cu11", allow="no", pushed=str(pushed))
-        done = as_root([*SHELLS[shell], "-c", words], check=False)
+        told = command(node, "nvidia-nccl-cu11", allow="no", pushed=str(pushed))
+        done = as_root([*SHELLS[shell], "-c", told], check=False)
         job.kill()
     assert done.returncode == 1 and "in use by pid " in done.stderr
     assert not pushed.exists()
