@@ -7,7 +7,9 @@ LC_ALL=C; export LC_ALL
 DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
 work=
-fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: libnccl: $1" >&2; exit 1; }
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 # apt says why in lines that begin with E: or W:, and before them which package needs what.
 reason() {
   echo "$1" | awk '
@@ -55,7 +57,6 @@ install() {
   said=$(apt-get -q -y $wait $only --no-install-recommends --no-remove --allow-downgrades \
     --allow-change-held-packages -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null) ||
     fail "apt refuses: $(reason "$said"); run again"
-  rm -rf "$work"
 }
 installed() {
   for name in $names; do

@@ -7,7 +7,9 @@ umask 022
 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
 work=
-fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: $prefix: $1" >&2; exit 1; }
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 # What pip says first is the reason; after it comes advice.
 reason() { echo "$1" | awk '/^ERROR: / && !said { said = $0 } { line = $0 } END { print said ? said : line }'; }
 
@@ -28,4 +30,3 @@ done >"$work/held.txt"
 # pip finds and fetches everything before it takes anything away.
 said=$("$python" -m pip install -q -c "$work/held.txt" $pins 2>&1 </dev/null) ||
   fail "pip cannot install $pins with all other packages held: $(reason "$said"); run again"
-rm -rf "$work"

@@ -6,7 +6,9 @@ set -uf
 LC_ALL=C; export LC_ALL
 umask 022
 work=
-fail() { [ -z "$work" ] || rm -rf "$work"; echo "gpu-node: libnccl: $1" >&2; exit 1; }
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 # What somebody holds back, by a lock or by exclude=, is what this is to change.
 all='--disableplugin=versionlock --disableexcludes=all'
@@ -88,7 +90,6 @@ END
   # One transaction: rpm removes every other version of these names, and nothing of another name.
   said=$(rpm -U --oldpackage --replacepkgs "$work"/*.rpm 2>&1) ||
     fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
-  rm -rf "$work"
   ldconfig 2>/dev/null || /sbin/ldconfig
 }
 # Whether each is there once, at that version, with the files that it came with.

@@ -180,6 +180,8 @@ def test_the_repository_key_is_a_file_beside_the_cluster_file(tmp_path: Path) ->
         text = f"cluster: c\ndefaults: {{{nccl}}}\ngroups: {{g: {{}}}}\n"
         (tmp_path / "c.yml").write_text(text + "hosts: {h: {address: 10.0.0.4, group: g}}\n")
         assert load(tmp_path / "c.yml").data_of("h")["nccl_repository_key"] == told
+
+
 NCCL = """
 cluster: c
 defaults:
