@@ -60,7 +60,7 @@ def are_read(node: NodeState) -> bool:
 
 
 def version(node: NodeState, name: str) -> str:
-    """Return a package's version in the environments in their order."""
+    """Return a package's version in the environments in their order; once if all have the same."""
     found = node.nccl.environments.values()
     versions = [each.packages.get(name, "none") for each in found if each is not None]
-    return ", ".join(dict.fromkeys(versions))
+    return ", ".join(versions if len(set(versions)) > 1 else versions[:1])

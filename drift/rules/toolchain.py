@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from packaging.version import Version
@@ -123,7 +124,7 @@ def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if has is None or torch is None or torch.cuda is None:
             continue
         needs = _library_of(environment, torch.cuda, gpus)
-        if needs not in has:
+        if needs not in has and not _has_a_near_one(environment, torch.cuda):
             yield Fault(
                 subject=f"bitsandbytes in {prefix}",
                 found=", ".join(name for name in has if "cpu" in name) or "no library",
@@ -133,6 +134,18 @@ def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 fix=f"install a release of it that has {needs}, the same on all nodes",
                 fixable=False,
             )
+
+
+def _has_a_near_one(environment: Environment, cuda: str) -> bool:
+    """Whether bitsandbytes, from 0.50 on, takes a library of another release of that CUDA.
+
+    Source: its get_cuda_bnb_library_path, which never goes to another major version.
+    """
+    release = re.match(r"(\d+)\.(\d+)", environment.packages.get("bitsandbytes", ""))
+    if release is None or (int(release[1]), int(release[2])) < (0, 50):
+        return False
+    near = re.compile(rf"libbitsandbytes_cuda{cuda.partition('.')[0]}\d+\.so")
+    return any(near.fullmatch(each) for each in environment.bitsandbytes or ())
 
 
 def _library_of(environment: Environment, cuda: str, gpus: tuple[str, ...]) -> str:

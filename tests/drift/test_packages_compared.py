@@ -38,6 +38,27 @@ def test_another_version_and_none() -> None:
     assert "toolchain.package:bitsandbytes  0.42.0" in text
 
 
+def test_environments_are_compared_in_their_order() -> None:
+    """Each with its counterpart, whatever the folders are called; once where all are the same."""
+    told = _told(
+        {
+            "a100-01": _several(("1.0", "2.0"), ("2.0", "2.0"), ("2.0", "2.0")),
+            "v100-01": _several(("1.0", "2.0"), ("1.0", "2.0"), ("2.0", "2.0"), folder="/srv/b"),
+        }
+    )
+    assert told == {"six": {"a100-01": "1.0, 2.0, 2.0", "v100-01": "1.0, 1.0, 2.0"}}
+
+
+def _several(*versions: tuple[str, str], folder: str = "/opt/a") -> Seen:
+    """A node with several environments, each with a six and an xxhash."""
+    paths = [f"{folder}{number}" for number in range(len(versions))]
+    found = {
+        path: {"packages": {"six": six, "xxhash": xxhash}}
+        for path, (six, xxhash) in zip(paths, versions, strict=True)
+    }
+    return states.seen({"nccl": {"environments": found}}, nccl_environments=paths)
+
+
 def test_an_environment_that_could_not_be_read() -> None:
     """One finding says that, and not a line for each package of the others."""
     lost = states.seen(
