@@ -9,6 +9,8 @@ import io
 from pathlib import Path
 
 from rich.console import Console
+from rich.segment import Segment, SegmentLines
+from rich.style import Style
 
 from drift.report import json, table
 from drift.report.model import Report
@@ -17,6 +19,8 @@ HERE = Path(__file__).parent
 RECORDED = HERE / "drift.json"
 PICTURE = HERE / "drift.svg"
 WIDTH = 104
+# The whole report would fill three screens: its head, and how it ends.
+HEAD, TAIL = 62, 2
 
 # rich's own frame without the fonts that it would load from elsewhere.
 _FRAME = """\
@@ -51,7 +55,9 @@ def draw() -> str:
     console = Console(
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    table.write(report, console)
+    lines = console.render_lines(table.render(report, WIDTH))
+    cut = [Segment(f"  ... {len(lines) - HEAD - TAIL} lines more", Style(dim=True))]
+    console.print(SegmentLines([*lines[:HEAD], cut, *lines[-TAIL:]], new_lines=True), end="")
     title = f"gpu-node drift {report.inventory}"
     return console.export_svg(title=title, code_format=_FRAME, unique_id="drift")
 
