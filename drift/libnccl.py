@@ -30,6 +30,12 @@ def pinned(environment: Environment, wanted: NcclWanted) -> str | None:
     return nccl_of(environment.torch) if environment.torch else None
 
 
+def is_guessed(environment: Environment, wanted: NcclWanted) -> bool:
+    """Whether the table of releases alone says which NCCL an environment's torch is built for."""
+    told = environment.torch is not None and environment.torch.nccl is not None
+    return wanted.version == "match-torch" and not told
+
+
 def is_built_in(environment: Environment) -> bool:
     """Whether torch has its NCCL within itself: no wheel and no package is asked for one."""
     return environment.loads is not None and environment.loads.reason == "built in"

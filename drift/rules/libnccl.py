@@ -38,7 +38,8 @@ def _versions(found: NcclState) -> dict[str, list[str]]:
     """Return the versions of each package, in the order in which they were told."""
     versions: dict[str, list[str]] = defaultdict(list)
     for package in own(found):
-        versions[package.name].append(package.version)
+        if package.version not in versions[package.name]:  # it may be there for two architectures
+            versions[package.name].append(package.version)
     return versions
 
 
@@ -84,6 +85,15 @@ def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The inventory wants the system's libnccl, and a package of it is not installed."""
     if wanted.packages is not True or found.packages is None or found.manager is None:
         return
+    if found.manager == "none":
+        yield Fault(
+            subject="libnccl",
+            found="no apt, dnf or yum is here",
+            wanted="the version that torch is built for",
+            cause="the inventory wants the system's libnccl, and nothing that is known installs it",
+            fix="take packages: true out of this node's nccl, or install it by hand",
+            fixable=False,
+        )
     there = _versions(found)
     missing = ", ".join(name for name in BY_MANAGER[found.manager] if name not in there)
     if missing:

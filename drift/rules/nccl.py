@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
-from drift.libnccl import environments, is_managed, pinned, release
+from drift.libnccl import environments, is_guessed, is_managed, pinned, release
 from drift.rules.rule import Fault, rule
 from facts.nccl import Environment, Library, Loads, NcclState, Wheel, code, plain, shown
 from facts.node import NodeState
@@ -47,6 +47,12 @@ def wrong_wheels(environment: Environment, wanted: NcclWanted) -> list[Wheel]:
 def _shown(library: Library) -> str:
     version = shown(library.version) if library.version else f"broken ({library.problem})"
     return f"{version} at {plain(library.path)}"
+
+
+_BY_TABLE = (
+    "; torch itself does not say what it was built for: this is what PyTorch's own wheel of that "
+    "version has, and a build of another origin may want another (name it: nccl: {version: ...})"
+)
 
 
 @rule("nccl.duplicate-wheels", "error")
@@ -117,34 +123,42 @@ def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         if loads.problem is None and (library is None or library.version == code(pin)):
             continue
         reason = f", by {loads.reason}" if loads.reason else ""
+        by_table = library is not None and is_guessed(environment, wanted)
         yield Fault(
             subject=prefix,
             found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
             wanted=f"{pin}, which torch {environment.torch.version} is built for",
-            cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without a word",
+            cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without a word"
+            f"{_BY_TABLE if by_table else ''}",
             fix=_way_back(found, prefix, environment, wanted),
             fixable=_is_fixable(found, environment, wanted),
+            severity="warning" if by_table else None,
         )
 
 
 def _is_fixable(found: NcclState, environment: Environment, wanted: NcclWanted) -> bool:
-    """Whether what torch loads is ours to change: the wheels, or the system's package."""
+    """Whether what torch loads is ours to change: a wheel, or the system's package."""
     loads, torch = environment.loads, environment.torch
-    if loads is None or loads.reason in _SHADOWS:
+    if loads is None or torch is None or loads.reason in _SHADOWS:
         return False
-    if loads.reason == "ld.so.cache" or torch is None or torch.wheel is None:
-        return is_managed(found, wanted)
-    return True
+    if loads.reason != "ld.so.cache" and torch.wheel is not None:
+        return True
+    return loads.reason in ("ld.so.cache", None) and is_managed(found, wanted)
 
 
 def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: NcclWanted) -> str:
-    loads = environment.loads
-    if loads is not None and loads.reason in _SHADOWS:
-        return f"take it out of {loads.reason}: {_set_by(found, loads)}"
+    reason = environment.loads.reason if environment.loads else None
     keep = kept_wheel(environment, wanted)
-    if keep is None or (loads is not None and loads.reason == "ld.so.cache"):
+    if environment.loads is not None and reason in _SHADOWS:
+        return f"take it out of {reason}: {_set_by(found, environment.loads)}"
+    if keep is not None and reason != "ld.so.cache":
+        return f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+    if reason in ("ld.so.cache", None):
         return f"install libnccl {release(found, wanted) or 'of that version'}"
-    return f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+    pin = pinned(environment, wanted)
+    return (
+        f"install NCCL {pin} the way it came into the environment, as by conda install nccl={pin}"
+    )
 
 
 def _set_by(found: NcclState, loads: Loads) -> str:
