@@ -20,7 +20,7 @@ from deploy.controller import cache
 from deploy.replacement import BACKUPS
 from deploy.scripts import script
 from drift.environments import unmet
-from facts.nccl import Environment, Nccl
+from facts.nccl import ASKED, Environment, Nccl
 from facts.toolchain import Cmakes, Toolchain
 
 _ONE_DOWNLOAD = BoundedSemaphore()
@@ -95,6 +95,7 @@ def packages(
         "packages_pip",
         prefix=environment,
         pins=" ".join(pins),
+        asked=ASKED,
         allow="yes" if allow_disruption else "no",
     )
 

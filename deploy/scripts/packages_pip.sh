@@ -1,32 +1,56 @@
 # Install packages of a Python environment at exactly the pinned versions, and change no other one.
-# Variables: prefix (the environment), pins (as pip is asked for them, with blanks between).
+# Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
+# asked (what facts/asked/environment.py says); in_use.sh stands before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
+# A package in the home of whoever runs this is none of the environment's.
+PYTHONNOUSERSITE=1 PIP_USER=no
+export PYTHONNOUSERSITE PIP_USER
 work=
 trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
-# What pip says first is the reason; after it comes advice.
-reason() { echo "$1" | awk '/^ERROR: / && !said { said = $0 } { line = $0 } END { print said ? said : line }'; }
+# What pip says first is the reason, with which packages are in each other's way; then comes advice.
+reason() {
+  echo "$1" | awk '
+    /^ERROR: / && !said { said = $0 }
+    /^The conflict is caused by:/ { telling = 1; next }
+    telling && /^$/ { telling = 0 }
+    telling { sub(/^ */, ""); conflict = conflict "; " $0 }
+    /[^ ]/ { line = $0 }
+    END { print (said ? said : line) conflict }'
+}
 
 python=$prefix/bin/python
 [ -x "$python" ] || python=$prefix/bin/python3
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
 work=$(mktemp -d /var/tmp/gpu-node-pip.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-# pip compares names without regard to case, -, _ and .
-plain() { tr 'A-Z_.' 'a-z--' | tr -s '-'; }
-listed=$("$python" -m pip list --format=freeze 2>"$work/said" </dev/null) ||
+"$python" -m pip list --format=freeze >"$work/listed" 2>"$work/said" </dev/null ||
   fail "pip cannot list what is there: $(tail -n 1 "$work/said"); nothing was changed"
-echo "$listed" | grep -E '^[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!+_-]*$' | while IFS= read -r line; do
-  name=$(echo "${line%%==*}" | plain)
-  changes=no
-  for pin in $pins; do [ "$(echo "${pin%%==*}" | plain)" != "$name" ] || changes=yes; done
-  [ "$changes" = yes ] || echo "$line"
-done >"$work/held.txt"
+# pip compares names without regard to case, -, _ and .
+awk -v pins="$pins" '
+  function plain(name) { gsub(/[-_.]+/, "-", name); return tolower(name) }
+  BEGIN { count = split(pins, asked, " ")
+    for (i = 1; i <= count; i++) { sub(/==.*/, "", asked[i]); changes[plain(asked[i])] = 1 } }
+  /^[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!+_-]*$/ {
+    name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
+' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
+# What a run that was killed has half installed pip takes for whole: it is to be installed again.
+"$python" -I -c "$asked" halves >"$work/told" 2>"$work/said" </dev/null ||
+  fail "$(tail -n 1 "$work/said"); nothing was changed"
+{
+  IFS= read -r mark
+  while IFS= read -r half; do rm -rf "$half"; done
+} <"$work/told"
+(echo "$pins" >"$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
 # pip finds and fetches everything before it takes anything away.
-said=$("$python" -m pip install -q -c "$work/held.txt" $pins 2>&1 </dev/null) ||
+said=$("$python" -m pip install -c "$work/held.txt" $pins 2>&1 </dev/null)
+code=$?
+[ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"
+rm -f "$mark"
+[ "$code" -eq 0 ] ||
   fail "pip cannot install $pins with all other packages held: $(reason "$said"); run again"

@@ -17,7 +17,8 @@ from facts.asked.loading import loaded, text
 
 # Where every nvidia-nccl-cuXX wheel puts its library, whatever XX is.
 IN_WHEEL = "nvidia/nccl/lib/libnccl.so.2"
-DIST = re.compile(r"^(?P<name>.+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
+# What begins with ~ is what pip had moved away when it was killed.
+DIST = re.compile(r"^(?P<name>[^~]+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
 # Loading a damaged library may end the process: it is asked in one of its own.
 ASK = (
     "import ctypes,sys\n"
@@ -26,6 +27,8 @@ ASK = (
     "print(n.value)"
 )
 SECONDS = 20
+# In an environment's own folder, while packages_pip.sh installs what it lists.
+MARK = ".gpu-node-pip"
 
 
 def folders():
@@ -43,6 +46,24 @@ def distributions(places):
                 name = re.sub(r"[-_.]+", "-", match.group("name")).lower()
                 found.append((name, match.group("version"), os.path.join(place, entry)))
     return found
+
+
+def halves(found):
+    """The metadata folders that a killed run of packages_pip.sh made, the last of them half full.
+
+    It lists what it installs in a file, which it takes away at its end: they are newer than that.
+    """
+    mark = os.path.join(sys.prefix, MARK)
+    named = text(mark).split()
+    if not named:
+        return set()
+    begun = {re.sub(r"[-_.]+", "-", pin.partition("==")[0]).lower() for pin in named}
+    since = os.stat(mark).st_mtime_ns
+    return {
+        folder
+        for name, _, folder in found
+        if name in begun and os.stat(folder).st_mtime_ns >= since
+    }
 
 
 def wheels(found):
@@ -131,6 +152,7 @@ def main(deep):
     places = folders()
     found = distributions(places)
     told = wheels(found)
+    half = halves(found)
     torch = torch_of(found)
     sums = {(entry["version"], entry["size"]) for entry in told}
 
@@ -159,7 +181,9 @@ def main(deep):
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
                 "bitsandbytes": libraries("bitsandbytes", found),
-                "packages": {name: version for name, version, _ in reversed(found)},
+                "packages": {
+                    name: version for name, version, folder in reversed(found) if folder not in half
+                },
             },
             sort_keys=True,
         )
@@ -185,5 +209,7 @@ def whole(name):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["whole"]:
         whole(sys.argv[2])
+    elif sys.argv[1:2] == ["halves"]:
+        print("\n".join([os.path.join(sys.prefix, MARK), *halves(distributions(folders()))]))
     else:
         main("deep" in sys.argv[1:])

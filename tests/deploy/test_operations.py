@@ -59,7 +59,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     alone = variables.pop("lock", "") == scripts.LOCK
     assert alone == (name not in ("confirm", "remount", "restore"))
-    if name == "wheels":
+    if name in ("wheels", "packages_pip"):
         assert variables.pop("asked") == ASKED
     if "backups" in variables:
         assert variables.pop("backups") == replacement.BACKUPS

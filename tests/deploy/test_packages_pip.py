@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from deploy.scripts import script
+from facts.nccl import ASKED
+from facts.nccl import Environment as Found
+from lab.machine import as_root
 from lab.wheels import wheel
 from tests import environments
 from tests.deploy.running import SHELLS, Ended
@@ -45,13 +49,42 @@ def made(tmp_path: Path) -> Environment:
     return made
 
 
-def install(made: Environment, *pins: str, shell: str = "dash") -> Ended:
+# Ends pip, and the script that runs it, when it comes to a file; a .pth runs when Python starts.
+KILLER = """
+import os, signal, sys
+event, _, end = os.environ.get("KILLED_AT", "").partition(" ")
+def hook(name, arguments):
+    if name == event and any(str(each).rstrip("/").endswith(end) for each in arguments[:2]):
+        os.killpg(0, signal.SIGKILL)
+sys.addaudithook(hook)
+"""
+
+
+def command(made: Environment, *pins: str, allow: str = "yes") -> str:
+    """The script for an environment, as the operation yields it."""
+    given = {"prefix": str(made.prefix), "pins": " ".join(pins), "asked": ASKED, "allow": allow}
+    return script("packages_pip", **given).get_raw_value()
+
+
+def install(made: Environment, *pins: str, shell: str = "dash", **variables: str) -> Ended:
     """Run it in a kind of shell."""
-    told = script("packages_pip", prefix=str(made.prefix), pins=" ".join(pins), allow="yes")
     done = subprocess.run(
-        [*SHELLS[shell], "-c", told.get_raw_value()], capture_output=True, text=True, check=False
+        [*SHELLS[shell], "-c", command(made, *pins)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def facts_of(made: Environment) -> dict[str, str]:
+    """The packages that the probe tells."""
+    told = subprocess.run(
+        [made.python, "-I", "-c", ASKED], capture_output=True, text=True, check=True
+    )
+    return Found.model_validate_json(told.stdout).packages
 
 
 def has(made: Environment) -> dict[str, str]:
@@ -82,6 +115,9 @@ def test_what_would_change_another_is_refused(made: Environment) -> None:
     done = install(made, "pyarrow==21.0.0")
     assert done.code == 1
     assert "pip cannot install pyarrow==21.0.0 with all other packages held: ERROR: " in done.err
+    assert (
+        "; pyarrow 21.0.0 depends on numpy>=2; The user requested (constraint) numpy==1" in done.err
+    )
     assert has(made) == before
 
 
@@ -103,3 +139,60 @@ def test_no_python(tmp_path: Path) -> None:
     """A folder without one is named."""
     done = install(Environment(tmp_path), "six==1.16.0")
     assert (done.code, "no Python is there; nothing was changed" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "os.rename pyarrow-11.0.0.dist-info",
+        "os.rename pyarrow_of",
+        "open pyarrow_of/__init__.py",
+        "open pyarrow-15.0.2.dist-info/WHEEL",
+        "os.rename pyarrow-15.0.2.dist-info/INSTALLER",
+        "os.rename pyarrow-15.0.2.dist-info/RECORD",
+    ],
+)
+def test_killed_at_any_point(made: Environment, point: str) -> None:
+    """The next run finishes, though pip takes what is half installed for whole."""
+    (made.packages / "killer.py").write_text(KILLER)
+    (made.packages / "killer.pth").write_text("import killer\n")
+    assert install(made, "pyarrow==15.0.2", KILLED_AT=point).code == -signal.SIGKILL
+    found = facts_of(made)
+    assert found.get("pyarrow") in (None, "11.0.0")
+    assert not any("~" in name for name in found)
+    assert install(made, "pyarrow==15.0.2").code == 0
+    assert has(made) == {"numpy": "1.24.0", "pyarrow": "15.0.2", "six": "1.15.0"}
+    assert facts_of(made)["pyarrow"] == "15.0.2"
+    assert not list(made.prefix.glob(".gpu-node*"))
+    record = made.packages / "pyarrow-15.0.2.dist-info" / "RECORD"
+    assert "INSTALLER" in record.read_text()  # pip's own, the last that it writes
+
+
+def test_a_package_in_somebodys_home(made: Environment, tmp_path: Path) -> None:
+    """It is not the environment's, where the pin is still to be met."""
+    home = tmp_path / "home"
+    made.pip(
+        "install",
+        "-q",
+        "--target",
+        str(home / made.packages.relative_to(made.prefix)),
+        "tomlkit==0.12",
+    )
+    config = made.prefix / "pyvenv.cfg"
+    config.write_text(config.read_text().replace("packages = false", "packages = true"))
+    assert install(made, "tomlkit==0.12", PYTHONUSERBASE=str(home)).code == 0
+    assert facts_of(made)["tomlkit"] == "0.12"
+
+
+def test_in_use(made: Environment) -> None:
+    """While a process has a libnccl mapped nothing is changed, and that process is named."""
+    library = made.prefix / "libnccl.so.2"
+    library.write_bytes(environments.unpacked(environments.CU12))
+    code = f"import ctypes, time; ctypes.CDLL({str(library)!r}); print(1, flush=True)"
+    words = [str(made.python), "-c", f"{code}; time.sleep(60)"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as job:
+        assert job.stdout is not None and job.stdout.readline() == "1\n"
+        done = as_root(["dash", "-c", command(made, "six==1.16.0", allow="no")], check=False)
+        job.kill()
+    assert (done.returncode, f"pid {job.pid} (" in done.stderr) == (1, True)
+    assert has(made)["six"] == "1.15.0"
