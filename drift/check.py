@@ -18,7 +18,8 @@ def check(found: NodeState, wanted: NodeWanted) -> list[Finding]:
 def _judged(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     areas = list(NodeState.model_fields)
     for rule in sorted(RULES.values(), key=lambda rule: areas.index(rule.area)):
-        if getattr(wanted, rule.area) is not None:
+        # A whole check judges by what is wanted of several areas: its own may be left out.
+        if rule.whole or getattr(wanted, rule.area) is not None:
             yield from rule.findings(found, wanted)
 
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from drift.environments import are_read, names, pinned_names, pins, version
 from drift.finding import Finding
-from drift.libnccl import own
+from drift.libnccl import loaded, own
 from drift.quantity import limit, size
 from facts.limits import Item
-from facts.nccl import Environment, plain, shown
+from facts.nccl import Environment, plain
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
@@ -136,14 +136,8 @@ def _nccl(node: NodeState) -> str | None:
     found = _environments(node)
     if None in found:
         return None
-    told = [_loaded(each) for each in found if each and each.torch]
+    told = [loaded(each) for each in found if each and each.torch]
     return ", ".join(dict.fromkeys(told)) or "none"
-
-
-def _loaded(environment: Environment) -> str:
-    if environment.loaded is None:
-        return "broken" if environment.loads and environment.loads.problem else "built in"
-    return shown(environment.loaded.version) if environment.loaded.version else "broken"
 
 
 def _nccl_by(node: NodeState) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from drift.builds import nccl_of
 from facts.libnccl import Package
-from facts.nccl import Environment, NcclState
+from facts.nccl import Environment, NcclState, shown
 from inventories.schema import NcclWanted
 
 RPM = ("libnccl", "libnccl-devel", "libnccl-static")
@@ -39,6 +39,16 @@ def is_guessed(environment: Environment, wanted: NcclWanted) -> bool:
 def is_built_in(environment: Environment) -> bool:
     """Whether torch has its NCCL within itself: no wheel and no package is asked for one."""
     return environment.loads is not None and environment.loads.reason == "built in"
+
+
+def loaded(environment: Environment) -> str:
+    """Return the version of the NCCL that torch loads, or has within itself, for people."""
+    if environment.loaded is not None:
+        return shown(environment.loaded.version) if environment.loaded.version else "broken"
+    if environment.loads is not None and environment.loads.problem:
+        return "broken"
+    version = nccl_of(environment.torch) if environment.torch else None
+    return f"{version} built in" if version else "built in"
 
 
 def own(found: NcclState) -> list[Package]:

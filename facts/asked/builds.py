@@ -6,6 +6,7 @@ A part of what runs on a node in the environment's own Python, 3.6 or newer.
 import mmap
 import os
 import re
+import struct
 
 from facts.asked.loading import text
 
@@ -13,6 +14,7 @@ from facts.asked.loading import text
 ARCHITECTURES = re.compile(rb"(?:sm|compute)_\d+[a-z]?(?: (?:sm|compute)_\d+[a-z]?)*")
 LONGEST = 400
 BUILT_IN = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda")
+BLOCK = 1 << 22
 
 
 def torch_of(found):
@@ -22,8 +24,8 @@ def torch_of(found):
             continue
         root = os.path.join(os.path.dirname(folder), "torch")
         told = text(os.path.join(root, "version.py"))
-        said = re.search(r"__version__ = '([^']+)'", told)
-        cuda = re.search(r"cuda(?:: Optional\[str\])? = '([^']+)'", told)
+        said = re.search(r"^__version__ = '([^']+)'", told, re.M)
+        cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", told, re.M)
         metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
         pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
         return {
@@ -53,10 +55,42 @@ def architectures(path):
 
 
 def built_in(path):
-    """The version of an NCCL that is a part of torch's CUDA library; it reads the whole of it."""
-    with open(path, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        match = BUILT_IN.search(data)
-        return match.group(1).decode("ascii") if match else None
+    """The version of an NCCL that is a part of torch's CUDA library; None where none is told.
+
+    Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
+    """
+    with open(path, "rb") as source:
+        place, size = constants(source)
+        source.seek(place)
+        rest = b""
+        while size > 0:
+            block = source.read(min(size, BLOCK))
+            match = BUILT_IN.search(rest + block)
+            if match or not block:
+                return match.group(1).decode("ascii") if match else None
+            size, rest = size - len(block), block[-LONGEST:]
+    return None
+
+
+def constants(source):
+    """Offset and size of .rodata in a 64-bit ELF library; nothing of it where there is none."""
+    head = source.read(64)
+    if head[:5] != b"\x7fELF\2":
+        return 0, 0
+    end = "<" if head[5] == 1 else ">"
+    (start,) = struct.unpack_from(end + "Q", head, 40)
+    each, count, names = struct.unpack_from(end + "HHH", head, 58)
+    source.seek(start)
+    table = source.read(each * count)
+    if each < 64 or len(table) < each * count or names >= count:
+        return 0, 0
+    rows = [struct.unpack_from(end + "IIQQQQ", table, index * each) for index in range(count)]
+    source.seek(rows[names][4])
+    called = source.read(rows[names][5])
+    for name, _, _, _, place, size in rows:
+        if called[name : called.find(b"\0", name)] == b".rodata":
+            return place, size
+    return 0, 0
 
 
 def libraries(package, found):

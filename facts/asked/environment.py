@@ -168,7 +168,7 @@ def main(deep):
         None,
     )
     use = loaded(torch) if torch else None
-    if deep and use and use["reason"] == "built in" and not torch["nccl"]:
+    if use and use["reason"] == "built in" and not torch["nccl"]:
         torch["nccl"] = built_in(use["user"])
     print(
         json.dumps(

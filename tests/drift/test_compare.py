@@ -250,7 +250,9 @@ SPECIAL = [
     ("nccl.loaded", _in({"torch": None}), "none"),
     ("nccl.loaded", _in({"loaded": {"version": 21403}}), "2.14.3"),
     ("nccl.loaded", _in({"loaded": {"version": None, "problem": "file too short"}}), "broken"),
-    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}}), "built in"),
+    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}}), "2.18.1 built in"),
+    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}, "torch": {
+        "version": "2.1.0a0", "nccl": None}}), "built in"),
     ("nccl.loaded", _in({"loaded": None, "loads": {"path": None, "problem": "none"}}), "broken"),
     ("nccl.loaded_by", _in(None), None),
     ("nccl.loaded_by", _in({"loads": None}), "none"),

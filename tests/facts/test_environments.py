@@ -215,6 +215,36 @@ def test_what_torch_and_others_were_built_for(made: environments.Environment) ->
     )
 
 
+def test_an_nccl_within_torch(tmp_path: Path) -> None:
+    """Where nothing pins one, the constants of torch's library tell its version."""
+    made = environments.environment(tmp_path / "env", "torch")
+    wheels.library(made.packages / "torch" / "lib" / "libtorch_cuda.so", "2.14.3", "11.7")
+    (info,) = made.packages.glob("torch-*.dist-info")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.1.2\n")
+    found = asked(made.prefix)
+    assert found.torch is not None and found.loads is not None
+    assert (found.loads.reason, found.loaded) == ("built in", None)
+    assert (found.torch.wheel, found.torch.nccl) == (None, "2.14.3")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cuda = '12.1'",
+        "cuda: Optional[str] = '12.1'",
+        "cuda: str | None = '12.1'",
+        "cuda: Optional[str] = None",
+    ],
+)
+def test_the_cuda_of_torch(made: environments.Environment, line: str) -> None:
+    """As the releases of torch have written it."""
+    told = f"__version__ = '2.1.2'\nno_cuda = '1'\n{line}\nhip: Optional[str] = '6.0'\n"
+    (made.packages / "torch" / "version.py").write_text(told)
+    found = asked(made.prefix)
+    assert found.torch is not None
+    assert found.torch.cuda == (None if line.endswith("None") else "12.1")
+
+
 @pytest.mark.parametrize("content", [b"", b"no list", b"\0sm_70 is no list of sm_80s\0", b"sm_70"])
 def test_a_library_without_the_list(made: environments.Environment, content: bytes) -> None:
     """What is not found is None, and not an empty list."""
