@@ -55,7 +55,7 @@ import os, signal, sys
 event, _, end = os.environ.get("KILLED_AT", "").partition(" ")
 def hook(name, arguments):
     if name == event and any(str(each).rstrip("/").endswith(end) for each in arguments[:2]):
-        os.killpg(0, signal.SIGKILL)
+        os.kill(os.getpid() if "KILLED_ALONE" in os.environ else 0, signal.SIGKILL)
 sys.addaudithook(hook)
 """
 
@@ -166,6 +166,18 @@ def test_killed_at_any_point(made: Environment, point: str) -> None:
     assert not list(made.prefix.glob(".gpu-node*"))
     record = made.packages / "pyarrow-15.0.2.dist-info" / "RECORD"
     assert "INSTALLER" in record.read_text()  # pip's own, the last that it writes
+
+
+def test_pip_alone_is_killed(made: Environment) -> None:
+    """As the kernel does where memory runs out: that is told, and nothing is taken for done."""
+    (made.packages / "killer.py").write_text(KILLER)
+    (made.packages / "killer.pth").write_text("import killer\n")
+    point = "open pyarrow-15.0.2.dist-info/WHEEL"
+    done = install(made, "pyarrow==15.0.2", KILLED_AT=point, KILLED_ALONE="yes")
+    assert (done.code, "pip was killed by signal 9; run again" in done.err) == (1, True)
+    assert "pyarrow" not in facts_of(made)
+    assert install(made, "pyarrow==15.0.2").code == 0
+    assert facts_of(made)["pyarrow"] == "15.0.2"
 
 
 def test_a_package_in_somebodys_home(made: Environment, tmp_path: Path) -> None:
