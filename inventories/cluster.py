@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from inventories.wanted import NodeWanted, at, flat_key, leaf_paths
 
 Data = dict[str, Any]
@@ -101,6 +103,15 @@ def flat_data(layer: object, file: Path) -> Data:
         is_file = key in ("key", "known_hosts") and value is not None
         data[pyinfra_key] = full_path(file, str(value)) if is_file else value
     return {key: value for key, value in data.items() if value is not None}
+
+
+def spelled(layer: object) -> object:
+    """A level with the names of packages as pip compares them: levels may spell one differently."""
+    packages = at(layer, ("toolchain", "packages"))
+    if not isinstance(layer, dict) or not isinstance(packages, dict):
+        return layer
+    same = {canonicalize_name(str(name)): version for name, version in packages.items()}
+    return {**layer, "toolchain": {**layer["toolchain"], "packages": same}}
 
 
 def with_entries(levels: Iterable[object], data: Data) -> Data:

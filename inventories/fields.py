@@ -116,22 +116,23 @@ def _folders(value: object) -> tuple[str, ...]:
 def _pins(value: object) -> dict[str, str]:
     """Packages with their versions, or text as --data says it: pyarrow==15.0.2,six==1.16.0."""
     if isinstance(value, str):
-        pairs: list[tuple[str, object]] = [_halves(entry) for entry in value.split(",")]
+        pairs: list[tuple[object, object]] = [_halves(entry) for entry in value.split(",")]
     else:
         pairs = list(value.items()) if isinstance(value, dict) else []
-    pins = {_package(name): _pinned(name, version) for name, version in pairs}
+    pins = {_package(name): _pinned(str(name), version) for name, version in pairs}
     if not pins or len(pins) < len(pairs):
         raise ValueError("one package twice" if pins else "")
     return pins
 
 
-def _halves(entry: str) -> tuple[str, object]:
+def _halves(entry: str) -> tuple[object, object]:
     name, _, version = entry.partition("==")
     return name.strip(), version.strip()
 
 
-def _package(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name):
+def _package(name: object) -> str:
+    is_name = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+    if not isinstance(name, str) or not re.fullmatch(is_name, name):
         raise ValueError(f"{name!r} is no name of a package")
     return canonicalize_name(name)
 
@@ -142,7 +143,7 @@ def _pinned(name: str, version: object) -> str:
     except InvalidVersion:
         raise ValueError(f"{version!r} is no version of {name}") from None
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{name}: {error}" if str(error) else f"{name} has no version") from None
 
 
 def reason(error: Exception) -> str:

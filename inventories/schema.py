@@ -2,7 +2,7 @@
 
 import ipaddress
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from inventories.cluster import (
     flat_data,
     full_path,
     merged,
+    spelled,
     with_entries,
 )
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
@@ -262,15 +263,19 @@ def _levels(document: Document, host: str) -> list[KeyPath]:
     return [("defaults",), ("groups", str(group)), ("hosts", host)]
 
 
+def _spelled(document: Document, levels: Iterable[KeyPath]) -> list[object]:
+    return [spelled(at(document.value, level)) for level in levels]
+
+
 def _wanted(document: Document, host: str) -> dict[str, object]:
     """What the levels say together of a node, ways to reach it left out."""
-    said = merged([at(document.value, level) for level in _levels(document, host)])
+    said = merged(_spelled(document, _levels(document, host)))
     return {key: value for key, value in said.items() if key in NodeWanted.model_fields}
 
 
 def _cluster(document: Document) -> Cluster:
     def data(*levels: KeyPath) -> dict[str, object]:
-        layers = [at(document.value, level) for level in levels]
+        layers = _spelled(document, levels)
         return with_entries(layers, flat_data(layers[-1], document.file))
 
     hosts = {}

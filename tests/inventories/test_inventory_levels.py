@@ -8,6 +8,7 @@ from inventories.schema import (
     Cluster,
     CmakeWanted,
     GpuWanted,
+    InventoryError,
     LimitsWanted,
     NcclWanted,
     NodeWanted,
@@ -154,7 +155,7 @@ hosts:
 
 def test_entries_of_a_mapping_add_up(tmp_path: Path) -> None:
     """Pins of all levels together, the nearest for each package, typed and as pyinfra's data."""
-    (tmp_path / "c.yml").write_text(PINS.replace("NumPy", "numpy"))
+    (tmp_path / "c.yml").write_text(PINS)
     cluster = load(tmp_path / "c.yml")
     both = {"pyarrow": "15.0.2", "numpy": "1.26.4"}
     v100 = {"pyarrow": "15.0.2", "numpy": "1.24.0", "six": "1.16.0"}
@@ -170,6 +171,12 @@ def test_pins_as_data_says_them() -> None:
     wanted = NodeWanted.from_data({"toolchain_packages": "PyArrow==15.0.2, ruamel.yaml==0.18"})
     assert wanted.toolchain is not None
     assert wanted.toolchain.packages == {"pyarrow": "15.0.2", "ruamel-yaml": "0.18"}
+
+
+def test_a_name_that_is_no_text() -> None:
+    """As group data in Python may have it; a file's keys are text."""
+    with pytest.raises(InventoryError, match="1 is no name of a package"):
+        NodeWanted.from_data({"toolchain_packages": {1: "1.0"}})
 
 
 def test_the_repository_key_is_a_file_beside_the_cluster_file(tmp_path: Path) -> None:
