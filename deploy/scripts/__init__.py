@@ -19,7 +19,7 @@ _HARMFUL = ("wheels", "packages_rpm", "packages_deb", "packages_pip")
 # These may get a file from the controller; they take the variable `pushed`.
 _PUSHED = ("cmake", "wheels")
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
-_FIRST = {"pushed": _PUSHED, "lock": _ALONE, "in_use": _HARMFUL}
+_FIRST = {"pushed": _PUSHED, "lock": _ALONE, "in_use": _HARMFUL, "leftovers": _HARMFUL}
 
 
 def text(name: str) -> str:

@@ -14,9 +14,6 @@ last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 python=$prefix/bin/python
 [ -x "$python" ] || python=$prefix/bin/python3
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
-# What runs that were killed have left here, a day ago or more.
-find /var/tmp -maxdepth 1 -user "$(id -u)" -mtime +0 \( -name 'gpu-node-wheels.*' -o \
-  -name 'gpu-node-*.whl' \) -exec rm -rf {} + 2>/dev/null
 # The replacement first: where it cannot be had, what is there stays as it is.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 if [ -n "$pushed" ]; then

@@ -45,7 +45,7 @@ def shown(command: object, found: str) -> Any:
         return {"upload": str(command.src), "to": str(command.dest)}
     assert isinstance(command, StringCommand)
     text = command.get_raw_value()
-    for first in ("in_use", "lock", "pushed"):
+    for first in scripts._FIRST:
         text = text.replace("\n" + (FOLDER / f"{first}.sh").read_text() + "\n", "")
     for path in FOLDER.glob("*.sh"):
         head, body, rest = text.partition(path.read_text())
