@@ -209,7 +209,12 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "nccl.package",
         "must-equal",
-        ("nccl.package-mismatch", "nccl.duplicate-packages", "nccl.package-missing"),
+        (
+            "nccl.package-mismatch",
+            "nccl.duplicate-packages",
+            "nccl.package-missing",
+            "nccl.package-damaged",
+        ),
         _packages,
         applies=_has_environments,
     ),

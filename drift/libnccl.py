@@ -100,9 +100,14 @@ def is_managed(found: NcclState, wanted: NcclWanted) -> bool:
 
 
 def is_held(package: Package, locks: tuple[str, ...]) -> bool:
-    """Whether an update leaves the package: apt-mark's word, or a line of yum's or dnf's list."""
+    """Whether an update leaves the package: apt-mark's word, or yum's or dnf's list.
+
+    A line for another version of it allows that one, too.
+    """
     name, version = package.name, package.version
-    lines = {line.strip() for line in locks}
+    lines = {line.strip() for line in locks if _locked_name(line.strip()) == name}
+    if any(version not in line for line in lines):
+        return False
     forms = (f"{name}-0:{version}", f"0:{name}-{version}", f"{name}-{version}")
     return package.held or any(
         f"{form}{end}" in lines for form in forms for end in (".*", "", f".{package.arch}")
@@ -123,6 +128,14 @@ def _locked_name(line: str) -> str:
     head, colon, rest = line.partition(":")
     text = rest if colon and head.isdigit() else line
     return text.rpartition("-")[0].rpartition("-")[0]
+
+
+def is_as_wanted(found: NcclState, wanted: NcclWanted) -> bool:
+    """Whether the packages are what they should be: then they are not what goes wrong."""
+    version = release(found, wanted)
+    names = BY_MANAGER[found.manager or "none"]
+    there = sorted((package.name, package.version) for package in own(found))
+    return not found.files and there == sorted((name, version or "") for name in names)
 
 
 def bites(found: NcclState) -> list[str]:

@@ -28,20 +28,41 @@ for manager in dnf yum; do
 done
 echo none
 """
-# versionlock keeps its list where yum, dnf and dnf5 look for it; the last in a form of its own.
+# versionlock's list is where yum, or dnf, or dnf5 looks for it (the last in a form of its own), and
+# holds nothing where the plugin is turned off.
 _LOCKS = """
-for f in /etc/yum/pluginconf.d/versionlock.list /etc/dnf/plugins/versionlock.list; do
-  [ ! -e "$f" ] || awk '/^[^#]*libnccl/' "$f" || exit 1
-done
+if [ -d /etc/dnf ]; then
+  list=/etc/dnf/plugins/versionlock.list conf=/etc/dnf/plugins/versionlock.conf
+else
+  list=/etc/yum/pluginconf.d/versionlock.list conf=/etc/yum/pluginconf.d/versionlock.conf
+fi
+off=$(sed -n 's/^[[:space:]]*enabled[[:space:]]*=[[:space:]]*//p' "$conf" 2>/dev/null | tail -n 1)
+case $off in 0 | [Ff]alse | [Nn]o | [Oo]ff) exit 0 ;; esac
+[ ! -e "$list" ] || awk '/^[^#]*libnccl/' "$list" || exit 1
 f=/etc/dnf/versionlock.toml
 [ ! -e "$f" ] || awk -F '"' '
   /^name *=/ { name = $2 }
   /^value *=/ && name ~ /^libnccl/ { print name "-0:" $2 ".*" }' "$f"
 """
+# Sizes and links; the sums would take seconds. dpkg keeps no sizes: there, what is missing.
+_FILES = r"""
+for name in libnccl libnccl-devel libnccl-static; do
+  [ -d /var/lib/rpm ] || [ -d /usr/lib/sysimage/rpm ] || break
+  rpm -q "$name" >/dev/null 2>&1 || continue
+  rpm -V --nodeps --nofiledigest --nomtime "$name" 2>/dev/null | awk '
+    $1 == "missing" || $1 ~ /^S/ || $1 ~ /^....L/ { print $NF }'
+done
+command -v dpkg-query >/dev/null 2>&1 || exit 0
+for name in libnccl2 libnccl-dev; do
+  dpkg-query -L "$name" 2>/dev/null | while IFS= read -r path; do
+    [ -e "$path" ] || echo "$path"
+  done
+done
+"""
 # The environment of a launcher's non-interactive shell: the probe runs in one.
 _LOADER = """
 echo "$LD_LIBRARY_PATH"
-echo "$LD_PRELOAD"
+echo "$gn_preload"
 ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
 [ -x "$ldconfig" ] || exit 0
 cache=$("$ldconfig" -p 2>/dev/null) || exit 1
@@ -61,7 +82,8 @@ _PROGRAMS = r"""
 for p in $(command -v all_reduce_perf) /opt/nccl-tests/build/all_reduce_perf \
   /usr/local/nccl-tests/build/all_reduce_perf "$HOME/nccl-tests/build/all_reduce_perf"; do
   [ -x "$p" ] || continue
-  taken=$(ldd "$p" 2>/dev/null | sed -n 's/.*libnccl\.so\.2 => \(\/[^ ]*\).*/\1/p')
+  taken=$(LD_PRELOAD=$gn_preload ldd "$p" 2>/dev/null |
+    sed -n 's/.*libnccl\.so\.2 => \(\/[^ ]*\).*/\1/p')
   [ -z "$taken" ] || printf '%s\n%s\n' "$p" "$taken"
 done
 """
@@ -77,6 +99,7 @@ SECTIONS = (
     Section("nccl.packages", _PACKAGES),
     Section("nccl.manager", _MANAGER),
     Section("nccl.locks", _LOCKS),
+    Section("nccl.files", _FILES, seconds=20),
     Section("nccl.loader", _LOADER),
     Section("nccl.settings", _SETTINGS),
     Section("nccl.programs", _PROGRAMS),
@@ -155,13 +178,15 @@ class SystemState(State):
     """The system's half of the area.
 
     `manager` installs packages (none: no known one does), `locks` are versionlock's lines,
-    `settings` the lines of start files that set what the loader reads, as PATH:LINE: TEXT, and
-    `gpus` the models that the driver names: none where it is not loaded.
+    `files` those of the packages that are missing or changed, `settings` the lines of start files
+    that set what the loader reads, as PATH:LINE: TEXT, and `gpus` the models that the driver
+    names: none where it is not loaded.
     """
 
     packages: tuple[Package, ...] | None
     manager: Manager | None
     locks: tuple[str, ...] | None
+    files: tuple[str, ...] | None
     loader: Loader | None
     settings: tuple[str, ...] | None
     programs: tuple[Program, ...] | None
@@ -174,6 +199,7 @@ def parse(readings: Readings) -> dict[str, object]:
         "packages": readings.take("nccl.packages", parse_packages),
         "manager": readings.take("nccl.manager", parse_manager),
         "locks": readings.take("nccl.locks", _lines),
+        "files": readings.take("nccl.files", _lines),
         "loader": readings.take("nccl.loader", parse_loader),
         "settings": readings.take("nccl.settings", _lines),
         "programs": readings.take("nccl.programs", parse_programs),

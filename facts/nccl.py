@@ -37,9 +37,9 @@ def sections(environments: Iterable[str], deep: bool = False) -> tuple[Section, 
 
 
 def _environment(prefix: str, deep: bool) -> Section:
-    python = shlex.quote(f"{prefix}/bin/python")
-    found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python3")}'
-    asked = f'"$python" -I -c {shlex.quote(ASKED)}{" deep" if deep else ""}'
+    python = shlex.quote(f"{prefix}/bin/python3")  # python may be the 2.7 of CentOS 7
+    found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python")}'
+    asked = f'LD_PRELOAD=$gn_preload "$python" -I -c {shlex.quote(ASKED)}{" deep" if deep else ""}'
     seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
     return Section(section_of(prefix), f"{found}\n{asked}", seconds)
 
@@ -97,7 +97,8 @@ class Loads(State):
 class Environment(State):
     """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads.
 
-    `bitsandbytes` are the libraries in its folder; None where it is not installed.
+    `hindrance` is why pip must not repair it. `bitsandbytes` are the libraries in its folder; None
+    where it is not installed.
     `platform` is manylinux_2_17_x86_64 where that is the newest glibc a wheel may ask for.
     """
 
@@ -105,6 +106,7 @@ class Environment(State):
     platform: str | None = None
     torch: Torch | None
     wheels: tuple[Wheel, ...]
+    hindrance: str | None
     file: Library | None
     loads: Loads | None
     loaded: Library | None

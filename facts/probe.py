@@ -29,6 +29,7 @@ _BEGIN = re.compile(
 _PROLOGUE = r"""
 LC_ALL=C; export LC_ALL
 unset CDPATH GREP_OPTIONS
+gn_preload=${LD_PRELOAD-}; export gn_preload; unset LD_PRELOAD
 gn_run='gn_text=$(eval "$1" 2>&1); gn_rc=$?; printf "%s" "$gn_text"; exit "$gn_rc"'
 gn_blank=$(printf '\t\nx'); gn_blank=${gn_blank%x}
 gn_limit() {

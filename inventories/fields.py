@@ -134,7 +134,10 @@ def _package(name: object) -> str:
     is_name = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     if not isinstance(name, str) or not re.fullmatch(is_name, name):
         raise ValueError(f"{name!r} is no name of a package")
-    return canonicalize_name(name)
+    plain = canonicalize_name(name)
+    if plain.startswith("nvidia-nccl-"):
+        raise ValueError(f"{plain} follows torch: say it by nccl: {{version: ...}}")
+    return plain
 
 
 def _pinned(name: str, version: object) -> str:

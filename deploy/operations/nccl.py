@@ -114,7 +114,7 @@ def _is_installed(found: NcclState, names: Sequence[str], version: str) -> bool:
     """Whether each package is there once, at that version, and an update leaves it."""
     there = [(package.name, package.version) for package in own(found)]
     held = all(is_held(package, found.locks or ()) for package in own(found))
-    return held and sorted(there) == sorted((name, version) for name in names)
+    return held and not found.files and sorted(there) == sorted((name, version) for name in names)
 
 
 def _is_whole(found: object, keep: str) -> bool:

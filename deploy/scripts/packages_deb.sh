@@ -40,7 +40,12 @@ install() {
   wait='-o DPkg::Lock::Timeout=300'
   # What a run that was killed, or an update that was, left half done.
   if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
-    said=$(dpkg --configure -a 2>&1 </dev/null) || fail "dpkg was cut off, and 'dpkg --configure -a' fails: $(echo "$said" | tail -n 1)"
+    tries=0
+    until said=$(dpkg --configure -a 2>&1 </dev/null); do
+      tries=$((tries + 1))
+      case $said in *' lock '*) [ "$tries" -lt 60 ] && sleep 5 && continue ;; esac
+      fail "dpkg cannot finish what was begun ('dpkg --configure -a'): $(echo "$said" | head -n 1)"
+    done
   fi
   fetched=$(apt-get -q $wait $only update 2>&1 </dev/null)
   set --
@@ -49,20 +54,25 @@ install() {
   case " $has" in
     *" $version "*) ;;
     *)
-      why=$(reason "$fetched")
+      why=$(echo "$fetched" | grep -E 'NO_PUBKEY|GPG error|Could not|Unable to connect|Failed to fetch' | head -n 1 | cut -c 1-300)
+      why=${why:-$(reason "$fetched")}
       fail "no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
       ;;
   esac
   # One transaction, in which no other package may go.
   said=$(apt-get -q -y $wait $only --no-install-recommends --no-remove --allow-downgrades \
-    --allow-change-held-packages -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null) ||
+    --allow-change-held-packages --reinstall -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null) ||
     fail "apt refuses: $(reason "$said"); run again"
 }
 installed() {
   for name in $names; do
     [ "$(dpkg-query -W -f '${Version} ${db:Status-Status}' "$name" 2>/dev/null)" = "$version installed" ] ||
       return 1
+    # dpkg keeps no sizes, and counts a package whose files are gone as installed.
+    dpkg-query -L "$name" | while IFS= read -r path; do [ -e "$path" ] || echo "$path"; done |
+      grep -q . && return 1
   done
+  return 0
 }
 installed || install
 said=$(apt-mark hold $names 2>&1) || fail "apt-mark cannot hold them: $said"

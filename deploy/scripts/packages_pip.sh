@@ -25,8 +25,8 @@ reason() {
     END { print (said ? said : line) conflict }'
 }
 
-python=$prefix/bin/python
-[ -x "$python" ] || python=$prefix/bin/python3
+python=$prefix/bin/python3
+[ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
 work=$(mktemp -d /var/tmp/gpu-node-pip.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 "$python" -m pip list --format=freeze >"$work/listed" 2>"$work/said" </dev/null ||

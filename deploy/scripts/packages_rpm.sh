@@ -10,6 +10,20 @@ trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
+# Of all that is said: why a repository could not be read, else the last line.
+reason() {
+  why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|Errno' | head -n 1)
+  last "${why:-$1}" | sed 's/^[ -]*//'
+}
+# Another program may be at work on rpm's database: it is waited for, up to five minutes.
+patient() {
+  tries=0
+  while ! said=$("$@" 2>&1 </dev/null); do
+    tries=$((tries + 1))
+    case $said in *'transaction lock'*) [ "$tries" -lt 60 ] || return 1 ;; *) return 1 ;; esac
+    sleep 5
+  done
+}
 # What somebody holds back, by a lock or by exclude=, is what this is to change.
 all='--disableplugin=versionlock --disableexcludes=all'
 none='--disablerepo=*'
@@ -55,9 +69,13 @@ gpgkey=file://$trusted
 END
     only="$none --enablerepo=gpu-node-cuda"
   fi
+  # Its own database: what is checked below is that this key, and no other, signed the packages.
+  db=
   if [ -n "$key" ] && [ "$key" != unsigned ]; then
-    echo "$key" | put "$trusted" || exit 1
-    said=$(rpm --import "$trusted" 2>&1) || fail "the repository's key is none for rpm: $(last "$said")"
+    db="--dbpath $work/db"
+    mkdir "$work/db" && echo "$key" >"$work/key.asc" || fail "no room in /var/tmp; no package was changed"
+    said=$(rpm $db --import "$work/key.asc" 2>&1) ||
+      fail "the repository's key is none for rpm: $(last "$said"); no package was changed"
   fi
 
   # Everything is fetched and checked before anything is touched.
@@ -76,20 +94,25 @@ END
     [ -s "$work/$file.rpm" ] && continue
     has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
       awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
-    fail "no $file in ${url:-the repositories of this node}: $(last "$said"); there is: ${has:-no libnccl}; no package was changed"
+    fail "no $file in ${url:-the repositories of this node}: $(reason "$said"); there is: ${has:-no libnccl}; no package was changed"
   done
   set +f
-  said=$(rpm -K "$work"/*.rpm 2>&1)
+  said=$(rpm $db -K "$work"/*.rpm 2>&1)
   good=$?
   if [ "$key" = unsigned ]; then
     said=$(rpm -K --nosignature "$work"/*.rpm 2>&1) || fail "damaged on the way: $(last "$said"); no package was changed"
   elif [ "$good" != 0 ] || echo "$said" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
-    fail "not signed by a key that this node trusts: $(echo "$said" | sed "s|$work/||" | grep -v Alien | tail -n 1); name the repository with its key in the inventory; no package was changed"
+    fail "not signed by a key that this node trusts: $(echo "$said" | sed "s|$work/||" | grep -v Alien | tail -n 1); the inventory names the repository and its key; no package was changed"
   fi
 
+  # They are signed by the inventory's key: now the system may know it, as rpm and yum ask for.
+  if [ -n "$db" ]; then
+    echo "$key" | put "$trusted" || exit 1
+    patient rpm --import "$trusted" || fail "rpm does not take the repository's key: $(reason "$said"); no package was changed"
+  fi
   # One transaction: rpm removes every other version of these names, and nothing of another name.
-  said=$(rpm -U --oldpackage --replacepkgs "$work"/*.rpm 2>&1) ||
-    fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
+  patient rpm -U --oldpackage --replacepkgs "$work"/*.rpm ||
+    fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); nothing was changed"
   ldconfig 2>/dev/null || /sbin/ldconfig
 }
 # Whether each is there once, at that version, with the files that it came with.

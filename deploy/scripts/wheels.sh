@@ -11,8 +11,8 @@ export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 
-python=$prefix/bin/python
-[ -x "$python" ] || python=$prefix/bin/python3
+python=$prefix/bin/python3
+[ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
 # The replacement first: where it cannot be had, what is there stays as it is.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
@@ -26,10 +26,21 @@ else
   said=$("$python" -m pip download -q --no-deps -d "$work" "$keep" 2>&1 </dev/null) ||
     fail "pip cannot get $keep: $(last "$said"); nothing was changed"
 fi
+# From here on pip needs no index, and no setting (user, target, prefix) may send it elsewhere.
+PIP_CONFIG_FILE=/dev/null PYTHONNOUSERSITE=1
+export PIP_CONFIG_FILE PYTHONNOUSERSITE
+unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
+# pip removes nothing without a RECORD: such metadata goes first, and the file is written anew below.
+halves=$("$python" -I -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
+echo "$halves" | while IFS= read -r half; do [ -z "$half" ] || rm -rf "$half"; done
 if [ -n "$remove" ]; then
   said=$("$python" -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
     fail "pip cannot remove $remove: $(last "$said")"
 fi
+# pip would write through a link, into whatever it leads to.
+for library in "$prefix"/lib*/python*/site-packages/nvidia/nccl/lib/libnccl.so.2; do
+  [ ! -L "$library" ] || rm -f "$library"
+done
 said=$("$python" -m pip install -q --no-deps --force-reinstall --no-index --find-links "$work" \
   "$keep" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$said"); run again"
 said=$("$python" -I -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$said; run again"

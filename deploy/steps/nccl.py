@@ -16,7 +16,10 @@ from inventories.cluster import NO_FILE
 from inventories.schema import NcclWanted
 
 _WHEELS = ("nccl.duplicate-wheels", "nccl.wheel-damaged")
-_PACKAGES = ("nccl.duplicate-packages", "nccl.package-mismatch", "nccl.package-missing")
+_PACKAGES = (
+    *("nccl.duplicate-packages", "nccl.package-mismatch", "nccl.package-missing"),
+    "nccl.package-damaged",
+)
 
 
 @deploy("NCCL")

@@ -26,12 +26,12 @@ _SPARED = (
 )
 
 
-def _way(found: NcclState, wanted: NcclWanted, names: str) -> str:
+def _way(found: NcclState, wanted: NcclWanted, names: str, more: str = "") -> str:
     version = release(found, wanted)
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
     by_hand = "" if is_managed(found, wanted) else " (nccl: {packages: true} lets the deploy do it)"
-    return f"install {names} {version}{by_hand}"
+    return f"install {names} {version}{by_hand}{more}"
 
 
 def _versions(found: NcclState) -> dict[str, list[str]]:
@@ -55,8 +55,9 @@ def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
                 cause="they own the same files: which one programs get is the order in which they "
                 "were installed, and the next update may change it; a removal by pattern "
                 "(rpm -qa | grep nccl) takes other packages along",
-                fix=_way(found, wanted, name) + " in one transaction with the removal",
+                fix=_way(found, wanted, name, "; the others go in the same transaction"),
                 fixable=is_managed(found, wanted),
+                severity=None if wanted.packages or bites(found) else "warning",
             )
 
 
@@ -106,6 +107,28 @@ def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             fix=_way(found, wanted, missing),
             fixable=is_managed(found, wanted),
         )
+
+
+@rule("nccl.package-damaged", "warning")
+def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """Files of the system's libnccl are missing, or not what its package brought."""
+    several = any(len(versions) > 1 for versions in _versions(found).values())
+    if not found.files or several:  # several versions are in each other's way: that is told
+        return
+    loads = bites(found)
+    names = ", ".join(_versions(found))
+    yield Fault(
+        subject=names,
+        found=f"missing or changed: {', '.join(found.files)}",
+        wanted="the files that the packages brought",
+        cause=f"{', '.join(loads)} cannot load it, or load another: {FAILS}"
+        if loads
+        else "rpm and dpkg list the packages as installed, and whoever loads the library fails: a "
+        "removal of another version by hand takes the files of this one along",
+        fix=_way(found, wanted, names, " again"),
+        fixable=is_managed(found, wanted),
+        severity="error" if loads else None,
+    )
 
 
 @rule("nccl.package-unheld", "warning")

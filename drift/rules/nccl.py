@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
-from drift.libnccl import environments, is_guessed, is_managed, pinned, release
+from drift.libnccl import environments, is_as_wanted, is_guessed, is_managed, pinned, release
 from drift.rules.rule import Fault, rule
 from facts.nccl import Environment, Library, Loads, NcclState, Wheel, code, plain, shown
 from facts.node import NodeState
@@ -69,11 +69,14 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=f"{keep or 'the one that torch pins'} alone",
             cause="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is "
             f"loaded, whatever pip lists, and {FAILS}",
-            fix=f"{prefix}/bin/pip uninstall {wrong}, which deletes the shared file, and then "
-            f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
-            if keep
-            else "torch does not say which one it wants: keep the right one by hand",
-            fixable=keep is not None,
+            fix=environment.hindrance
+            or (
+                f"{prefix}/bin/pip uninstall {wrong}, which deletes the shared file, and then "
+                f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+                if keep
+                else "torch does not say which one it wants: keep the right one by hand"
+            ),
+            fixable=keep is not None and environment.hindrance is None,
         )
 
 
@@ -90,7 +93,9 @@ def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=f"the libnccl.so.2 of {keep}",
             cause="another wheel has overwritten the file, or its removal has deleted it; pip "
             f"check says that all is well, and {FAILS}, or torch cannot be imported",
-            fix=f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}",
+            fix=environment.hindrance
+            or f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}",
+            fixable=environment.hindrance is None,
         )
 
 
@@ -105,9 +110,11 @@ def _damage(environment: Environment) -> str | None:
         return f"a libnccl.so.2 that cannot be loaded ({file.problem})"
     if file.version != code(wheel.version):
         return _shown(file)
-    if wheel.size is not None and file.size != wheel.size:
+    if wheel.sha256 is None or wheel.size is None:
+        return "no word of it in the wheel's RECORD: pip can neither check nor remove it"
+    if file.size != wheel.size:
         return f"{file.size} bytes, not the {wheel.size} of its RECORD"
-    if file.sha256 is not None and wheel.sha256 not in (None, file.sha256):
+    if file.sha256 not in (None, wheel.sha256):
         return "a file with another sha256 than its RECORD says"
     return None
 
@@ -142,8 +149,13 @@ def _is_fixable(found: NcclState, environment: Environment, wanted: NcclWanted) 
     if loads is None or torch is None or loads.reason in _SHADOWS:
         return False
     if loads.reason != "ld.so.cache" and torch.wheel is not None:
-        return True
-    return loads.reason in ("ld.so.cache", None) and is_managed(found, wanted)
+        return environment.hindrance is None
+    return loads.reason in ("ld.so.cache", None) and _packages_help(found, wanted)
+
+
+def _packages_help(found: NcclState, wanted: NcclWanted) -> bool:
+    """Whether installing the system's packages changes anything."""
+    return is_managed(found, wanted) and not is_as_wanted(found, wanted)
 
 
 def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: NcclWanted) -> str:
@@ -151,6 +163,11 @@ def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: N
     keep = kept_wheel(environment, wanted)
     if environment.loads is not None and reason in _SHADOWS:
         return f"take it out of {reason}: {_set_by(found, environment.loads)}"
+    if environment.hindrance is not None and reason != "ld.so.cache":
+        return environment.hindrance
+    if reason == "ld.so.cache" and is_as_wanted(found, wanted):
+        path = environment.loads.path if environment.loads else ""
+        return f"{path} goes before the package's own: look in /etc/ld.so.conf.d, and run ldconfig"
     if keep is not None and reason != "ld.so.cache":
         return f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
     if reason in ("ld.so.cache", None):
@@ -166,6 +183,22 @@ def _set_by(found: NcclState, loads: Loads) -> str:
     name = (loads.reason or "").rpartition("/")[2]
     lines = [line for line in found.settings or () if name in line]
     return "; ".join(lines) or "look in the script that starts the job, and in its launcher's"
+
+
+@rule("nccl.environment-unclear", "warning")
+def environment_unclear(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """An environment's torch or NCCL is told twice, or comes from outside of it."""
+    for prefix, environment in environments(found):
+        if environment.hindrance is not None and "PEP 668" not in environment.hindrance:
+            yield Fault(
+                subject=prefix,
+                found=environment.hindrance.partition(":")[0],
+                wanted="one torch and one NCCL, in the environment itself",
+                cause="which one a job gets depends on who starts it and how, and pip removes "
+                "another one than it lists: nothing is repaired here",
+                fix=environment.hindrance.partition(": ")[2],
+                fixable=False,
+            )
 
 
 @rule("nccl.shadowed", "warning")

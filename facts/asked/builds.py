@@ -19,24 +19,31 @@ BLOCK = 1 << 22
 
 def torch_of(found):
     """torch's version, its CUDA, the NCCL that it pins, and the GPUs it has kernels for."""
-    for name, version, folder in found:
-        if name != "torch":
-            continue
-        root = os.path.join(os.path.dirname(folder), "torch")
-        told = text(os.path.join(root, "version.py"))
-        said = re.search(r"^__version__ = '([^']+)'", told, re.M)
-        cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", told, re.M)
-        metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
-        pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
-        return {
-            "version": said.group(1) if said else version,
-            "cuda": cuda.group(1) if cuda else None,
-            "wheel": pin.group(1) if pin else None,
-            "nccl": pin.group(2) if pin else None,
-            "architectures": architectures(os.path.join(root, "lib", "libtorch_python.so")),
-            "root": root,
-        }
-    return None
+    several = [(version, folder) for name, version, folder in found if name == "torch"]
+    if not several:
+        return None
+    root = os.path.join(os.path.dirname(several[0][1]), "torch")
+    told = text(os.path.join(root, "version.py"))
+    said = re.search(r"^__version__ = '([^']+)'", told, re.M)
+    cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", told, re.M)
+    # Of several, as a cut off upgrade leaves them, the metadata of the version that is there.
+    same = [each for each in several if said and plain(each[0]) == plain(said.group(1))]
+    version, folder = (same or several)[0]
+    metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
+    pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
+    return {
+        "version": said.group(1) if said else version,
+        "cuda": cuda.group(1) if cuda else None,
+        "wheel": pin.group(1) if pin else None,
+        "nccl": pin.group(2) if pin else None,
+        "architectures": architectures(os.path.join(root, "lib", "libtorch_python.so")),
+        "root": root,
+    }
+
+
+def plain(version):
+    """A version without its build."""
+    return version.partition("+")[0]
 
 
 def architectures(path):

@@ -9,8 +9,10 @@ import hashlib
 import json
 import os
 import re
+import site
 import subprocess
 import sys
+import sysconfig
 
 from facts.asked.builds import built_in, libraries, torch_of
 from facts.asked.loading import loaded, text
@@ -32,8 +34,31 @@ MARK = ".gpu-node-pip"
 
 
 def folders():
-    """The folders that hold packages, in the order Python searches them."""
-    return [path for path in sys.path if path.endswith("-packages") and os.path.isdir(path)]
+    """The folders that hold packages, in the order in which Python searches them, each once."""
+    own = [path for path in sys.path if path.endswith("-packages")]
+    found, seen = [], set()
+    for path in [*ahead(), *own]:
+        real = os.path.realpath(path)
+        if os.path.isdir(path) and real not in seen:  # lib64 is lib where both are there
+            seen.add(real)
+            found.append(path)
+    return found
+
+
+def ahead():
+    """What goes before an environment's own packages, and `-I` leaves out: a job has it."""
+    named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    isolated = (
+        sys.prefix != sys.base_prefix
+        and "true"
+        not in text(os.path.join(sys.prefix, "pyvenv.cfg"))
+        .lower()
+        .partition("include-system-site-packages")[2]
+        .partition("\n")[0]
+    )
+    if isolated or os.environ.get("PYTHONNOUSERSITE"):
+        return named
+    return [*named, site.getusersitepackages()]
 
 
 def distributions(places):
@@ -66,11 +91,45 @@ def halves(found):
     }
 
 
+def is_ours(name):
+    """Whether a package decides which NCCL torch has."""
+    return name == "torch" or name.startswith("nvidia-nccl-")
+
+
+def hindrance(found):
+    """Why pip must not repair this environment, and what to do first; None where it may."""
+    before = {os.path.realpath(path) for path in ahead()}
+    folders_of = {}
+    for name, version, folder in found:
+        if not is_ours(name):
+            continue
+        place = os.path.dirname(folder)
+        if os.path.realpath(place) in before:
+            return (
+                "%s %s is in %s, which goes before the environment's own packages: remove it "
+                "there, or set PYTHONNOUSERSITE=1 or clear PYTHONPATH for the job"
+            ) % (name, version, place)
+        folders_of.setdefault((name, place), []).append(folder)
+    for (name, _), several in folders_of.items():
+        if len(several) > 1:
+            return (
+                "%s has %d folders of metadata, as an upgrade that was cut off leaves them: move "
+                "away what is not of the installed version: %s"
+            ) % (name, len(several), ", ".join(several))
+    marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+    if sys.prefix == sys.base_prefix and os.path.exists(marker):
+        return (
+            "the distribution manages this Python's packages (PEP 668): use a virtual environment, "
+            "or change them by hand"
+        )
+    return None
+
+
 def wheels(found):
-    """The nvidia-nccl distributions, each with what its RECORD says of the library."""
+    """The nvidia-nccl distributions, each name once, with what its RECORD says of the library."""
     told = []
     for name, version, folder in found:
-        if not name.startswith("nvidia-nccl-"):
+        if not name.startswith("nvidia-nccl-") or name in [entry["name"] for entry in told]:
             continue
         entry = {"name": name, "version": version, "sha256": None, "size": None}
         for line in text(os.path.join(folder, "RECORD")).splitlines():
@@ -177,6 +236,7 @@ def main(deep):
                 "platform": platform(),
                 "torch": torch,
                 "wheels": told,
+                "hindrance": hindrance(found),
                 "file": library(own, doubtful) if own else None,
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
@@ -190,6 +250,15 @@ def main(deep):
     )
 
 
+def unrecorded(names):
+    """Metadata folders of packages without a RECORD: pip can neither check nor remove those."""
+    return [
+        folder
+        for name, _, folder in distributions(folders())
+        if name in names and not os.path.exists(os.path.join(folder, "RECORD"))
+    ]
+
+
 def whole(name):
     """End with a message unless the library is the file that the RECORD of one wheel names."""
     places = folders()
@@ -198,6 +267,8 @@ def whole(name):
     found = [library(path, lambda *_: True) for path in paths if os.path.exists(path)]
     if len(told) != 1 or not found:
         sys.exit("%s: %d of it installed, %d libraries" % (name, len(told), len(found)))
+    if os.path.islink(found[0]["path"]):
+        sys.exit("%(path)s is a link" % found[0])
     if found[0]["problem"]:
         sys.exit("%(path)s cannot be loaded: %(problem)s" % found[0])
     if told[0]["sha256"] != found[0]["sha256"] or told[0]["size"] != found[0]["size"]:
@@ -209,6 +280,8 @@ def whole(name):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["whole"]:
         whole(sys.argv[2])
+    elif sys.argv[1:2] == ["unrecorded"]:
+        print("\n".join(unrecorded(sys.argv[2:])))
     elif sys.argv[1:2] == ["halves"]:
         print("\n".join([os.path.join(sys.prefix, MARK), *halves(distributions(folders()))]))
     else:

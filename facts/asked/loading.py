@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import subprocess
+import sys
 
 SONAME = "libnccl.so.2"
 LOADER_SECONDS = 20
@@ -80,13 +81,19 @@ def loaded(torch):
 
 
 def traced(path):
-    """Let the loader itself say what it would map for a library; None where no libnccl is asked."""
+    """Let the loader itself say what Python would map for a library; None where it asks for none.
+
+    The library is loaded before Python's own, so that Python's DT_RPATH counts, as it does for all
+    that is loaded later. A preload stays where it is: in front.
+    """
     needs = dynamic(path)["needed"]
+    preload = " ".join([*os.environ.get("LD_PRELOAD", "").replace(":", " ").split(), path])
     done = subprocess.run(
-        [interpreter(), "--list", path],
+        [interpreter(), "--list", os.path.realpath(sys.executable)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
+        env=dict(os.environ, LD_PRELOAD=preload),
         timeout=LOADER_SECONDS,
     )
     lines = done.stdout.decode("utf-8", "replace").splitlines()
@@ -94,11 +101,11 @@ def traced(path):
     for line in lines:
         if "libnccl" not in line:
             continue
-        if "not found" in line and SONAME in line:
-            raise ValueError("%s is not found" % SONAME)
         match = re.search(r"(?:=> )?(/\S*libnccl\S*) \(0x", line)
         if match and taken is None:
             taken = match.group(1)
+        elif "not found" in line and SONAME in line and taken is None:
+            raise ValueError("%s is not found" % SONAME)
     if taken is None and SONAME in needs:
         words = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
         raise ValueError(words[-1] if words else "the loader said nothing")
@@ -116,20 +123,30 @@ def interpreter():
 def why(taken, user):
     """The rule of ld.so(8) by which a library was taken."""
     folder = os.path.realpath(os.path.dirname(taken))
-    same = os.path.realpath(taken)
-    for name in re.split("[ :]", os.environ.get("LD_PRELOAD", "")):
-        if name and os.path.realpath(name) == same:
-            return "LD_PRELOAD"
-    if any(os.path.realpath(name) == same for name in text("/etc/ld.so.preload").split()):
+    if is_named(taken, re.split("[ :]", os.environ.get("LD_PRELOAD", ""))):
+        return "LD_PRELOAD"
+    if is_named(taken, text("/etc/ld.so.preload").split()):
         return "/etc/ld.so.preload"
-    asks = dynamic(user)
+    asks, python = dynamic(user), os.path.realpath(sys.executable)
     if folder in expanded(asks["rpath"], user) and not asks["runpath"]:
+        return "DT_RPATH"
+    if not asks["runpath"] and folder in expanded(dynamic(python)["rpath"], python):
         return "DT_RPATH"
     if folder in expanded([os.environ.get("LD_LIBRARY_PATH", "")], user):
         return "LD_LIBRARY_PATH"
     if folder in expanded(asks["runpath"], user):
         return "DT_RUNPATH"
     return "ld.so.cache"
+
+
+def is_named(taken, names):
+    """Whether a preload leads to a library: by its path, or by a name that is searched for."""
+    same = os.path.realpath(taken)
+    return any(
+        os.path.realpath(name) == same if "/" in name else name == os.path.basename(taken)
+        for name in names
+        if name
+    )
 
 
 def expanded(paths, user):

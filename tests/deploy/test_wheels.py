@@ -119,7 +119,7 @@ def test_no_python(tmp_path: Path) -> None:
 def test_killed_at_any_point(tmp_path: Path, step: str) -> None:
     """The next run finishes, wherever the first one ended."""
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
-    slow = made.prefix / "bin" / "python"
+    slow = made.prefix / "bin" / "python3"
     real = slow.rename(slow.with_name("python-real"))
     slow.write_text(
         f'#!/bin/sh\n"{real}" "$@"; code=$?\n'

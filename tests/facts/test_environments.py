@@ -187,9 +187,9 @@ def test_no_environment(prefix: str) -> None:
 
 def test_a_python_that_hangs(made: environments.Environment) -> None:
     """It costs its own time limit and no more."""
-    (made.prefix / "bin" / "python").unlink()
-    (made.prefix / "bin" / "python").write_text("#!/bin/sh\nsleep 60\n")
-    (made.prefix / "bin" / "python").chmod(0o755)
+    (made.prefix / "bin" / "python3").unlink()
+    (made.prefix / "bin" / "python3").write_text("#!/bin/sh\nsleep 60\n")
+    (made.prefix / "bin" / "python3").chmod(0o755)
     (section,) = nccl.sections([str(made.prefix)])[-1:]
     quick = type(section)(section.name, section.command, 1)
     start = time.monotonic()
