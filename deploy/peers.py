@@ -8,6 +8,7 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 
 from drift.compare import differences
+from drift.finding import Finding
 from drift.report.visible import visible
 from facts.node import NodeState
 
@@ -15,22 +16,36 @@ from facts.node import NodeState
 _TOLD = "nccl.torch"
 _HARM = (
     "each gets the NCCL of its own torch, and a job across them hangs or ends in 'Mismatched NCCL "
-    "version detected': install one torch everywhere"
+    "version detected'"
 )
 _seen: WeakKeyDictionary[State, dict[str, NodeState]] = WeakKeyDictionary()
 
 
 def tell_apart(host: Host, found: NodeState) -> None:
-    """Warn where this node's torch is another than that of a node before it."""
-    nodes = _seen.setdefault(host.state, {})
-    before = {each.fact: each for each in differences(nodes, {})}
-    nodes[host.name] = found
-    after = {each.fact: each for each in differences(nodes, {})}
-    now, then = after.get(_TOLD), before.get(_TOLD)
-    if now is None or not now.certain:
-        return
-    if then is not None and set(then.values.values()) == set(now.values.values()):
-        return
-    each = ", ".join(f"{name} {value}" for name, value in now.values.items())
-    said = f"nodes differ where they may not: {_TOLD}: {each}; {_HARM}"
-    logger.warning(visible(said))
+    """Note a node's state, and warn where its torch is another than that of a node before it."""
+    before = apart(host.state)
+    _seen.setdefault(host.state, {})[host.name] = found
+    now = apart(host.state)
+    if now is not None and (before is None or before.wanted != now.wanted):
+        logger.warning(visible(f"nodes differ where they may not: {now.found}; {now.cause}"))
+
+
+def apart(state: State) -> Finding | None:
+    """Return the finding that keeps a run from being right: its nodes have more than one torch.
+
+    `wanted` names each torch once.
+    """
+    told = {each.fact: each for each in differences(_seen.get(state, {}), {})}.get(_TOLD)
+    if told is None or not told.certain:
+        return None
+    return Finding(
+        rule="nccl.torch-differs",
+        severity="error",
+        subject="torch",
+        found=", ".join(f"{name} {value}" for name, value in told.values.items()),
+        wanted=f"one of {', '.join(sorted(set(told.values.values())))} on all nodes",
+        cause=_HARM,
+        fix="install one torch everywhere, and run again",
+        fixable=False,
+        step="nccl",
+    )

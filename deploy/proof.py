@@ -8,6 +8,7 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
+from deploy.peers import apart
 from deploy.plan import Plan, wanted_of
 from drift.check import check
 from drift.finding import Finding
@@ -22,7 +23,7 @@ def prove(plan: Plan) -> None:
     """
     if plan.has_repairs:
         second_probe(name="Prove it in a new session")
-    elif plan.by_hand:
+    elif plan.by_hand or apart(host.state):
         refuse(name="Stop: the rest is done by hand", findings=plan.findings)
     else:
         for finding in plan.findings:
@@ -42,7 +43,7 @@ def _second_probe(state: State, host: Host) -> bool:
     except (PyinfraError, ProbeError) as error:
         logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(error))}")
         return False
-    findings = check(found, wanted_of(host))
+    findings = [*check(found, wanted_of(host)), *_between(state)]
     for finding in findings:
         _tell(host, finding)
     return not any(finding.fixable or finding.severity == "error" for finding in findings)
@@ -58,8 +59,14 @@ def refuse(findings: Sequence[Finding]) -> Generator[FunctionCommand, None, None
     yield FunctionCommand(_refuse, [findings], {})
 
 
+def _between(state: State) -> list[Finding]:
+    """Return what is wrong between the nodes of this run."""
+    found = apart(state)
+    return [found] if found else []
+
+
 def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
-    for finding in findings:
+    for finding in [*findings, *_between(state)]:
         _tell(host, finding)
     return False
 

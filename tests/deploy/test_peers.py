@@ -32,7 +32,7 @@ def test_one_torch_everywhere(caplog: pytest.LogCaptureFixture) -> None:
 def test_another_torch(caplog: pytest.LogCaptureFixture) -> None:
     """Said when the first other one is seen, and not again for nodes that are alike."""
     (said,) = _told(caplog, {"a100-01": "2.1.2", "v100-01": "2.3.0", "v100-02": "2.3.0"})
-    assert "nccl.torch: a100-01 2.1.2, v100-01 2.3.0; each gets the NCCL of its own torch" in said
+    assert "a100-01 2.1.2, v100-01 2.3.0; each gets the NCCL of its own torch" in said
 
 
 def test_what_could_not_be_read(caplog: pytest.LogCaptureFixture) -> None:

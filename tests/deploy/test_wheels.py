@@ -157,3 +157,35 @@ def test_in_use(tmp_path: Path) -> None:
     )
     assert "--data allow_disruption=true" in done.stderr
     assert "nvidia-nccl-cu11" in made.pip("list")
+
+
+@pytest.mark.parametrize("name", ["nvidia_nccl_cu11", "nvidia_nccl_cu12"])
+def test_without_a_record(tmp_path: Path, name: str) -> None:
+    """pip removes nothing without one: the wheel is replaced all the same."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    (record,) = made.packages.glob(f"{name}-*.dist-info/RECORD")
+    record.unlink()
+    done = repair(made, "dash", "nvidia-nccl-cu11")
+    assert (done.code, done.err) == (0, "")
+    assert is_whole(made)
+
+
+@pytest.mark.parametrize("setting", ["user = true", "target = /nowhere", "require-hashes = true"])
+def test_settings_of_pip_that_would_send_it_elsewhere(tmp_path: Path, setting: str) -> None:
+    """Either the wheel is made whole, or nothing is changed."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    configuration = made.prefix / "pip.conf"
+    configuration.write_text(configuration.read_text() + f"[install]\n{setting}\n")
+    done = repair(made, "dash", "nvidia-nccl-cu11")
+    assert (done.code, done.err) == (0, "")
+    assert is_whole(made)
+
+
+def test_a_link_in_place_of_the_library(tmp_path: Path) -> None:
+    """It is replaced, and nothing is written to where it leads."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
+    made.library.unlink()
+    made.library.symlink_to(tmp_path / "elsewhere.so")
+    assert repair(made, "dash", "nvidia-nccl-cu11").code == 0
+    assert is_whole(made) and not made.library.is_symlink()
+    assert not (tmp_path / "elsewhere.so").exists()

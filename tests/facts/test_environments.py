@@ -251,3 +251,46 @@ def test_a_library_without_the_list(made: environments.Environment, content: byt
     (made.packages / "torch" / "lib" / "libtorch_python.so").write_bytes(content)
     found = asked(made.prefix)
     assert found.torch is not None and found.torch.architectures is None
+
+
+def test_a_library_preloaded_by_its_name(made: environments.Environment, tmp_path: Path) -> None:
+    """A preload without a path is looked for like any other library."""
+    wheels.library(tmp_path / "libnccl.so.2", "2.14.3", "11.0")
+    found = asked(made.prefix, LD_PRELOAD="libnccl.so.2", LD_LIBRARY_PATH=str(tmp_path))
+    assert found.loads is not None and found.loaded is not None
+    assert (found.loads.reason, found.loaded.version) == ("LD_PRELOAD", 21403)
+
+
+def test_packages_before_the_environments_own(
+    made: environments.Environment, tmp_path: Path
+) -> None:
+    """PYTHONPATH goes before them in a job, though the question is asked without it."""
+    other = environments.environment(tmp_path / "other", "torch", CU11)
+    found = asked(made.prefix, PYTHONPATH=str(other.packages))
+    assert found.torch is not None and found.torch.root.startswith(str(other.packages))
+    assert found.hindrance is not None and "goes before the environment's own" in found.hindrance
+    assert asked(made.prefix).hindrance is None
+
+
+def test_two_metadata_of_torch(made: environments.Environment) -> None:
+    """What version.py tells decides which is believed; nothing may be repaired by it."""
+    (true,) = made.packages.glob("torch-*.dist-info")
+    false = made.packages / "torch-2.0.1.dist-info"
+    shutil.copytree(true, false)
+    told = (false / "METADATA").read_text().replace("cu12==2.18.1", "cu11==2.14.3")
+    (false / "METADATA").write_text(told)
+    found = asked(made.prefix)
+    assert found.torch is not None
+    assert (found.torch.wheel, found.torch.nccl) == ("nvidia-nccl-cu12", "2.18.1")
+    assert found.hindrance is not None and "torch has 2 folders of metadata" in found.hindrance
+
+
+def test_one_folder_by_two_ways(made: environments.Environment) -> None:
+    """lib64 is lib in many Pythons: each wheel is there once."""
+    (made.prefix / "lib64").unlink(missing_ok=True)
+    (made.prefix / "lib64").symlink_to("lib")
+    twice = str(made.packages).replace("/lib/", "/lib64/")
+    (made.packages / "zz.pth").write_text(f"import sys; sys.path.append({twice!r})\n")
+    found = asked(made.prefix)
+    assert [wheel.name for wheel in found.wheels] == ["nvidia-nccl-cu12"]
+    assert found.hindrance is None
