@@ -28,6 +28,12 @@ def apt_node(inventory: WriteInventory) -> Iterator[str]:
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["hosts"] = {APT_NODE: {"address": "10.168.144.6", "group": "v100"}}
+    # No Python environment is here yet, and its packages are of another family.
+    del cluster["defaults"]["toolchain"]["packages"]
+    nccl = cluster["defaults"]["nccl"]
+    del nccl["environments"]
+    nccl["version"] = "2.18.1+cuda12.1"
+    nccl["repository"]["url"] = f"http://{roster.MIRROR_ADDRESS}/deb/"
     file.write_text(yaml.safe_dump(cluster))
     yield path
     nodes.reset([APT_NODE])
@@ -41,6 +47,7 @@ def test_the_apt_family_converges(apt_node: str) -> None:
     assert drift(apt_node).code == 0
     assert converge(apt_node).executed == {}
     assert on(APT_NODE, "su -l root -c 'ulimit -Sn'").strip() == "16384"
+    assert on(APT_NODE, "apt-mark showhold").split() == ["libnccl-dev", "libnccl2"]
 
 
 def test_an_ssh_user_with_sudo(apt_node: str) -> None:
