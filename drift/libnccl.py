@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from drift.builds import nccl_of
-from facts.libnccl import Package
+from facts.libnccl import DEB, RPM, Package
 from facts.nccl import Environment, NcclState, shown
 from inventories.schema import NcclWanted
 
-RPM = ("libnccl", "libnccl-devel", "libnccl-static")
-DEB = ("libnccl2", "libnccl-dev")
 # The packages that are matched; any other whose name begins so is somebody else's.
 FAMILY = {"rpm": RPM, "deb": DEB}
 BY_MANAGER: dict[str, tuple[str, ...]] = {"apt-get": DEB, "dnf": RPM, "yum": RPM, "none": ()}
@@ -132,10 +130,34 @@ def _locked_name(line: str) -> str:
 
 def is_as_wanted(found: NcclState, wanted: NcclWanted) -> bool:
     """Whether the packages are what they should be: then they are not what goes wrong."""
-    version = release(found, wanted)
     names = BY_MANAGER[found.manager or "none"]
+    return is_installed(found, names, release(found, wanted) or "")
+
+
+def is_installed(found: NcclState, names: Iterable[str], version: str) -> bool:
+    """Whether each package is there once, at that version, with the files that it brought."""
     there = sorted((package.name, package.version) for package in own(found))
-    return not found.files and there == sorted((name, version or "") for name in names)
+    return found.files == () and there == sorted((name, version) for name in names)
+
+
+def hindrance(environment: Environment) -> str | None:
+    """Return what keeps pip from repairing an environment, and what to do first."""
+    if environment.outside:
+        return (
+            f"{', '.join(environment.outside)}: that goes before the environment's own packages; "
+            "remove it there, or set PYTHONNOUSERSITE=1 or clear PYTHONPATH for the job"
+        )
+    if environment.twice:
+        return (
+            "an upgrade was cut off: move away the metadata that is not of the installed version: "
+            f"{', '.join(environment.twice)}"
+        )
+    if environment.external:
+        return (
+            "the distribution manages this Python's packages (PEP 668): use a virtual environment, "
+            "or change them by hand"
+        )
+    return None
 
 
 def bites(found: NcclState) -> list[str]:

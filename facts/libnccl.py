@@ -7,6 +7,10 @@ from typing import Literal, get_args
 from facts.area import State
 from facts.probe import Readings, Section, Unreadable
 
+# NVIDIA's packages.
+RPM = ("libnccl", "libnccl-devel", "libnccl-static")
+DEB = ("libnccl2", "libnccl-dev")
+
 # A name may end in letters of its own: libnccl-devel, but also libnccl-rdma-sharp-plugin.
 _PACKAGES = r"""
 # Only where the system has a database: where it has none, as on Debian, rpm would make one.
@@ -45,15 +49,15 @@ f=/etc/dnf/versionlock.toml
   /^value *=/ && name ~ /^libnccl/ { print name "-0:" $2 ".*" }' "$f"
 """
 # Sizes and links; the sums would take seconds. dpkg keeps no sizes: there, what is missing.
-_FILES = r"""
-for name in libnccl libnccl-devel libnccl-static; do
+_FILES = rf"""
+for name in {" ".join(RPM)}; do
   [ -d /var/lib/rpm ] || [ -d /usr/lib/sysimage/rpm ] || break
   rpm -q "$name" >/dev/null 2>&1 || continue
   rpm -V --nodeps --nofiledigest --nomtime "$name" 2>/dev/null | awk '
-    $1 == "missing" || $1 ~ /^S/ || $1 ~ /^....L/ { print $NF }'
+    $1 == "missing" || $1 ~ /^S/ || $1 ~ /^....L/ {{ print $NF }}'
 done
 command -v dpkg-query >/dev/null 2>&1 || exit 0
-for name in libnccl2 libnccl-dev; do
+for name in {" ".join(DEB)}; do
   dpkg-query -L "$name" 2>/dev/null | while IFS= read -r path; do
     [ -e "$path" ] || echo "$path"
   done

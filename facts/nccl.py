@@ -97,16 +97,19 @@ class Loads(State):
 class Environment(State):
     """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads.
 
-    `hindrance` is why pip must not repair it. `bitsandbytes` are the libraries in its folder; None
-    where it is not installed.
+    `outside` are torch and wheels that go before its own packages (PYTHONPATH, the user's), `twice`
+    metadata folders of one package in one place, `external` tells that the distribution manages it
+    (PEP 668). `bitsandbytes` are the libraries in its folder; None where it is not installed.
     `platform` is manylinux_2_17_x86_64 where that is the newest glibc a wheel may ask for.
     """
 
     python: str
-    platform: str | None = None
+    platform: str | None
     torch: Torch | None
     wheels: tuple[Wheel, ...]
-    hindrance: str | None
+    outside: tuple[str, ...]
+    twice: tuple[str, ...]
+    external: bool
     file: Library | None
     loads: Loads | None
     loaded: Library | None

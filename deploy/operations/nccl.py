@@ -16,7 +16,7 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, opera
 
 from deploy import controller, replacement
 from deploy.scripts import script
-from drift.libnccl import BY_MANAGER, is_held, old_locks, own
+from drift.libnccl import BY_MANAGER, is_held, is_installed, old_locks, own
 from facts.nccl import ASKED, Environment, Nccl, NcclState, code
 
 Command = StringCommand | FileUploadCommand | FunctionCommand
@@ -94,7 +94,7 @@ def packages(
     """
     found = NcclState.model_validate(_known(host.get_fact(Nccl)))
     names = BY_MANAGER[manager]
-    if _is_installed(found, names, version):
+    if is_installed(found, names, version) and _is_held(found):
         host.noop(f"{', '.join(names)} {version} are installed and held")
         return
     given = {"names": " ".join(names), "version": version, "url": url, "key": key}
@@ -110,11 +110,9 @@ def _known(fact: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fact.items() if key != "unreadable"}
 
 
-def _is_installed(found: NcclState, names: Sequence[str], version: str) -> bool:
-    """Whether each package is there once, at that version, and an update leaves it."""
-    there = [(package.name, package.version) for package in own(found)]
-    held = all(is_held(package, found.locks or ()) for package in own(found))
-    return held and not found.files and sorted(there) == sorted((name, version) for name in names)
+def _is_held(found: NcclState) -> bool:
+    """Whether an update leaves the packages; a list that could not be read holds nothing."""
+    return all(is_held(package, found.locks or ()) for package in own(found))
 
 
 def _is_whole(found: object, keep: str) -> bool:

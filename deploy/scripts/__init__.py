@@ -16,10 +16,10 @@ LOCK = "/run/gpu-node.lock"
 _ALONE = ("replace", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # These would pull the library from under a running job; they take the variable `allow`.
 _HARMFUL = ("wheels", "packages_rpm", "packages_deb", "packages_pip")
-# These may get a file from the controller; they take the variable `pushed`.
-_PUSHED = ("cmake", "wheels")
+# These make a folder to work in, or get a file from the controller (the variable `pushed`).
+_UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
-_FIRST = {"pushed": _PUSHED, "lock": _ALONE, "in_use": _HARMFUL, "leftovers": _HARMFUL}
+_FIRST = {"clear_away": _UNTIDY, "lock": _ALONE, "in_use": _HARMFUL, "leftovers": _HARMFUL}
 
 
 def text(name: str) -> str:

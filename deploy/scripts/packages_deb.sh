@@ -6,9 +6,6 @@ set -u
 LC_ALL=C; export LC_ALL
 DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
-work=
-trap '[ -z "$work" ] || rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 # apt says why in lines that begin with E: or W:, and before them which package needs what.
 reason() {

@@ -10,9 +10,6 @@ export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
 # A package in the home of whoever runs this is none of the environment's.
 PYTHONNOUSERSITE=1 PIP_USER=no
 export PYTHONNOUSERSITE PIP_USER
-work=
-trap '[ -z "$work" ] || rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 # What pip says first is the reason, with which packages are in each other's way; then comes advice.
 reason() {

@@ -5,9 +5,6 @@
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
-work=
-trap '[ -z "$work" ] || rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 # Of all that is said: why a repository could not be read, else the last line.

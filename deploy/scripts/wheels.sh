@@ -1,7 +1,7 @@
 # Leave one NCCL wheel in a Python environment, and that one whole: all NCCL wheels own one file.
 # Variables: prefix (the environment), keep (as pip is asked for it), remove (names, or empty),
 # asked (what facts/asked/environment.py says), pushed (the wheel, where the controller fetched it);
-# pushed.sh, which clears away, and in_use.sh stand before this.
+# clear_away.sh and in_use.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -u
 LC_ALL=C; export LC_ALL

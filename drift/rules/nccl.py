@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
-from drift.libnccl import environments, is_as_wanted, is_guessed, is_managed, pinned, release
+from drift.libnccl import (
+    environments,
+    hindrance,
+    is_as_wanted,
+    is_guessed,
+    is_managed,
+    pinned,
+    release,
+)
 from drift.rules.rule import Fault, rule
 from facts.nccl import Environment, Library, Loads, NcclState, Wheel, code, plain, shown
 from facts.node import NodeState
@@ -69,14 +77,14 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=f"{keep or 'the one that torch pins'} alone",
             cause="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is "
             f"loaded, whatever pip lists, and {FAILS}",
-            fix=environment.hindrance
+            fix=hindrance(environment)
             or (
                 f"{prefix}/bin/pip uninstall {wrong}, which deletes the shared file, and then "
                 f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
                 if keep
                 else "torch does not say which one it wants: keep the right one by hand"
             ),
-            fixable=keep is not None and environment.hindrance is None,
+            fixable=keep is not None and hindrance(environment) is None,
         )
 
 
@@ -93,9 +101,9 @@ def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=f"the libnccl.so.2 of {keep}",
             cause="another wheel has overwritten the file, or its removal has deleted it; pip "
             f"check says that all is well, and {FAILS}, or torch cannot be imported",
-            fix=environment.hindrance
+            fix=hindrance(environment)
             or f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}",
-            fixable=environment.hindrance is None,
+            fixable=hindrance(environment) is None,
         )
 
 
@@ -149,7 +157,7 @@ def _is_fixable(found: NcclState, environment: Environment, wanted: NcclWanted) 
     if loads is None or torch is None or loads.reason in _SHADOWS:
         return False
     if loads.reason != "ld.so.cache" and torch.wheel is not None:
-        return environment.hindrance is None
+        return hindrance(environment) is None
     return loads.reason in ("ld.so.cache", None) and _packages_help(found, wanted)
 
 
@@ -163,8 +171,9 @@ def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: N
     keep = kept_wheel(environment, wanted)
     if environment.loads is not None and reason in _SHADOWS:
         return f"take it out of {reason}: {_set_by(found, environment.loads)}"
-    if environment.hindrance is not None and reason != "ld.so.cache":
-        return environment.hindrance
+    first = hindrance(environment)
+    if first is not None and reason != "ld.so.cache":
+        return first
     if reason == "ld.so.cache" and is_as_wanted(found, wanted):
         path = environment.loads.path if environment.loads else ""
         return f"{path} goes before the package's own: look in /etc/ld.so.conf.d, and run ldconfig"
@@ -189,14 +198,14 @@ def _set_by(found: NcclState, loads: Loads) -> str:
 def environment_unclear(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An environment's torch or NCCL is told twice, or comes from outside of it."""
     for prefix, environment in environments(found):
-        if environment.hindrance is not None and "PEP 668" not in environment.hindrance:
+        if environment.outside or environment.twice:
             yield Fault(
                 subject=prefix,
-                found=environment.hindrance.partition(":")[0],
+                found=", ".join(environment.outside or environment.twice),
                 wanted="one torch and one NCCL, in the environment itself",
                 cause="which one a job gets depends on who starts it and how, and pip removes "
                 "another one than it lists: nothing is repaired here",
-                fix=environment.hindrance.partition(": ")[2],
+                fix=hindrance(environment) or "",
                 fixable=False,
             )
 

@@ -61,6 +61,11 @@ def ahead():
     return [*named, site.getusersitepackages()]
 
 
+def plain_name(name):
+    """A package's name as pip compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def distributions(places):
     """Every distribution as name, version and metadata folder; the first of a name is used."""
     found = []
@@ -68,7 +73,7 @@ def distributions(places):
         for entry in sorted(os.listdir(place)):
             match = DIST.match(entry)
             if match:
-                name = re.sub(r"[-_.]+", "-", match.group("name")).lower()
+                name = plain_name(match.group("name"))
                 found.append((name, match.group("version"), os.path.join(place, entry)))
     return found
 
@@ -82,7 +87,7 @@ def halves(found):
     named = text(mark).split()
     if not named:
         return set()
-    begun = {re.sub(r"[-_.]+", "-", pin.partition("==")[0]).lower() for pin in named}
+    begun = {plain_name(pin.partition("==")[0]) for pin in named}
     since = os.stat(mark).st_mtime_ns
     return {
         folder
@@ -96,33 +101,30 @@ def is_ours(name):
     return name == "torch" or name.startswith("nvidia-nccl-")
 
 
-def hindrance(found):
-    """Why pip must not repair this environment, and what to do first; None where it may."""
+def outside(found):
+    """torch and NCCL wheels that go before the environment's own packages."""
     before = {os.path.realpath(path) for path in ahead()}
-    folders_of = {}
-    for name, version, folder in found:
-        if not is_ours(name):
-            continue
-        place = os.path.dirname(folder)
-        if os.path.realpath(place) in before:
-            return (
-                "%s %s is in %s, which goes before the environment's own packages: remove it "
-                "there, or set PYTHONNOUSERSITE=1 or clear PYTHONPATH for the job"
-            ) % (name, version, place)
-        folders_of.setdefault((name, place), []).append(folder)
-    for (name, _), several in folders_of.items():
-        if len(several) > 1:
-            return (
-                "%s has %d folders of metadata, as an upgrade that was cut off leaves them: move "
-                "away what is not of the installed version: %s"
-            ) % (name, len(several), ", ".join(several))
+    return [
+        "%s %s in %s" % (name, version, os.path.dirname(folder))
+        for name, version, folder in found
+        if is_ours(name) and os.path.realpath(os.path.dirname(folder)) in before
+    ]
+
+
+def twice(found):
+    """Metadata folders of torch and NCCL wheels that have more than one in the same place."""
+    places = [(name, os.path.dirname(folder)) for name, _, folder in found if is_ours(name)]
+    return [
+        folder
+        for name, _, folder in found
+        if is_ours(name) and places.count((name, os.path.dirname(folder))) > 1
+    ]
+
+
+def is_external():
+    """Whether the distribution manages this Python's packages (PEP 668)."""
     marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
-    if sys.prefix == sys.base_prefix and os.path.exists(marker):
-        return (
-            "the distribution manages this Python's packages (PEP 668): use a virtual environment, "
-            "or change them by hand"
-        )
-    return None
+    return sys.prefix == sys.base_prefix and os.path.exists(marker)
 
 
 def wheels(found):
@@ -236,7 +238,9 @@ def main(deep):
                 "platform": platform(),
                 "torch": torch,
                 "wheels": told,
-                "hindrance": hindrance(found),
+                "outside": outside(found),
+                "twice": twice(found),
+                "external": is_external(),
                 "file": library(own, doubtful) if own else None,
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,

@@ -120,6 +120,15 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
 
+def assert_at_rest(inventory: str, node: str) -> None:
+    """The report is clean, and another converge runs nothing and touches nothing."""
+    assert drift(inventory).code == 0
+    before = manifest(node)
+    again = converge(inventory)
+    assert (again.code, again.executed) == (0, {})
+    assert changed(before, manifest(node)) == set()
+
+
 def sshd_counts(node: str, since: str) -> tuple[int, int]:
     """How many connections and execs sshd logged after the text `since`."""
     new = nodes.logs(node).removeprefix(since)

@@ -9,7 +9,7 @@ import pytest
 from lab import disks, nodes, roster, wheels
 from lab.machine import as_root
 from tests.e2e.conftest import WriteInventory, nccl_alone
-from tests.e2e.running import changed, converge, drift, manifest, on
+from tests.e2e.running import assert_at_rest, converge, drift, on
 
 pytestmark = pytest.mark.lab
 
@@ -74,11 +74,7 @@ def test_both_orders(path: str, order: tuple[str, str]) -> None:
     assert done.code == 0, done.err
     assert _torch_has() == "21801"
     assert on(NODE, f"{PIP} list 2>/dev/null | grep -c nvidia-nccl") == "1\n"
-    assert drift(path).code == 0
-    before = manifest(NODE)
-    again = converge(path)
-    assert (again.code, again.executed) == (0, {})
-    assert changed(before, manifest(NODE)) == set()
+    assert_at_rest(path, NODE)
 
 
 def test_after_the_cure_that_everybody_copies(path: str) -> None:

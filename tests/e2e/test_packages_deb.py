@@ -8,7 +8,7 @@ from lab import disks, nodes, roster
 from lab.machine import as_root
 from lab.mirror import directory
 from tests.e2e.conftest import WriteInventory, nccl_alone
-from tests.e2e.running import changed, converge, drift, dry, manifest, on
+from tests.e2e.running import assert_at_rest, changed, converge, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 
@@ -78,11 +78,7 @@ def test_the_matched_debs(path: str, start: str) -> None:
     assert "2.18.1" in on(NODE, "readlink -f /usr/lib/x86_64-linux-gnu/libnccl.so.2")
     # The repository is there for whoever wants it, and no update takes anything from it.
     assert "Enabled: no" in on(NODE, "cat /etc/apt/sources.list.d/gpu-node-cuda.sources")
-    assert drift(path).code == 0
-    after = manifest(NODE)
-    again = converge(path)
-    assert (again.code, again.executed) == (0, {})
-    assert changed(after, manifest(NODE)) == set()
+    assert_at_rest(path, NODE)
 
 
 def test_on_hold_at_another_version(path: str) -> None:

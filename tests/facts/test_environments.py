@@ -268,8 +268,8 @@ def test_packages_before_the_environments_own(
     other = environments.environment(tmp_path / "other", "torch", CU11)
     found = asked(made.prefix, PYTHONPATH=str(other.packages))
     assert found.torch is not None and found.torch.root.startswith(str(other.packages))
-    assert found.hindrance is not None and "goes before the environment's own" in found.hindrance
-    assert asked(made.prefix).hindrance is None
+    assert f"torch 2.1.2+cu121 in {other.packages}" in found.outside
+    assert asked(made.prefix).outside == ()
 
 
 def test_two_metadata_of_torch(made: environments.Environment) -> None:
@@ -282,7 +282,7 @@ def test_two_metadata_of_torch(made: environments.Environment) -> None:
     found = asked(made.prefix)
     assert found.torch is not None
     assert (found.torch.wheel, found.torch.nccl) == ("nvidia-nccl-cu12", "2.18.1")
-    assert found.hindrance is not None and "torch has 2 folders of metadata" in found.hindrance
+    assert set(found.twice) == {str(true), str(false)}
 
 
 def test_one_folder_by_two_ways(made: environments.Environment) -> None:
@@ -293,4 +293,4 @@ def test_one_folder_by_two_ways(made: environments.Environment) -> None:
     (made.packages / "zz.pth").write_text(f"import sys; sys.path.append({twice!r})\n")
     found = asked(made.prefix)
     assert [wheel.name for wheel in found.wheels] == ["nvidia-nccl-cu12"]
-    assert found.hindrance is None
+    assert found.twice == ()
