@@ -95,8 +95,3 @@ def _runs(architecture: str, gpu: tuple[int, int]) -> bool:
     if own:
         return built == gpu
     return built <= gpu if kind == "compute" else built[0] == gpu[0] and built <= gpu
-
-
-def gpus_of(named: tuple[str, ...] | None, model: str | None) -> tuple[str, ...]:
-    """Return the GPUs of a node: those the driver names, else the inventory's model."""
-    return tuple(dict.fromkeys(named)) if named else ((model,) if model else ())

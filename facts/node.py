@@ -7,17 +7,17 @@ from typing import Any
 
 from typing_extensions import override
 
-from facts import libnccl, limits, nccl, shm, toolchain
+from facts import driver, libnccl, limits, nccl, shm, toolchain
 from facts.area import ProbeFact, State
 from facts.probe import Section, read
 
-SECTIONS = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS, *libnccl.SECTIONS)
+_OTHERS = (*driver.SECTIONS, *shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
+SECTIONS = (*_OTHERS, *libnccl.SECTIONS)
 
 
 def sections(environments: Sequence[str] = (), deep: bool = False) -> tuple[Section, ...]:
     """Return all sections, those about Python environments included."""
-    others = (*shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
-    return (*others, *nccl.sections(environments, deep))
+    return (*_OTHERS, *nccl.sections(environments, deep))
 
 
 class UnreadSection(State):
@@ -31,6 +31,7 @@ class UnreadSection(State):
 class NodeState(State):
     """What was found on a node, by area, and what could not be found out."""
 
+    driver: driver.DriverState
     shm: shm.ShmState
     limits: limits.LimitsState
     toolchain: toolchain.ToolchainState
@@ -42,6 +43,7 @@ def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:
     """Return the state that the lines of a probe's `output` describe."""
     readings = read(output, asked)
     areas = {
+        "driver": driver.parse(readings),
         "shm": shm.parse(readings),
         "limits": limits.parse(readings),
         "toolchain": toolchain.parse(readings),

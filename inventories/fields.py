@@ -149,6 +149,14 @@ def _pinned(name: str, version: object) -> str:
         raise ValueError(f"{name}: {error}" if str(error) else f"{name} has no version") from None
 
 
+def _driver(value: object) -> str:
+    """A driver's version, or its branch, which reads as a number and may."""
+    text = str(value) if type(value) is int else _text(value)
+    if not re.fullmatch(r"[1-9][0-9]{2}(\.[0-9]{2,3}){0,2}", text):
+        raise ValueError("")
+    return text
+
+
 def reason(error: Exception) -> str:
     """What a check above said beyond "no"; the field's own words say what is allowed."""
     said = str(error)
@@ -223,6 +231,11 @@ NcclVersion = Annotated[
     str,
     _matching(r"match-torch|[0-9]+\.[0-9]+\.[0-9]+\+cuda[0-9]+\.[0-9]+"),
     Field(description="match-torch, or a version with its CUDA, such as 2.18.1+cuda12.1"),
+]
+DriverVersion = Annotated[
+    str,
+    BeforeValidator(_driver),
+    Field(description="""a driver's version or branch, such as "535.154.05" or 535"""),
 ]
 Pins = Annotated[
     dict[str, str],

@@ -26,6 +26,7 @@ from inventories.sizes import format_size, parse_size
 from inventories.wanted import (
     Areas,
     CmakeWanted,
+    DriverWanted,
     GpuWanted,
     LimitsWanted,
     Model,
@@ -41,6 +42,7 @@ from inventories.wanted import (
 __all__ = [
     "Cluster",
     "CmakeWanted",
+    "DriverWanted",
     "GpuWanted",
     "Host",
     "InventoryError",

@@ -25,6 +25,13 @@ class GpuWanted(Model):
     count: fields.Count
 
 
+class DriverWanted(Model):
+    SHORT = "version"
+
+    version: fields.DriverVersion | None = None
+    persistence: fields.Switch | None = None
+
+
 class ShmWanted(Model):
     size: fields.Size
 
@@ -66,6 +73,7 @@ class Areas(Model):
     """What may be said of a node on any level: for all, for its group, or for it alone."""
 
     gpu: GpuWanted | None = None
+    driver: DriverWanted | None = None
     shm: ShmWanted | None = None
     limits: LimitsWanted | None = None
     toolchain: ToolchainWanted | None = None

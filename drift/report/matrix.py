@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import FACTS, UNREADABLE, Fact, package_facts
+from drift.compare import UNREADABLE
+from drift.compared import FACTS, Fact, package_facts
 from drift.report.model import HostReport, Status
 from drift.report.visible import visible
 from facts.node import NodeState

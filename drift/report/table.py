@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import PACKAGE, UNREADABLE, Difference
+from drift.compare import UNREADABLE, Difference
+from drift.compared import PACKAGE
 from drift.finding import Finding
 from drift.report.matrix import PACKAGES_SHOWN, STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report

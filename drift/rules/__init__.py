@@ -1,6 +1,7 @@
-"""The rules: one module an area; importing this package registers them all."""
+"""The rules: one module an area or two; importing this package registers them all."""
 
-from drift.rules import libnccl, limits, nccl, shm, toolchain
+from drift.rules import driver, gpus, hazards, libnccl, limits, nccl, shm, toolchain
 from drift.rules.rule import RULES, Rule
 
-__all__ = ["RULES", "Rule", "libnccl", "limits", "nccl", "shm", "toolchain"]
+_MODULES = (driver, gpus, hazards, libnccl, limits, nccl, shm, toolchain)
+__all__ = ["RULES", "Rule"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
+from drift.builds import capability, nccl_of, release_of, releases, runs_on
+from drift.driver import models
 from drift.libnccl import (
     environments,
     hindrance,
@@ -252,7 +253,7 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 @rule("nccl.torch-gpu", "error", whole=True)
 def torch_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """torch has no kernels for a GPU of the node."""
-    gpus = gpus_of(found.nccl.gpus, wanted.gpu.model if wanted.gpu else None)
+    gpus = models(found, wanted)
     for prefix, environment in environments(found.nccl):
         for gpu in gpus if environment.torch else ():
             without = _without(environment, gpu)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from drift.builds import capability, gpus_of
+from drift.builds import capability
+from drift.driver import models
 from drift.environments import pins, unmet
 from drift.libnccl import environments
 from drift.rules.rule import Fault, rule
@@ -118,7 +119,7 @@ def package_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 @rule("toolchain.bitsandbytes-cpu", "error", whole=True)
 def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """bitsandbytes of an environment has no library for the CUDA of its torch."""
-    gpus = gpus_of(found.nccl.gpus, wanted.gpu.model if wanted.gpu else None)
+    gpus = models(found, wanted)
     for prefix, environment in environments(found.nccl):
         torch, has = environment.torch, environment.bitsandbytes
         if has is None or torch is None or torch.cuda is None:

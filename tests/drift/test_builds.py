@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drift.builds import capability, gpus_of, nccl_of, release_of, releases, runs_on
+from drift.builds import capability, nccl_of, release_of, releases, runs_on
 from facts.nccl import Torch
 
 
@@ -82,10 +82,3 @@ def test_what_runs_on_what(
 ) -> None:
     """A cubin within its generation, PTX on anything later, an a-suffix on one alone."""
     assert runs_on(architectures, gpu) == runs
-
-
-def test_the_driver_knows_better_than_the_inventory() -> None:
-    """Its models, each once; without a driver the inventory's."""
-    assert gpus_of(("Tesla V100", "Tesla V100"), "A100") == ("Tesla V100",)
-    assert gpus_of((), "A100") == ("A100",)
-    assert gpus_of(None, None) == ()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from drift.check import check
-from drift.compare import FACTS, Fact, differences, settled
+from drift.compare import differences, settled
+from drift.compared import FACTS, Fact
 from facts.node import NodeState
 from tests.drift import states
 

@@ -12,7 +12,7 @@ from unicodedata import category
 import pytest
 from rich.console import Console
 
-from drift.compare import FACTS
+from drift.compared import FACTS
 from drift.report import json, table
 from drift.report.matrix import WRONG
 from drift.report.model import Seen

@@ -10,6 +10,7 @@ from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
 from facts.area import AreaFact, ProbeFact, State
+from facts.driver import Driver
 from facts.limits import ResourceLimits
 from facts.nccl import Nccl
 from facts.node import SECTIONS, NodeProbe, NodeState
@@ -19,6 +20,7 @@ from facts.toolchain import Toolchain
 from tests.shells import as_lines, run
 
 FACTS: dict[str, type[AreaFact]] = {
+    "driver": Driver,
     "shm": SharedMemory,
     "limits": ResourceLimits,
     "toolchain": Toolchain,

@@ -1,0 +1,83 @@
+"""The next boot: which kernel it takes, and by whose word."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from facts.driver import DriverState
+from facts.kernels import Boot, Entry, Kernel
+
+
+class Next(NamedTuple):
+    """The kernel that boots next (None: nobody could tell) and the source that says so."""
+
+    kernel: str | None
+    source: str
+
+
+def next_boot(found: DriverState) -> Next:
+    """Return what boots next, by the first source that has a word on it.
+
+    GRUB takes next_entry before all else, once. Then come grubby (the Red Hat family), the menu in
+    grub.cfg, what the next menu will be made from, and at last the newest kernel, as menus have it.
+    """
+    kernels = bootable(found)
+    newest = max((kernel.name for kernel in kernels), key=version_order, default=None)
+    boot = found.boot
+    if boot is None:
+        return Next(None, "the boot loader's settings, which could not be read")
+    if boot.once:
+        return Next(_named(boot.once, boot, newest, kernels), "next_entry of grubenv, once")
+    if boot.grubby:
+        return Next(boot.grubby.rpartition("vmlinuz-")[2] or None, "grubby")
+    if boot.closed:
+        return Next(None, f"{boot.closed}, which the SSH user may not read")
+    for entry, source in ((boot.default, "grub.cfg"), (boot.setting, "GRUB_DEFAULT")):
+        if entry and "saved" in entry:
+            saved = _named(boot.saved or "0", boot, newest, kernels)
+            return Next(saved, "saved_entry of grubenv" if boot.saved else source)
+        if entry:
+            return Next(_named(entry, boot, newest, kernels), source)
+    return Next(newest, "version order, the newest first")
+
+
+def bootable(found: DriverState) -> list[Kernel]:
+    """Return the installed kernels that can boot, and the one that runs."""
+    if found.kernels is None:
+        return []
+    running = found.kernels.running
+    return [each for each in found.kernels.installed if each.image or each.name == running]
+
+
+def version_order(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts kernels as GRUB's menus do, by `sort -V`: 6.1.0-9 before 6.1.0-10."""
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) -> str | None:
+    """Return the kernel of an entry that is told by place, id or title, 1>2 by way of submenus."""
+    chosen = next((each for each in boot.entries if _is(each, entry, boot.entries)), None)
+    if chosen is not None:
+        inside = [each for each in boot.entries if each.place.startswith(f"{chosen.place}>")]
+        inside.sort(key=lambda each: [int(step) for step in each.place.split(">")])
+        return chosen.kernel or next((each.kernel for each in inside if each.kernel), None)
+    if entry == "0" and not boot.entries:
+        return newest
+    # A title, or the id of a boot loader specification's entry, has the kernel's name in it.
+    held = [each.name for each in kernels if each.name in entry]
+    return max(held, key=len, default=None)
+
+
+def _is(entry: Entry, told: str, entries: tuple[Entry, ...]) -> bool:
+    steps, places = told.split(">"), entry.place.split(">")
+    if len(steps) != len(places):
+        return told in (entry.title, entry.id)
+    above = [">".join(places[: count + 1]) for count in range(len(places))]
+    by_place = {each.place: each for each in entries}
+    path = [by_place.get(place) for place in above]
+    return all(
+        each is not None and step in (each.place.rpartition(">")[2], each.id, each.title)
+        for step, each in zip(steps, path, strict=True)
+    )

@@ -1,0 +1,126 @@
+"""The driver as it should be: the version that every kernel needs, and what a GPU can take."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from drift.boot import version_order
+from drift.builds import DATA, capability
+from facts.driver import DriverState
+from facts.kernels import Kernel, Module, Source
+from facts.node import NodeState
+from inventories.schema import DriverWanted, NodeWanted
+
+
+class Support(NamedTuple):
+    """A row of driver_branches.tsv: the driver branches that a compute capability can take."""
+
+    first: int
+    last: int | None
+    open: str
+    cuda: int | None
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    with (DATA / name).open(encoding="utf-8", newline="") as source:
+        yield from csv.DictReader((line for line in source if line[0] != "#"), delimiter="\t")
+
+
+def _number(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+@cache
+def _supports() -> dict[tuple[int, int], Support]:
+    return {
+        (int(major), int(minor)): Support(
+            int(row["first"]), _number(row["last"]), row["open"], _number(row["cuda"])
+        )
+        for row in _rows("driver_branches.tsv")
+        for major, minor in [row["capability"].split(".")]
+    }
+
+
+@cache
+def _models() -> dict[str, str]:
+    return {row["id"]: row["model"] for row in _rows("pci_ids.tsv")}
+
+
+def support(gpu: str) -> Support | None:
+    """Return what a GPU, by its name, can take; None for one that no table knows."""
+    return _supports().get(capability(gpu) or (0, 0))
+
+
+def model_of(device_id: str) -> str | None:
+    """Return the model of a PCI device id such as 0x1db6."""
+    return _models().get(device_id.lower())
+
+
+def models(found: NodeState, wanted: NodeWanted) -> tuple[str, ...]:
+    """Return the node's GPU models, each once.
+
+    By nvidia-smi, else by the driver's /proc, else by the PCI bus, which needs no driver, else by
+    the inventory.
+    """
+    smi = found.driver.smi.gpus if found.driver.smi else ()
+    by_bus = [model_of(device.id) for device in found.driver.devices or ()]
+    named = (
+        [gpu.name for gpu in smi]
+        or list(found.nccl.gpus or ())
+        or [each for each in by_bus if each]
+    )
+    return tuple(dict.fromkeys(named)) or ((wanted.gpu.model,) if wanted.gpu else ())
+
+
+def branch(version: str) -> int:
+    """Return a driver version's branch: 535 of 535.154.05."""
+    return int(version.partition(".")[0])
+
+
+def is_version(version: str, wanted: str) -> bool:
+    """Whether a version is the one wanted, or of the branch that is wanted."""
+    return version == wanted or version.startswith(f"{wanted}.")
+
+
+def source_of(found: DriverState, version: str) -> Source | None:
+    """Return the sources of a version that dkms can build, where they are there."""
+    sources = found.dkms.sources if found.dkms else ()
+    return next((each for each in sources if each.version == version), None)
+
+
+def target(found: DriverState, wanted: DriverWanted) -> str | None:
+    """Return the version that each kernel's module must have; None: no driver, or not readable.
+
+    The library of user space decides: any other module fails with it. Where there is none, the
+    newest source that the inventory allows, else what is loaded.
+    """
+    if found.library is None or found.dkms is None or found.loaded is None:
+        return None
+    sources = [
+        each.version
+        for each in found.dkms.sources
+        if wanted.version is None or is_version(each.version, wanted.version)
+    ]
+    newest = max(sources, key=version_order, default="")
+    return found.library or newest or found.loaded.nvidia or None
+
+
+def is_built(kernel: Kernel, version: str) -> bool:
+    """Whether a kernel would load the module of that version."""
+    return kernel.module is not None and kernel.module.version == version
+
+
+def is_open(module: Module) -> bool:
+    """Whether a module is the open one; the proprietary one's license is NVIDIA."""
+    return "MIT" in module.license or "GPL" in module.license
+
+
+def running(found: DriverState) -> Kernel | None:
+    """Return the kernel that runs, where its modules are still installed."""
+    if found.kernels is None:
+        return None
+    name = found.kernels.running
+    return next((each for each in found.kernels.installed if each.name == name), None)

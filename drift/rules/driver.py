@@ -1,0 +1,177 @@
+"""Driver rules about kernels: each has the module, or can have it, before it boots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.boot import bootable, next_boot
+from drift.driver import is_built, is_version, running, source_of, target
+from drift.rules.rule import Fault, rule
+from facts.driver import DriverState
+from facts.kernels import Kernel
+from inventories.schema import DriverWanted
+
+_GONE = "'NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver'"
+
+
+def _shown(kernel: Kernel, found: DriverState) -> str:
+    """What a kernel has in the module's place, and how far dkms came."""
+    if kernel.module is not None:
+        return f"{kernel.module.version} at {kernel.module.file}"
+    states = [
+        f"{each.version} {each.state}"
+        for each in (found.dkms.builds if found.dkms else ())
+        if each.kernel == kernel.name
+    ]
+    return f"no module (dkms: {', '.join(states)})" if states else "no module"
+
+
+def _build(found: DriverState, kernel: str, version: str) -> str:
+    """The way to a kernel's module; by hand where there is nothing to build it from."""
+    source = source_of(found, version)
+    if source is None:
+        return (
+            f"install the driver's dkms package of {version}: its sources are not in /usr/src, so "
+            "that dkms has nothing to build"
+        )
+    return f"dkms install -m {source.name} -v {version} -k {kernel}"
+
+
+@rule("driver.not-installed", "error")
+def not_installed(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
+    readable = None not in (found.library, found.dkms, found.loaded, found.kernels)
+    if readable and target(found, wanted) is None:
+        which = wanted.version or "one for its GPUs"
+        yield Fault(
+            subject="driver",
+            found="none",
+            wanted=which,
+            cause="without it there are no GPUs for anybody",
+            fix=f"install the driver ({which}) with its dkms package, so that it can follow the "
+            "kernel; then run again",
+            fixable=False,
+        )
+
+
+@rule("driver.version-differs", "error")
+def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """The installed driver is not the one that the inventory wants."""
+    version = target(found, wanted)
+    if version is None or wanted.version is None or is_version(version, wanted.version):
+        return
+    yield Fault(
+        subject="driver",
+        found=version,
+        wanted=wanted.version,
+        cause="nodes of one job with different drivers differ in the CUDA that they can run",
+        fix=f"install the driver's packages of {wanted.version} while nothing uses the GPUs",
+        fixable=False,
+    )
+
+
+@rule("driver.dkms-missing", "error")
+def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """The driver's sources are there, and no dkms that would build them."""
+    version = target(found, wanted)
+    if version is None or found.dkms is None or found.dkms.present or not found.dkms.sources:
+        return
+    lacking = [each.name for each in bootable(found) if not is_built(each, version)]
+    yield Fault(
+        subject="dkms",
+        found="not installed",
+        wanted="installed",
+        cause=f"nothing builds the module for {', '.join(lacking)}"
+        if lacking
+        else "nothing builds the module when a kernel update comes: the GPUs go with the next boot",
+        fix="install dkms (from EPEL on CentOS and Rocky)",
+        severity=None if lacking else "warning",
+    )
+
+
+@rule("driver.headers-missing", "error")
+def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """A kernel has no headers to build the module against."""
+    version = target(found, wanted)
+    if version is None or found.dkms is None or not found.dkms.sources:
+        return
+    for kernel in bootable(found):
+        if not kernel.headers:
+            has = is_built(kernel, version)
+            yield Fault(
+                subject=kernel.name,
+                found="no headers",
+                wanted=f"those of {kernel.name}",
+                cause="it has its module, and the next driver could not be built for it"
+                if has
+                else "dkms cannot build the module for it",
+                fix=f"install kernel-devel-{kernel.name} (linux-headers-{kernel.name} on Debian "
+                "and Ubuntu): exactly this one, the newest is for another kernel",
+                fixable=not has,
+                severity="warning" if has else None,
+            )
+
+
+@rule("driver.module-not-built", "error")
+def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """The running kernel has no module of the driver's version."""
+    version, kernel = target(found, wanted), running(found)
+    if version is None or found.kernels is None:
+        return
+    if kernel is None:
+        yield Fault(
+            subject=found.kernels.running,
+            found="its modules are not installed any more",
+            wanted=f"nvidia {version}",
+            cause="the kernel was removed while it runs: no module can be loaded into it",
+            fix="reboot into an installed kernel: --data reboot=true",
+            fixable=False,
+        )
+    elif not is_built(kernel, version):
+        yield Fault(
+            subject=kernel.name,
+            found=_shown(kernel, found),
+            wanted=f"nvidia {version}",
+            cause=f"the kernel is another one than the module was built for: {_GONE}",
+            fix=_build(found, kernel.name, version),
+            fixable=source_of(found, version) is not None,
+        )
+
+
+@rule("driver.next-boot", "error")
+def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """A reboot would lose the GPUs: a kernel that may boot has no module of the driver."""
+    version = target(found, wanted)
+    if version is None or found.kernels is None:
+        return
+    chosen, source = next_boot(found)
+    for kernel in bootable(found):
+        is_next = chosen in (None, kernel.name)
+        if is_built(kernel, version) or (kernel.name == found.kernels.running and is_next):
+            continue  # that it has none now is told by driver.module-not-built
+        when = (
+            f"boots next, says {source}"
+            if chosen
+            else f"may boot next: nobody can tell by {source}"
+        )
+        yield Fault(
+            subject=kernel.name,
+            found=_shown(kernel, found),
+            wanted=f"nvidia {version}",
+            cause=f"this kernel {when}: the GPUs would be gone, with {_GONE}"
+            if is_next
+            else "whoever chooses this kernel in the boot menu loses the GPUs",
+            fix=_build(found, kernel.name, version),
+            fixable=source_of(found, version) is not None,
+            severity=None if is_next else "warning",
+        )
+    if chosen and chosen not in {each.name for each in bootable(found)}:
+        yield Fault(
+            subject=chosen,
+            found="not installed",
+            wanted="an installed kernel",
+            cause=f"{source} says that it boots next, and there is no such kernel",
+            fix="choose one: grubby --set-default=/boot/vmlinuz-..., or GRUB_DEFAULT and "
+            "update-grub",
+            fixable=False,
+        )

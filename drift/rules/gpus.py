@@ -1,0 +1,199 @@
+"""Driver rules about GPUs: the module is loaded, fits library and GPU, and stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.boot import bootable
+from drift.driver import (
+    branch,
+    is_built,
+    is_open,
+    models,
+    running,
+    source_of,
+    support,
+    target,
+)
+from drift.rules.rule import Fault, rule
+from facts.driver import DriverState
+from facts.node import NodeState
+from inventories.schema import DriverWanted, NodeWanted
+
+
+def _holders(found: DriverState) -> str:
+    """Who has a GPU open, as text; empty where nobody has."""
+    return ", ".join(
+        f"pid {each.pid} ({each.user}: {each.command})"
+        for each in found.processes or ()
+        if not each.command.startswith("nvidia-persiste")
+    )
+
+
+@rule("driver.not-loaded", "error")
+def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """The running kernel has the module, and it is not loaded."""
+    version, kernel = target(found, wanted), running(found)
+    if version is None or kernel is None or found.loaded is None or found.loaded.nvidia:
+        return
+    if is_built(kernel, version) or source_of(found, version):
+        said = found.smi.said if found.smi else ""
+        yield Fault(
+            subject="nvidia",
+            found=f"not loaded ({said})" if said else "not loaded",
+            wanted=f"{version} loaded",
+            cause="there are no GPUs until it is",
+            fix="modprobe nvidia"
+            if is_built(kernel, version)
+            else "modprobe nvidia, once it is built",
+        )
+
+
+@rule("driver.library-mismatch", "error")
+def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """The loaded module is not of the version of the user-space library."""
+    if not found.loaded or not found.loaded.nvidia or not found.library:
+        return
+    loaded, library, kernel = found.loaded.nvidia, found.library, running(found)
+    if loaded == library:
+        return
+    buildable = source_of(found, library) is not None
+    ready = kernel is not None and is_built(kernel, library)
+    holders = _holders(found)
+    if ready or (buildable and kernel is not None):
+        fix = "load the module anew; that is enough, no reboot is due"
+        if holders:
+            fix = f"end {holders}, then load the module anew; or reboot: --data reboot=true"
+    else:
+        fix = f"install the driver's dkms package of {library}, or put the library of {loaded} back"
+    yield Fault(
+        subject="nvidia",
+        found=f"module {loaded}, library {library}",
+        wanted=library,
+        cause="'Failed to initialize NVML: Driver/library version mismatch': the packages were "
+        "updated under the module that is loaded",
+        fix=fix,
+        fixable=ready or (buildable and kernel is not None),
+    )
+
+
+@rule("driver.smi-fails", "error")
+def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """nvidia-smi fails although the module is loaded and fits the library."""
+    if found.smi is None or found.loaded is None or not found.loaded.nvidia:
+        return
+    if found.smi.gpus or found.loaded.nvidia != found.library:
+        return  # the mismatch has a rule of its own
+    yield Fault(
+        subject="nvidia-smi",
+        found="not installed"
+        if found.smi.code is None
+        else f"{found.smi.said or 'no GPU'} (exit {found.smi.code})",
+        wanted="the GPUs",
+        cause="the module is there, and no GPU answers: one may have fallen off the bus, or the "
+        "driver does not support it",
+        fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
+        fixable=False,
+    )
+
+
+@rule("driver.gpu-differs", "error", whole=True)
+def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The node has other GPUs than the inventory says."""
+    state = found.driver
+    if wanted.driver is None or wanted.gpu is None or state.devices is None or state.smi is None:
+        return
+    count = len(state.smi.gpus) or len(state.devices)
+    names = models(found, wanted)
+    if count != wanted.gpu.count:
+        yield Fault(
+            subject="count",
+            found=str(count),
+            wanted=str(wanted.gpu.count),
+            cause="a launcher starts one rank for each GPU that it expects",
+            fix="look for a GPU that fell off the bus (dmesg: Xid 79, lspci -d 10de:), or mend "
+            "gpu.count in the inventory",
+            fixable=False,
+        )
+    wrong = [name for name in names if wanted.gpu.model.lower() not in name.lower()]
+    if wrong and count:
+        yield Fault(
+            subject="model",
+            found=", ".join(wrong),
+            wanted=wanted.gpu.model,
+            cause="what is right for a GPU is chosen by its model",
+            fix="mend gpu.model, or the node's group, in the inventory",
+            fixable=False,
+        )
+
+
+@rule("driver.unsupported-gpu", "error", whole=True)
+def unsupported_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
+    if wanted.driver is None:
+        return
+    state = found.driver
+    versions = {"wanted": wanted.driver.version, "installed": state.library or None}
+    for gpu in models(found, wanted):
+        limits = support(gpu)
+        if limits is None:
+            continue
+        for how, version in versions.items():
+            if version and limits.last is not None and branch(version) > limits.last:
+                yield Fault(
+                    subject=gpu,
+                    found=f"{version} {how}",
+                    wanted=f"at most branch {limits.last}",
+                    cause=f"branch {limits.last} is the last that drives it: a newer one 'will "
+                    f"ignore this GPU'; CUDA {limits.cuda} is its last, too",
+                    fix=f"driver: {{version: {limits.last}}}"
+                    if how == "wanted"
+                    else f"install a driver of branch {limits.last}, and hold it there",
+                    fixable=False,
+                )
+            elif version and branch(version) < limits.first:
+                yield Fault(
+                    subject=gpu,
+                    found=f"{version} {how}",
+                    wanted=f"branch {limits.first} or newer",
+                    cause="it is older than the first CUDA that knows this GPU",
+                    fix=f"a driver of branch {limits.first} or newer",
+                    fixable=False,
+                    severity="warning",
+                )
+        yield from _of_the_other_kind(state, gpu, limits.open)
+
+
+def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[Fault]:
+    """Yield a fault where the module is the open one and may not be, or must be and is not."""
+    kinds = {is_open(each.module) for each in bootable(found) if each.module}
+    if found.loaded and found.loaded.nvidia:
+        kinds.add(found.loaded.is_open)
+    for kind in sorted(kinds):
+        if (kind and allowed == "no") or (not kind and allowed == "only"):
+            has, needs = ("open", "proprietary") if kind else ("proprietary", "open")
+            yield Fault(
+                subject=gpu,
+                found=f"the {has} kernel module",
+                wanted=f"the {needs} one",
+                cause="the open module needs Turing or newer: it leaves this GPU alone"
+                if kind
+                else "this GPU is driven by the open module alone",
+                fix=f"install the driver's {needs} packages: a meta package may have switched",
+                fixable=False,
+            )
+
+
+@rule("driver.persistence", "warning")
+def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """Persistence mode is off on a GPU."""
+    off = [gpu.uuid for gpu in (found.smi.gpus if found.smi else ()) if gpu.persistence is False]
+    if wanted.persistence and off:
+        yield Fault(
+            subject="persistence mode",
+            found=f"off on {len(off)} of {len(found.smi.gpus if found.smi else ())}",
+            wanted="on",
+            cause="the driver lets go of idle GPUs: each first call takes seconds, and what was "
+            "set (ECC, clocks, power) is forgotten",
+            fix="systemctl enable --now nvidia-persistenced",
+        )

@@ -1,0 +1,120 @@
+"""Driver rules about what takes the GPUs away: nouveau, Secure Boot, updates by themselves."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+
+from drift.boot import bootable, next_boot
+from drift.driver import target
+from drift.rules.rule import Fault, rule
+from facts.driver import DriverState, Updates
+from inventories.schema import DriverWanted
+
+
+@rule("driver.nouveau", "error")
+def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """nouveau has the GPUs, or will have them at a boot before nvidia comes."""
+    if found.nouveau is None or found.loaded is None or target(found, wanted) is None:
+        return
+    if found.loaded.nouveau:
+        yield Fault(
+            subject="nouveau",
+            found="loaded",
+            wanted="not loaded",
+            cause="it holds the GPUs: the nvidia module finds none that is free",
+            fix="blacklist nouveau, make the initramfs anew, and unload it; where a console is in "
+            "its hands a reboot is due: --data reboot=true",
+        )
+    barred = found.nouveau.blacklists or found.nouveau.cmdline
+    if found.nouveau.kernels and not barred:
+        yield Fault(
+            subject="blacklist",
+            found="none",
+            wanted="blacklist nouveau in /etc/modprobe.d",
+            cause="a boot loads what comes first: nouveau takes the GPUs before nvidia does",
+            fix="write /etc/modprobe.d/gpu-node-nouveau.conf, and make the initramfs anew",
+        )
+    may_boot = {each.name for each in bootable(found)}
+    for name, has in found.nouveau.initramfs.items():
+        if barred and name in may_boot and has is not False and not found.nouveau.cmdline:
+            yield Fault(
+                subject=f"initramfs of {name}",
+                found="holds nouveau" if has else "older than the blacklist, and not readable",
+                wanted="made after the blacklist",
+                cause="it carries the settings of the day it was made: nouveau is loaded from it "
+                "before the blacklist is read",
+                fix=f"make it anew: update-initramfs -u -k {name}, or dracut -f for {name}",
+                fixable=has is True,
+                severity=None if has else "warning",
+            )
+
+
+@rule("driver.secure-boot", "error")
+def secure_boot(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """Secure Boot is on, and a kernel's nvidia module is not signed."""
+    version = target(found, wanted)
+    if found.secure_boot != "on" or version is None or found.kernels is None:
+        return
+    asked = {found.kernels.running, next_boot(found).kernel}
+    for kernel in bootable(found):
+        if kernel.name in asked and kernel.module is not None and not kernel.module.signer:
+            yield Fault(
+                subject=kernel.name,
+                found="not signed",
+                wanted="signed with a key that the firmware knows",
+                cause="'Key was rejected by service': the kernel loads no module without it",
+                fix="enrol a key (mokutil --import /var/lib/dkms/mok.pub, then confirm it at the "
+                "console during a boot) and build again, or turn Secure Boot off in the firmware",
+                fixable=False,
+            )
+
+
+@rule("driver.unattended-updates", "warning")
+def unattended_updates(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """Updates that come by themselves may replace the kernel or the driver."""
+    updates = found.updates
+    if updates is None or not updates.by or target(found, wanted) is None:
+        return
+    free = [name for name in ("kernel", "driver") if not _is_spared(name, updates)]
+    if free:
+        yield Fault(
+            subject=", ".join(updates.by),
+            found=f"may replace the {' and the '.join(free)}",
+            wanted="left to people",
+            cause="a driver that is replaced under a running job ends in 'Driver/library version "
+            "mismatch'; a kernel that comes by night boots without GPUs",
+            fix='Unattended-Upgrade::Package-Blacklist {"linux-"; "nvidia"; "libnvidia";};'
+            if "unattended-upgrades" in updates.by
+            else "exclude=kernel* nvidia* kmod-nvidia* in /etc/yum.conf or /etc/dnf/dnf.conf",
+            fixable=False,
+        )
+
+
+# Packages of each kind, as the families call them.
+_PACKAGES = {
+    "kernel": ("linux-image-generic", "linux-image-amd64", "kernel"),
+    "driver": ("nvidia-driver", "nvidia-driver-535", "nvidia-dkms-535", "kmod-nvidia"),
+}
+_HELD = {"kernel": ("linux-image-", "kernel"), "driver": ("nvidia-driver", "kmod-nvidia")}
+
+
+def _is_spared(kind: str, updates: Updates) -> bool:
+    """Whether what updates by itself is told to leave the kernel, or the driver, alone."""
+    names = _PACKAGES[kind]
+    return (
+        any(re.match(pattern, name) for pattern in _sound(updates.patterns) for name in names)
+        or any(fnmatch.fnmatch(name, glob) for glob in updates.globs for name in names)
+        or any(held.startswith(_HELD[kind]) for held in updates.held)
+    )
+
+
+def _sound(patterns: tuple[str, ...]) -> Iterator[str]:
+    """Yield the patterns that are regular expressions."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error:
+            continue
+        yield pattern

@@ -1,0 +1,227 @@
+"""Driver: the NVIDIA module of every kernel, what is loaded, and what may take it away."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from facts import gpus, kernels
+from facts.area import AreaFact, State
+from facts.gpus import Device, Process, Smi
+from facts.kernels import Boot, Dkms, Kernels
+from facts.probe import Readings, Section, Unreadable
+
+# The open module says so in the version that it shows.
+_LOADED = r"""
+printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
+[ ! -r /proc/modules ] || awk '$1 == "nouveau" { print "nouveau" }' /proc/modules
+! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
+"""
+# The library's file name ends in the driver's version.
+_LIBRARY = r"""
+ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
+path=$("$ldconfig" -p 2>/dev/null |
+  sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
+[ -z "$path" ] || readlink -f "$path"
+"""
+# An initramfs carries the blacklist as it was when it was made. To list one takes a second, so only
+# one that is older than the blacklist is listed.
+_NOUVEAU = r"""
+word='[[:space:]]+nouveau'
+barred="^[[:space:]]*(blacklist${word}|install${word}[[:space:]]+/(usr/)?bin/(true|false))[[:space:]]*$"
+barrier=
+for folder in /etc /run /usr/lib /lib; do
+  for f in "$folder"/modprobe.d/*.conf; do
+    grep -Eqs "$barred" "$f" || continue
+    printf 'blacklist %s\n' "$f"
+    barrier=${barrier:-$f}
+  done
+done
+grep -Eqs '(^| )([a-z.]*blacklist=[^ ]*nouveau|nouveau\.modeset=0)' /proc/cmdline && echo cmdline
+holds() {
+  if [ -n "$barrier" ] && [ -n "$(find "$1" -newer "$barrier")" ]; then echo no; return; fi
+  for lister in lsinitramfs lsinitrd; do
+    [ -r "$1" ] && command -v $lister >/dev/null 2>&1 || continue
+    case $($lister "$1" 2>/dev/null) in
+      '') ;;
+      */nouveau.ko*) echo yes; return ;;
+      *) echo no; return ;;
+    esac
+  done
+  echo closed
+}
+for d in /lib/modules/*; do
+  k=${d##*/}
+  set -- "$d"/kernel/drivers/gpu/drm/nouveau/nouveau.ko*
+  [ -e "$1" ] || continue
+  printf 'kernel %s\n' "$k"
+  for image in "/boot/initramfs-$k.img" "/boot/initrd.img-$k"; do
+    [ ! -e "$image" ] || printf 'initramfs %s %s\n' "$k" "$(holds "$image")"
+  done
+done
+"""
+# The fifth byte is the value; the four before it are the variable's attributes.
+_SECURE_BOOT = r"""
+[ -d /sys/firmware/efi ] || { echo none; exit 0; }
+said=
+for f in /sys/firmware/efi/efivars/SecureBoot-*; do
+  [ -r "$f" ] || continue
+  case $(od -An -t u1 "$f" | awk '{ print $5 }') in 1) said=on ;; 0) said=off ;; esac
+done
+echo "${said:-none}"
+"""
+# What installs updates by itself, and the packages that it is told to leave.
+_UPDATES = r"""
+if command -v unattended-upgrade >/dev/null 2>&1; then
+  apt-config dump 2>/dev/null | sed -n \
+    -e 's/^APT::Periodic::Unattended-Upgrade "[1-9].*/by unattended-upgrades/p' \
+    -e 's/^Unattended-Upgrade::Package-Blacklist:: "\(.*\)";/pattern \1/p'
+  apt-mark showhold 2>/dev/null | sed 's/^/held /'
+fi
+enabled() {
+  find /etc/systemd/system -type l -name "$1" 2>/dev/null | grep -q .
+}
+applies() { grep -Eqs '^[[:space:]]*apply_updates[[:space:]]*=[[:space:]]*(yes|true|1|on)' "$1"; }
+if enabled yum-cron.service && applies /etc/yum/yum-cron.conf; then echo 'by yum-cron'; fi
+if enabled dnf-automatic-install.timer ||
+  { enabled 'dnf*-automatic.timer' && applies /etc/dnf/automatic.conf; }; then
+  echo 'by dnf-automatic'
+fi
+awk '/^[ \t]*exclude(pkgs)?[ \t]*=/ {
+  sub(/^[^=]*=/, "")
+  count = split($0, globs, /[, \t]+/)
+  for (i = 1; i <= count; i++) if (globs[i] != "") print "excluded " globs[i] }' \
+  /etc/yum.conf /etc/dnf/dnf.conf 2>/dev/null
+exit 0
+"""
+
+SECTIONS = (
+    *kernels.SECTIONS,
+    Section("driver.loaded", _LOADED),
+    Section("driver.library", _LIBRARY),
+    *gpus.SECTIONS,
+    Section("driver.nouveau", _NOUVEAU, seconds=30),
+    Section("driver.secure-boot", _SECURE_BOOT),
+    Section("driver.updates", _UPDATES),
+)
+
+SecureBoot = Literal["on", "off", "none"]
+
+
+class Loaded(State):
+    """The version of the loaded nvidia module ("": none), whether it is the open one, nouveau."""
+
+    nvidia: str
+    is_open: bool
+    nouveau: bool
+
+
+class Nouveau(State):
+    """What keeps nouveau away: files of modprobe.d and the kernel's command line.
+
+    `kernels` are those that have the module, `initramfs` those whose initramfs holds it (None where
+    that could not be read).
+    """
+
+    blacklists: tuple[str, ...]
+    cmdline: bool
+    kernels: tuple[str, ...]
+    initramfs: dict[str, bool | None]
+
+
+class Updates(State):
+    """What installs updates by itself, and what it leaves alone.
+
+    `patterns` are regular expressions (of unattended-upgrades), `globs` those of exclude=, `held`
+    packages on hold.
+    """
+
+    by: tuple[str, ...]
+    patterns: tuple[str, ...]
+    globs: tuple[str, ...]
+    held: tuple[str, ...]
+
+
+class DriverState(State):
+    """Everything about the driver that a rule asks for.
+
+    `library` is the version of the user-space library ("": none), `secure_boot` none where the
+    machine has not been started by UEFI.
+    """
+
+    kernels: Kernels | None
+    boot: Boot | None
+    dkms: Dkms | None
+    loaded: Loaded | None
+    library: str | None
+    smi: Smi | None
+    devices: tuple[Device, ...] | None
+    processes: tuple[Process, ...] | None
+    nouveau: Nouveau | None
+    secure_boot: SecureBoot | None
+    updates: Updates | None
+
+
+def parse_loaded(text: str) -> Loaded:
+    """Parse the module's version, and a word for each of nouveau and the open module."""
+    first, *rest = text.splitlines()
+    version = first.removeprefix("nvidia").strip()
+    return Loaded(nvidia=version, is_open="open" in rest, nouveau="nouveau" in rest)
+
+
+def parse_library(text: str) -> str:
+    """Parse the path of libnvidia-ml: its file name ends in the version; empty where none is."""
+    version = text.strip().rpartition("/")[2].partition(".so.")[2]
+    if text.strip() and not re.fullmatch(r"\d+(\.\d+)+", version):
+        raise Unreadable(f"a library without a version: {text.strip()}")
+    return version
+
+
+def parse_nouveau(text: str) -> Nouveau:
+    """Parse `blacklist FILE`, `cmdline`, `kernel NAME` and `initramfs KERNEL yes|no|closed`."""
+    rows = [line.split() for line in text.splitlines()]
+    has = {"yes": True, "no": False, "closed": None}
+    return Nouveau(
+        blacklists=tuple(row[1] for row in rows if row[0] == "blacklist"),
+        cmdline=["cmdline"] in rows,
+        kernels=tuple(row[1] for row in rows if row[0] == "kernel"),
+        initramfs={row[1]: has[row[2]] for row in rows if row[0] == "initramfs"},
+    )
+
+
+def parse_secure_boot(text: str) -> SecureBoot:
+    """Parse on, off, or none for a machine without UEFI."""
+    said: dict[str, SecureBoot] = {"on": "on", "off": "off", "none": "none"}
+    if text.strip() not in said:
+        raise Unreadable(f"no answer about Secure Boot: {text.strip()!r}")
+    return said[text.strip()]
+
+
+def parse_updates(text: str) -> Updates:
+    """Parse `by PROGRAM`, `pattern REGEX`, `excluded GLOB` and `held NAME` lines."""
+    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    words = {"by": "by", "patterns": "pattern", "globs": "excluded", "held": "held"}
+    return Updates.model_validate(
+        {name: [said for kind, said in rows if kind == word] for name, word in words.items()}
+    )
+
+
+def parse(readings: Readings) -> DriverState:
+    """Return the area's state from the probe's answers."""
+    own = {
+        "loaded": readings.take("driver.loaded", parse_loaded),
+        "library": readings.take("driver.library", parse_library),
+        "nouveau": readings.take("driver.nouveau", parse_nouveau),
+        "secure_boot": readings.take("driver.secure-boot", parse_secure_boot),
+        "updates": readings.take("driver.updates", parse_updates),
+    }
+    return DriverState.model_validate(
+        {**kernels.parse(readings), **gpus.parse(readings), **own},
+    )
+
+
+class Driver(AreaFact):
+    """Returns `DriverState` as a dict: {"kernels": {"running": "...", "installed": [...]}, ...}."""
+
+    sections = SECTIONS
+    parse = staticmethod(parse)

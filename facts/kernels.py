@@ -1,0 +1,243 @@
+"""Kernels: the one that runs, those installed, what the boot loader says of the next, dkms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from facts.area import State
+from facts.probe import Readings, Section, Unreadable
+
+# A folder without modules.dep and image is what a removal left. Tabs part what may be empty.
+_KERNELS = r"""
+running=$(uname -r) || exit 1
+printf 'running\t%s\n' "$running"
+for d in /lib/modules/*; do
+  k=${d##*/}
+  image=no; { [ ! -e "/boot/vmlinuz-$k" ] && [ ! -e "$d/vmlinuz" ]; } || image=yes
+  [ -e "$d/modules.dep" ] || [ $image = yes ] || continue
+  headers=no; [ ! -e "$d/build/Makefile" ] || headers=yes
+  said=$(modinfo -k "$k" nvidia 2>/dev/null)
+  value() { echo "$said" | sed -n "s/^$1:[[:space:]]*//p" | head -n 1; }
+  printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$k" "$headers" "$image" \
+    "$(value filename)" "$(value version)" "$(value license)" "$(value signer)"
+done
+"""
+# Each source that may know which kernel boots next, in the words that it has for it. Of grub.cfg:
+# the lines that make entries, name their kernels and choose among them.
+_NEXT = r"""
+if command -v grubby >/dev/null 2>&1; then
+  printf 'grubby %s\n' "$(grubby --default-kernel 2>/dev/null)"
+fi
+for editor in grub2-editenv grub-editenv; do
+  command -v $editor >/dev/null 2>&1 || continue
+  $editor list 2>/dev/null | sed -n 's/^saved_entry=/saved /p; s/^next_entry=/once /p'
+  break
+done
+[ ! -r /etc/default/grub ] ||
+  sed -n 's/^[[:space:]]*GRUB_DEFAULT=/setting /p' /etc/default/grub | tail -n 1
+for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /etc/grub2-efi.cfg; do
+  [ -e "$f" ] || continue
+  [ -r "$f" ] || { printf 'closed %s\n' "$f"; break; }
+  awk '
+    /^[ \t]*set default=/ || /[{][ \t]*$/ || /^[ \t]*[}][ \t]*$/ ||
+    /^[ \t]*linux(16|efi)?[ \t]/ { print "menu " substr($0, 1, 400) }' "$f"
+  break
+done
+"""
+# nvidia-fs has sources there, too, and is another module.
+_DKMS = r"""
+for d in /usr/src/nvidia*-[0-9]*; do
+  f=$d/dkms.conf
+  grep -Eqs '^BUILT_MODULE_NAME\[0\]=.?nvidia(-current)?.?[[:space:]]*$' "$f" || continue
+  value() { sed -n "s/^$1=//p" "$f" | head -n 1 | tr -d "\"' "; }
+  printf 'source %s %s\n' "$(value PACKAGE_NAME)" "$(value PACKAGE_VERSION)"
+done
+command -v dkms >/dev/null 2>&1 || exit 0
+echo present
+dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
+"""
+
+SECTIONS = (
+    Section("driver.kernels", _KERNELS),
+    Section("driver.next", _NEXT),
+    Section("driver.dkms", _DKMS, seconds=30),
+)
+
+# nvidia/535.154.05, 6.1.0-13-amd64, x86_64: installed, and with commas alone before dkms 3.
+_STATUS = re.compile(
+    r"(?P<name>[\w-]+)(?:/|, ?)(?P<version>[^,:/ ]+)"
+    r"(?:, (?P<kernel>[^,]+), (?P<arch>[^:,]+))?: (?P<state>\w+)"
+)
+_ENTRY = re.compile(r"(?P<kind>menuentry|submenu)\s+(?P<quote>['\"])(?P<title>.*?)(?P=quote)")
+_ID = re.compile(r"(?:--id|\$\{?menuentry_id_option\}?)\s+['\"]?(?P<id>[^'\"\s]+)")
+_LINUX = re.compile(r"linux(?:16|efi)?\s+\S*/vmlinu[zx]-(?P<kernel>\S+)")
+_DEFAULT = re.compile(r"set default=(?P<entry>.*)")
+
+
+class Module(State):
+    """The nvidia module that a kernel would load: its file, and what modinfo says of it.
+
+    `signer` is empty where it is not signed.
+    """
+
+    file: str
+    version: str
+    license: str
+    signer: str
+
+
+class Kernel(State):
+    """An installed kernel; `image` tells whether it can boot, `headers` whether dkms can build."""
+
+    name: str
+    headers: bool
+    image: bool
+    module: Module | None
+
+
+class Kernels(State):
+    """The kernel that runs, and those that are installed."""
+
+    running: str
+    installed: tuple[Kernel, ...]
+
+
+class Entry(State):
+    """An entry of GRUB's menu: its place (1>0 is the first of the second, a submenu)."""
+
+    place: str
+    title: str
+    id: str
+    kernel: str | None
+
+
+class Boot(State):
+    """What each source says of the next boot; None where it is not there, or says nothing.
+
+    `once` and `saved` are grubenv's next_entry and saved_entry, `setting` is GRUB_DEFAULT,
+    `default` what grub.cfg chooses by, `closed` a grub.cfg that the SSH user cannot read.
+    """
+
+    grubby: str | None
+    once: str | None
+    saved: str | None
+    setting: str | None
+    default: str | None
+    closed: str | None
+    entries: tuple[Entry, ...]
+
+
+class Source(State):
+    """Sources of the nvidia module in /usr/src, as their dkms.conf names them."""
+
+    name: str
+    version: str
+
+
+class Build(State):
+    """A line of dkms status: `state` is added, built or installed; an added one has no kernel."""
+
+    name: str
+    version: str
+    kernel: str | None
+    state: str
+
+
+class Dkms(State):
+    """Whether dkms is there, the nvidia sources in /usr/src, its builds of them."""
+
+    present: bool
+    sources: tuple[Source, ...]
+    builds: tuple[Build, ...]
+
+
+def parse_kernels(text: str) -> Kernels:
+    """Parse `running NAME`, then a line for each installed kernel."""
+    first, *rest = text.splitlines()
+    word, _, running = first.partition("\t")
+    if word != "running" or not running:
+        raise Unreadable(f"no running kernel: {first!r}")
+    return Kernels(running=running, installed=tuple(map(_kernel, rest)))
+
+
+def _kernel(line: str) -> Kernel:
+    _, name, headers, image, file, version, license_, signer = line.split("\t")
+    module = Module(file=file, version=version, license=license_, signer=signer)
+    return Kernel(
+        name=name,
+        headers=headers == "yes",
+        image=image == "yes",
+        module=module if file and version else None,
+    )
+
+
+def parse_boot(text: str) -> Boot:
+    """Parse `SOURCE words` lines."""
+    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    said = {source: entry.strip().strip("'\"") or None for source, entry in rows}
+    menu = [line.strip() for source, line in rows if source == "menu"]
+    chosen = [match["entry"].strip("'\"") for match in map(_DEFAULT.match, menu) if match]
+    # What boots once is set as the default, too, where there is any.
+    lasting = [entry for entry in chosen if "next_entry" not in entry]
+    names = ("grubby", "once", "saved", "setting", "closed")
+    return Boot.model_validate(
+        {name: said.get(name) for name in names}
+        | {"default": lasting[-1] if lasting else None, "entries": tuple(_entries(menu))}
+    )
+
+
+def _entries(menu: list[str]) -> Iterator[Entry]:
+    """Yield the entries of a menu's lines as they end; what else has braces has no place."""
+    open_: list[Entry | None] = []
+    counts = [0]  # the entries so far, of the menu and of each submenu that is open
+    for line in menu:
+        if line == "}":
+            ended = open_.pop() if open_ else None
+            if ended is not None:
+                counts.pop()
+                yield ended
+        elif line.endswith("{"):
+            entry = _entry(line, open_, counts[-1])
+            open_.append(entry)
+            if entry is not None:
+                counts[-1] += 1
+                counts.append(0)
+        elif (found := _LINUX.match(line)) and open_ and (last := open_[-1]) is not None:
+            open_[-1] = last.model_copy(update={"kernel": found["kernel"]})
+
+
+def _entry(line: str, above: list[Entry | None], number: int) -> Entry | None:
+    """Return the entry that a line opens; None where it opens something else."""
+    found, named = _ENTRY.match(line), _ID.search(line)
+    if found is None:
+        return None
+    place = ">".join([each.place for each in above[-1:] if each] + [str(number)])
+    return Entry(place=place, title=found["title"], id=named["id"] if named else "", kernel=None)
+
+
+def parse_dkms(text: str) -> Dkms:
+    """Parse `present`, `status LINE` and `source NAME VERSION` lines."""
+    lines = text.splitlines()
+    status = [line.removeprefix("status ") for line in lines if line.startswith("status ")]
+    builds = [match.groupdict() for match in map(_STATUS.match, status) if match]
+    if len(builds) < len(status):
+        odd = next(line for line in status if not _STATUS.match(line))
+        raise Unreadable(f"dkms status not understood: {odd[:80]!r}")
+    sources = [line.split()[1:] for line in lines if line.startswith("source ")]
+    return Dkms(
+        present="present" in lines,
+        sources=tuple(Source(name=name, version=version) for name, version in sources),
+        builds=tuple(
+            Build.model_validate({key: each[key] for key in Build.model_fields}) for each in builds
+        ),
+    )
+
+
+def parse(readings: Readings) -> dict[str, object]:
+    """Return the values of the area's fields that are about kernels."""
+    return {
+        "kernels": readings.take("driver.kernels", parse_kernels),
+        "boot": readings.take("driver.next", parse_boot),
+        "dkms": readings.take("driver.dkms", parse_dkms),
+    }
