@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -59,22 +60,28 @@ def _driver(node: NodeState) -> str | None:
 
 
 def _next_boot(node: NodeState) -> str | None:
-    """The kernel that boots next, with the module that it has."""
-    if node.driver.kernels is None or node.driver.boot is None:
+    """The module of the kernel that boots next, which is named where it is another."""
+    kernels = node.driver.kernels
+    if kernels is None or node.driver.boot is None:
         return None
     chosen = next_boot(node.driver).kernel
     if chosen is None:
         return "unknown"
-    for kernel in node.driver.kernels.installed:
+    for kernel in kernels.installed:
         if kernel.name == chosen:
-            return f"{kernel.module.version if kernel.module else 'no module'} in {chosen}"
+            has = kernel.module.version if kernel.module else "no module"
+            return has if chosen == kernels.running else f"{has} in {chosen}"
     return f"{chosen}, which is not installed"
+
+
+# What stands before every model and tells nothing.
+_MAKE = re.compile(r"^(NVIDIA |Tesla )+")
 
 
 def _gpus(node: NodeState) -> str | None:
     if node.driver.smi is None:
         return None
-    found = [gpu.name for gpu in node.driver.smi.gpus]
+    found = [_MAKE.sub("", gpu.name) for gpu in node.driver.smi.gpus]
     return ", ".join(f"{found.count(name)} x {name}" for name in dict.fromkeys(found)) or "none"
 
 

@@ -15,6 +15,12 @@ from tests.drift import states
 MODELS = {"a100-01": "A100", "a100-02": "A100", "v100-01": "V100"}
 SMALL = {"shm": {"usage": {"size": 67108864}}}
 OTHER_OS = {"toolchain": {"os": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1.0-18-amd64"}}
+GPU = {"name": "Tesla V100-PCIE-32GB", "uuid": "GPU-3", "memory": 32768, "persistence": True}
+V100 = {
+    "driver": {
+        "smi": {"gpus": [{**GPU, "ecc": True, "driver": "535.154.05", "capability": "7.0"}] * 2}
+    }
+}
 UNREAD = {"shm": {"usage": None}}
 
 
@@ -89,11 +95,12 @@ def test_an_a100_and_a_v100_that_are_each_right() -> None:
         "limits": {"nr_open": 1073741816},
         **OTHER_OS,
     }
-    a100, v100 = states.found(larger), states.found()
+    a100, v100 = states.found(larger), states.found(V100)
     assert check(a100, states.wanted({"shm_size": "16G"})) == []
     assert check(v100, states.wanted({"gpu_model": "V100"})) == []
     found = differences({"a100-01": a100, "v100-01": v100}, MODELS)
     assert {each.fact for each in found} == {
+        "driver.gpus",
         "shm.size",
         "shm.fstab",
         "limits.nr_open",
@@ -202,6 +209,9 @@ def test_what_is_not_managed_is_not_settled(gone: str, facts: set[str]) -> None:
 
 
 VALUES = {
+    "driver.version": "535.154.05",
+    "driver.next_boot": "535.154.05",
+    "driver.gpus": "2 x A100-PCIE-40GB",
     "shm.size": "8G",
     "shm.fstab": "8G",
     "shm.mode": "1777 0:0",
@@ -229,6 +239,12 @@ def _in(environment: object) -> dict[str, Any]:
 WHOLE = _in({})
 BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
 SPECIAL = [
+    ("driver.version", {"driver": {"loaded": {"nvidia": ""}}}, "not loaded"),
+    ("driver.version", {"driver": {"loaded": {"nvidia": ""}, "library": ""}}, "none"),
+    ("driver.version", {"driver": {"library": None}}, None),
+    ("driver.next_boot", {"driver": {"boot": {"grubby": "/vmlinuz-9"}}}, "9, which is not installed"),
+    ("driver.next_boot", {"driver": {"boot": {"grubby": None, "closed": "/grub.cfg"}}}, "unknown"),
+    ("driver.gpus", {"driver": {"smi": {"gpus": []}}}, "none"),
     ("shm.size", {"shm": {"mount": {"layers": 0, "fstype": ""}}}, "not mounted"),
     ("shm.size", {"shm": {"mount": None}}, None),
     ("shm.fstab", {"shm": {"fstab": []}}, "no line"),
