@@ -11,7 +11,7 @@ from deploy.interruption import watch
 from deploy.peers import tell_apart
 from deploy.plan import plan
 from deploy.proof import prove
-from deploy.steps import limits, nccl, shm, toolchain
+from deploy.steps import driver, limits, nccl, shm, toolchain
 
 # How long a node that hangs may hold up the others: a change waits for another run's to end, and a
 # release may come over a thin line.
@@ -21,8 +21,10 @@ watch(host.state)
 node = plan(host)
 if node is not None:
     tell_apart(host, node.found)
+    driver.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     shm.converge(plan=node, _timeout=CHANGE_SECONDS)
     limits.converge(plan=node, _timeout=CHANGE_SECONDS)
     toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     nccl.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
+    driver.restart(plan=node, _timeout=CHANGE_SECONDS)
     prove(node)

@@ -22,6 +22,12 @@ NO_PASSWORD = (
     "(NOPASSWD), or run this on a terminal"
 )
 
+# What may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
+_REBOOTED = (
+    *("driver.library-mismatch", "driver.not-loaded", "driver.nouveau"),
+    "driver.module-not-built",
+)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,10 +38,22 @@ class Plan:
     findings: tuple[Finding, ...]
     # Whether steps may hurt a running job: --data allow_disruption=true.
     allow_disruption: bool = False
+    # Whether a node may be rebooted where nothing else helps: --data reboot=true.
+    reboot: bool = False
 
     def repairs(self, *rules: str) -> bool:
         """Whether one of `rules` has a finding that the deploy can repair."""
         return any(each.fixable and each.rule in rules for each in self.findings)
+
+    def subjects(self, *rules: str) -> list[str]:
+        """Return what the findings of `rules` are about that the deploy can repair, each once."""
+        about = [each.subject for each in self.findings if each.fixable and each.rule in rules]
+        return list(dict.fromkeys(about))
+
+    @property
+    def reboots(self) -> bool:
+        """Whether the node is one that a reboot may help, and may be rebooted."""
+        return self.reboot and any(each.rule in _REBOOTED for each in self.findings)
 
     @property
     def has_repairs(self) -> bool:
@@ -62,9 +80,9 @@ def plan(host: Host) -> Plan | None:
     tune(host.connector)
     try:
         found = probe(host)
-        allowed = host.data.get("allow_disruption") is True
-        plan = Plan(wanted, found, tuple(check(found, wanted)), allowed)
-        if plan.has_repairs and not _may_change(host):
+        allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
+        plan = Plan(wanted, found, tuple(check(found, wanted)), allowed, reboot)
+        if (plan.has_repairs or plan.reboots) and not _may_change(host):
             raise ProbeError(NO_PASSWORD)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{visible(str(error))}")

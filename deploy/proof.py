@@ -21,7 +21,7 @@ def prove(plan: Plan) -> None:
 
     Where there is neither, what only deserves a warning is told at once.
     """
-    if plan.has_repairs:
+    if plan.has_repairs or plan.reboots:
         second_probe(name="Prove it in a new session")
     elif plan.by_hand or apart(host.state):
         refuse(name="Stop: the rest is done by hand", findings=plan.findings)

@@ -23,6 +23,9 @@ from inventories.wanted import Areas, flat_key, leaf_paths
 # its traceback, would go to stderr as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
+# What a run may do beyond repairs that harm nobody; they are of no cluster file.
+SWITCHES = ("allow_disruption", "reboot")
+
 
 class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]
     """An InventoryError that pyinfra's command line shows as its lines alone, and exits 1.
@@ -100,6 +103,10 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
     pairs = [word.partition("=") for word in words]
     override_data = {key: parse_cli_arg(value) for key, _, value in pairs}
     lines = dict.fromkeys(line for key in override_data for line in _unknown_key(key))
+    for key in SWITCHES:
+        if not isinstance(override_data.get(key, False), bool):
+            found = shown(override_data[key])
+            lines[f"--data: {key}: found {found}; allowed: true or false"] = None
     for name in hosts:
         try:
             NodeWanted.from_data({**cluster.data_of(name), **override_data})
@@ -110,10 +117,11 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
 
 def _unknown_key(key: str) -> list[str]:
     """What is wrong with a key that looks like one of ours; any other may mean something else."""
-    known = [flat_key(path) for path in leaf_paths(Areas)]
+    known = [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES]
     word = re.sub("[^a-z0-9]+", "_", key.lower())
     area = word.partition("_")[0]
     ours = get_close_matches(area, Areas.model_fields, n=1, cutoff=0.8)
+    ours += get_close_matches(word, SWITCHES, n=1, cutoff=0.8)
     joined = [name for name in known if name.replace("_", "") == word.replace("_", "")]
     if key in known or not (ours or joined):
         return []

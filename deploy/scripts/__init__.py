@@ -13,9 +13,15 @@ FOLDER = Path(__file__).parent
 # On the node; /run is emptied at boot.
 LOCK = "/run/gpu-node.lock"
 # These work on files that a second run would work on, too.
-_ALONE = ("replace", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
-# These would pull the library from under a running job; they take the variable `allow`.
-_HARMFUL = ("wheels", "packages_rpm", "packages_deb", "packages_pip")
+_ALONE = (
+    *("replace", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
+    *("driver_packages_rpm", "driver_packages_deb", "dkms", "module", "nouveau", "reboot"),
+)
+# These would pull library or driver from under a running job; they take the variable `allow`.
+_HARMFUL = (
+    *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
+    *("module", "nouveau", "reboot"),
+)
 # These make a folder to work in, or get a file from the controller (the variable `pushed`).
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # What stands before a script, in this order: the first sees to it that nothing is left behind.

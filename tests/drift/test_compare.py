@@ -238,11 +238,12 @@ def _in(environment: object) -> dict[str, Any]:
 
 WHOLE = _in({})
 BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
+GONE = "9, which is not installed"
 SPECIAL = [
     ("driver.version", {"driver": {"loaded": {"nvidia": ""}}}, "not loaded"),
     ("driver.version", {"driver": {"loaded": {"nvidia": ""}, "library": ""}}, "none"),
     ("driver.version", {"driver": {"library": None}}, None),
-    ("driver.next_boot", {"driver": {"boot": {"grubby": "/vmlinuz-9"}}}, "9, which is not installed"),
+    ("driver.next_boot", {"driver": {"boot": {"grubby": "vmlinuz-9"}}}, GONE),
     ("driver.next_boot", {"driver": {"boot": {"grubby": None, "closed": "/grub.cfg"}}}, "unknown"),
     ("driver.gpus", {"driver": {"smi": {"gpus": []}}}, "none"),
     ("shm.size", {"shm": {"mount": {"layers": 0, "fstype": ""}}}, "not mounted"),

@@ -1,0 +1,191 @@
+"""Operations on the driver.
+
+pyinfra has none on dkms; its dnf.packages and yum.packages take kernel-devel of any kernel for that
+of each (#1910), and its server.reboot always reboots, and fails a node whose shutdown takes longer
+than its delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api import FunctionCommand, StringCommand, operation
+
+from deploy import restart
+from deploy.scripts import script
+from drift.driver import is_built
+from facts.driver import Driver, DriverState
+from facts.kernels import Kernel
+
+Command = StringCommand | FunctionCommand
+
+
+@operation()
+def packages(
+    manager: str, kernels: Sequence[str] = (), dkms: bool = False
+) -> Generator[Command, None, None]:
+    """
+    Install dkms, and the headers of exactly these kernels.
+
+    + manager: ``apt-get``, ``dnf`` or ``yum``
+    + kernels: as ``uname -r`` tells them
+    + dkms: whether dkms is to be there
+
+    **Example:**
+
+    .. code:: python
+
+        driver.packages(manager="yum", kernels=["3.10.0-1160.119.1.el7.x86_64"], dkms=True)
+    """
+    found = _found()
+    lacking = [name for name in kernels if not _has_headers(found, name)]
+    has_dkms = found.dkms is not None and found.dkms.present
+    if not lacking and (has_dkms or not dkms):
+        host.noop("dkms and the kernels' headers are there")
+        return
+    given = {"kernels": " ".join(lacking), "dkms": "yes" if dkms else "no"}
+    if manager == "apt-get":
+        yield script("driver_packages_deb", **given)
+    else:
+        yield script("driver_packages_rpm", manager=manager, **given)
+
+
+@operation()
+def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Command, None, None]:
+    """
+    Build one kernel's module by dkms and install it.
+
+    + kernel: as ``uname -r`` tells it
+    + version: of the driver, eg ``535.154.05``
+    + source: its name, as ``dkms status`` tells it, eg ``nvidia-current`` on Debian
+
+    **Example:**
+
+    .. code:: python
+
+        driver.module(kernel="6.1.0-37-amd64", version="535.154.05")
+    """
+    there = _kernel(_found(), kernel)
+    if there is not None and is_built(there, version):
+        host.noop(f"{kernel} has nvidia {version}")
+        return
+    yield script("dkms", source=source, version=version, kernel=kernel)
+
+
+@operation()
+def loaded(
+    version: str, allow_disruption: bool = False, later: bool = False
+) -> Generator[Command, None, None]:
+    """
+    Have that version of the module loaded; one of another version is unloaded first.
+
+    + version: of the driver, eg ``535.154.05``
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + later: a reboot follows, so that one that cannot be loaded now is no failure
+
+    **Example:**
+
+    .. code:: python
+
+        driver.loaded(version="535.154.05")
+    """
+    found = _found().loaded
+    if found is not None and found.nvidia == version:
+        host.noop(f"nvidia {version} is loaded")
+        return
+    # Where none is loaded nobody can be using it.
+    harmless = found is not None and not found.nvidia
+    yield script(
+        "module",
+        version=version,
+        later="yes" if later else "no",
+        allow="yes" if allow_disruption or harmless else "no",
+    )
+
+
+@operation()
+def no_nouveau(
+    kernels: Sequence[str] = (), allow_disruption: bool = False, later: bool = False
+) -> Generator[Command, None, None]:
+    """
+    Blacklist nouveau, make the initramfs of kernels anew that hold it, and unload it.
+
+    + kernels: those whose initramfs is made anew
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + later: a reboot follows, so that one that cannot be unloaded now is no failure
+
+    **Example:**
+
+    .. code:: python
+
+        driver.no_nouveau(kernels=["6.1.0-37-amd64"])
+    """
+    found = _found()
+    away = found.nouveau is not None and (found.nouveau.blacklists or found.nouveau.cmdline)
+    if away and not kernels and found.loaded is not None and not found.loaded.nouveau:
+        host.noop("nouveau is blacklisted")
+        return
+    yield script(
+        "nouveau",
+        kernels=" ".join(kernels),
+        later="yes" if later else "no",
+        allow="yes" if allow_disruption else "no",
+    )
+
+
+@operation()
+def persistence() -> Generator[Command, None, None]:
+    """
+    Turn persistence mode on, by the driver's daemon where there is one.
+
+    **Example:**
+
+    .. code:: python
+
+        driver.persistence()
+    """
+    smi = _found().smi
+    if smi is not None and smi.gpus and all(gpu.persistence for gpu in smi.gpus):
+        host.noop("persistence mode is on")
+        return
+    yield script("persistence")
+
+
+@operation(is_idempotent=False)
+def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, None, None]:
+    """
+    Reboot a node whose driver is not right without it, and wait for it; give it ``_serial=True``.
+
+    The roll-out stops at the first node that does not come back with a working driver.
+
+    + version: of the driver, eg ``535.154.05``
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+
+    **Example:**
+
+    .. code:: python
+
+        driver.reboot(version="535.154.05", _serial=True)
+    """
+    yield FunctionCommand(restart.begin, [], {})
+    yield script(
+        "reboot", version=version, mark=restart.MARK, allow="yes" if allow_disruption else "no"
+    )
+    yield FunctionCommand(restart.finish, [version], {})
+
+
+def _found() -> DriverState:
+    fact: dict[str, Any] = host.get_fact(Driver)
+    return DriverState.model_validate({key: fact[key] for key in fact if key != "unreadable"})
+
+
+def _kernel(found: DriverState, name: str) -> Kernel | None:
+    installed = found.kernels.installed if found.kernels else ()
+    return next((each for each in installed if each.name == name), None)
+
+
+def _has_headers(found: DriverState, name: str) -> bool:
+    kernel = _kernel(found, name)
+    return kernel is not None and kernel.headers

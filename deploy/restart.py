@@ -1,0 +1,95 @@
+"""Restarts: one node at a time, waited for, and the roll-out ends at the first that stays away."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+from weakref import WeakKeyDictionary
+
+from pyinfra import logger
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.connectors.base import BaseConnector
+
+from drift.report.visible import visible
+from facts.session import ProbeError, fresh, probe
+
+# GPU servers check their memory for minutes before they boot.
+SECONDS = 1800
+_INTERVAL = 5
+_ASK_SECONDS = 20
+# On the node; /run is emptied at boot, and the file is there only where a reboot was asked for.
+MARK = "/run/gpu-node.reboot"
+_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+# The node that a run's roll-out has stopped at.
+_stopped: WeakKeyDictionary[State, str] = WeakKeyDictionary()
+# Each node's boot before its reboot.
+_before: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
+
+
+def begin(state: State, host: Host) -> bool:
+    """Refuse where another node did not come back; else note which boot this one is at."""
+    if state in _stopped:
+        logger.error(
+            f"{host.print_prefix}not rebooted: {_stopped[state]} did not come back with its driver"
+        )
+        return False
+    boot = _said(host.connector, _BOOT_ID)
+    if boot is None:
+        return _stop(state, host, "cannot be asked which boot it is at; it was not rebooted")
+    _before[host] = boot
+    return True
+
+
+def finish(state: State, host: Host, version: str) -> bool:
+    """Wait until the node is back from the reboot, with its driver; none may have been due."""
+    asked = _said(host.connector, f"[ -e {MARK} ] && echo yes || echo no")
+    if asked == "no":
+        return True
+    end = monotonic() + SECONDS
+    while monotonic() < end:
+        sleep(_INTERVAL)
+        if _is_back(host):
+            return _is_right(state, host, version)
+    return _stop(state, host, f"did not come back within {SECONDS} s: look at its console")
+
+
+def _is_back(host: Host) -> bool:
+    """Whether the node answers, and is at another boot than before."""
+    try:
+        with fresh(host) as connector:
+            boot = _said(connector, _BOOT_ID)
+    except PyinfraError:
+        return False
+    return boot is not None and boot != _before[host]
+
+
+def _is_right(state: State, host: Host, version: str) -> bool:
+    try:
+        with fresh(host) as connector:
+            found = probe(host, connector).driver
+    except (PyinfraError, ProbeError) as error:
+        return _stop(state, host, f"is back, and does not tell: {visible(str(error))}")
+    loaded = found.loaded.nvidia if found.loaded else ""
+    if loaded == version and found.smi is not None and found.smi.gpus:
+        return True
+    said = f"; nvidia-smi says: {found.smi.said}" if found.smi and found.smi.said else ""
+    what = f"nvidia {loaded}" if loaded else "no nvidia module"
+    return _stop(state, host, f"is back with {what} loaded, wanted {version}{visible(said)}")
+
+
+def _stop(state: State, host: Host, why: str) -> bool:
+    _stopped[state] = host.name
+    logger.error(f"{host.print_prefix}{why}; no other node will be rebooted")
+    return False
+
+
+def _said(connector: BaseConnector, command: str) -> str | None:
+    """Return the last line of a command's answer; None where there is none."""
+    try:
+        done, output = connector.run_shell_command(
+            StringCommand(command), False, False, _timeout=_ASK_SECONDS
+        )
+    except Exception:  # the transport broke: paramiko and socket errors of many classes
+        return None
+    lines = [line.strip() for line in output.stdout_lines if line.strip()]
+    return lines[-1] if done and lines else None

@@ -1,0 +1,44 @@
+# Build one kernel's nvidia module by dkms and install it; those of other kernels stay as they are.
+# Variables: source (its name), version, kernel.
+# shellcheck shell=sh disable=SC2154
+set -u
+LC_ALL=C; export LC_ALL
+umask 022
+fail() { echo "gpu-node: nvidia for $kernel: $1" >&2; exit 1; }
+tree=$(sed -n 's/^dkms_tree=//p' /etc/dkms/framework.conf 2>/dev/null | tr -d "\"'" | tail -n 1)
+tree=${tree:-/var/lib/dkms}
+log=$tree/$source/$version/build/make.log
+built() { [ "$(modinfo -k "$kernel" -F version nvidia 2>/dev/null | head -n 1)" = "$version" ]; }
+state() {
+  dkms status -m "$source" -v "$version" -k "$kernel" 2>/dev/null | sed -n 's/.*: \([a-z]*\).*/\1/p' | head -n 1
+}
+# The compiler's first complaint, and the end of what make said.
+complaint() {
+  [ -s "$log" ] || return 0
+  first=$(grep -m 1 -E '(error|Error):|: error|undefined!' "$log" | cut -c 1-300)
+  printf '; %s\n--- the end of %s:\n%s' "${first:-no line of the compiler}" "$log" "$(tail -n 15 "$log")"
+}
+[ -d "/usr/src/$source-$version" ] || fail "there is no /usr/src/$source-$version"
+[ -e "/lib/modules/$kernel/build/Makefile" ] || fail "its headers are not installed"
+if [ ! -e "$tree/$source/$version/source" ]; then
+  said=$(dkms add -m "$source" -v "$version" 2>&1 </dev/null) || fail "dkms add: $(echo "$said" | tail -n 1)"
+fi
+case $(state) in
+  built | installed) ;;
+  # What a run that was killed has left is taken for a build.
+  *) rm -rf "${tree:?}/$source/$version/${kernel:?}" ;;
+esac
+rm -f "$log"
+said=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
+code=$?
+if ! built; then
+  # Another version stands in its place, or what it built is not what it installed.
+  [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ] &&
+    fail "dkms cannot build $source $version (exit $code): $(echo "$said" | grep -m 1 '^Error' || echo "$said" | tail -n 1)$(complaint)"
+  said=$(dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
+  built || fail "dkms has built it, and modinfo does not find it: $(echo "$said" | tail -n 1)"
+fi
+# What the failing hooks of dkms have left half configured.
+if command -v dpkg >/dev/null 2>&1 && [ -n "$(dpkg --audit 2>/dev/null)" ]; then
+  dpkg --configure -a >/dev/null 2>&1 </dev/null || :
+fi

@@ -1,0 +1,34 @@
+# Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
+# Variables: kernels (as uname -r tells them; may be empty), dkms (yes or no).
+# shellcheck shell=sh disable=SC2154,SC2086
+set -uf
+LC_ALL=C; export LC_ALL
+DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
+umask 022
+fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
+reason() { echo "$1" | grep -E '^ ?(E|W|Err)[: ]' | tail -n 1 | cut -c 1-300; }
+# The kernel's own package tells what its headers are called.
+headers() {
+  name=$(dpkg-query -S "/boot/vmlinuz-$1" 2>/dev/null | head -n 1 | sed 's/:.*//')
+  case $name in
+    proxmox-kernel-* | pve-kernel-*) echo "$name" | sed 's/-kernel-/-headers-/; s/-signed$//' ;;
+    *) echo "linux-headers-$1" ;;
+  esac
+}
+set --
+for kernel in $kernels; do
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || set -- "$@" "$(headers "$kernel")"
+done
+[ "$dkms" = no ] || command -v dkms >/dev/null 2>&1 || set -- "$@" dkms
+[ $# -gt 0 ] || exit 0
+wait='-o DPkg::Lock::Timeout=300'
+fetched=$(apt-get -q $wait update 2>&1 </dev/null)
+said=$(apt-get -q -y $wait --no-install-recommends --no-remove --reinstall \
+  -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null)
+# A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is told
+# where it is built. What counts is whether the files are there.
+for kernel in $kernels; do
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: $(reason "$said$fetched"); there is no $(headers "$kernel") in the repositories of this node, or it was not installed"
+done
+[ "$dkms" = no ] || command -v dkms >/dev/null 2>&1 ||
+  fail "dkms cannot be installed: $(reason "$said$fetched")"

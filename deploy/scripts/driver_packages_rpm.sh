@@ -1,0 +1,32 @@
+# Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
+# Variables: manager (dnf or yum), kernels (as uname -r tells them; may be empty), dkms (yes or no).
+# shellcheck shell=sh disable=SC2154,SC2086
+set -uf
+LC_ALL=C; export LC_ALL
+umask 022
+fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
+reason() {
+  why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|No package|Unable to find|Nothing to do|Errno' | head -n 1)
+  echo "${why:-$1}" | grep -v '^[[:space:]]*$' | tail -n 1 | sed 's/^[ -]*//'
+}
+# The kernel's own package tells what its headers are called: kernel-core has kernel-devel.
+devel() {
+  name=$(rpm -qf --qf '%{NAME}\n' "/boot/vmlinuz-$1" 2>/dev/null || rpm -qf --qf '%{NAME}\n' "/lib/modules/$1/vmlinuz" 2>/dev/null)
+  name=$(echo "$name" | head -n 1)
+  case $name in *kernel*) ;; *) name=kernel ;; esac
+  echo "${name%-core}-devel-$1"
+}
+# Headers first: dkms would bring the newest, which fit no kernel that is here.
+for kernel in $kernels; do
+  [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
+  package=$(devel "$kernel")
+  verb=install
+  ! rpm -q "$package" >/dev/null 2>&1 || verb=reinstall
+  # Who excludes kernel* wants no other kernel; this is for the one that is there.
+  said=$($manager -y -q --disableexcludes=all $verb "$package" 2>&1 </dev/null)
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: no $package in the repositories of this node: $(reason "$said"); where they have moved on, an archive of the release has it (vault), or update the kernel"
+done
+if [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; then
+  said=$($manager -y -q install dkms 2>&1 </dev/null)
+  command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(reason "$said"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
+fi

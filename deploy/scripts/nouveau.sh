@@ -1,0 +1,33 @@
+# Keep nouveau away: blacklist it, make the initramfs of these kernels anew, unload it.
+# Variables: kernels (may be empty), later (yes: a reboot follows); in_use.sh stands before this.
+# shellcheck shell=sh disable=SC2154
+set -u
+LC_ALL=C; export LC_ALL
+umask 022
+file=/etc/modprobe.d/gpu-node-nouveau.conf
+fail() { echo "gpu-node: nouveau: $1" >&2; exit 1; }
+wanted='# Written by gpu-node: nouveau would take the GPUs before nvidia does.
+blacklist nouveau
+options nouveau modeset=0'
+if [ "$(cat "$file" 2>/dev/null)" != "$wanted" ]; then
+  mkdir -p /etc/modprobe.d && echo "$wanted" >"$file.gpu-node" && mv -f "$file.gpu-node" "$file" ||
+    fail "$file cannot be written; nothing was changed"
+fi
+for kernel in $kernels; do
+  if command -v update-initramfs >/dev/null 2>&1; then
+    said=$(update-initramfs -u -k "$kernel" 2>&1 </dev/null) ||
+      fail "the initramfs of $kernel cannot be made: $(echo "$said" | tail -n 1); the old one is there"
+  elif command -v dracut >/dev/null 2>&1; then
+    image=/boot/initramfs-$kernel.img
+    new=/boot/.initramfs-$kernel.img.gpu-node
+    # dracut writes over what is there, and a full disk would leave half of it.
+    said=$(dracut --force "$new" "$kernel" 2>&1 </dev/null) && [ -s "$new" ] &&
+      lsinitrd "$new" >/dev/null 2>&1 && mv -f "$new" "$image" ||
+      { rm -f "$new"; fail "the initramfs of $kernel cannot be made: $(echo "$said" | tail -n 1); the old one is there"; }
+  else
+    fail "neither update-initramfs nor dracut is here; make the initramfs of $kernel anew"
+  fi
+done
+grep -q '^nouveau ' /proc/modules || exit 0
+said=$(modprobe -r nouveau 2>&1) || [ "$later" = yes ] ||
+  fail "it cannot be unloaded (a console is in its hands?): $(echo "$said" | tail -n 1); a reboot is due: --data reboot=true"

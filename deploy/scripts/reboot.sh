@@ -1,0 +1,13 @@
+# Reboot, if the driver is not right without it, in a moment: whoever asked shall hear the answer.
+# Variables: version (the module's), mark (a file that is gone after a boot); in_use.sh stands before.
+# shellcheck shell=sh disable=SC2154
+set -u
+LC_ALL=C; export LC_ALL
+if [ "$(cat /sys/module/nvidia/version 2>/dev/null)" = "$version" ] &&
+  ! grep -q '^nouveau ' /proc/modules && [ -e "/lib/modules/$(uname -r)" ]; then
+  echo 'gpu-node: reboot: none is due any more'
+  exit 0
+fi
+: >"$mark" || { echo "gpu-node: reboot: $mark cannot be written" >&2; exit 1; }
+if [ -d /run/systemd/system ]; then command='systemctl reboot'; else command=reboot; fi
+nohup sh -c "sleep 2; exec $command" </dev/null >/dev/null 2>&1 9>&- &
