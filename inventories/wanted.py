@@ -16,7 +16,7 @@ class Model(BaseModel):
     """Refuses unknown keys and later changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    # The item that text in the place of a section means: nccl: match-torch.
+    # The item that a word in the place of a section means: nccl: match-torch, driver: 535.
     SHORT: ClassVar[str] = ""
 
 
@@ -144,13 +144,15 @@ def at(value: object, path: KeyPath) -> object:
 
 
 def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath, object]]:
-    """The sections of a written value for which text stands, each with the mapping it means.
+    """The sections of a written value for which a word stands, each with the mapping it means.
 
-    Text that is not allowed there is left as it is, to be complained of under its own key.
+    A word, or a whole number, that is not allowed there is left as it is, to be complained of under
+    its own key.
     """
     for name, field in model.model_fields.items():
         inner, written = _section(field), at(value, (name,))
-        if inner and isinstance(written, str) and (short := _short(inner)):
+        is_word = isinstance(written, str | int) and not isinstance(written, bool)
+        if inner and is_word and (short := _short(inner)):
             meant = {short: written}
             if not any(problem.path == (short,) for problem in complaints(inner, meant)):
                 yield (name,), meant

@@ -15,7 +15,7 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from deploy import restart
 from deploy.scripts import script
-from drift.driver import is_built
+from drift.driver import is_built, running
 from facts.driver import Driver, DriverState
 from facts.kernels import Kernel
 
@@ -153,7 +153,7 @@ def persistence() -> Generator[Command, None, None]:
     yield script("persistence")
 
 
-@operation(is_idempotent=False)
+@operation()
 def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, None, None]:
     """
     Reboot a node whose driver is not right without it, and wait for it; give it ``_serial=True``.
@@ -169,6 +169,10 @@ def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, N
 
         driver.reboot(version="535.154.05", _serial=True)
     """
+    if _is_right(_found(), version):
+        host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
+        return
+    # What ran before this may have cured it: the node looks once more by itself.
     yield FunctionCommand(restart.begin, [], {})
     yield script(
         "reboot", version=version, mark=restart.MARK, allow="yes" if allow_disruption else "no"
@@ -179,6 +183,12 @@ def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, N
 def _found() -> DriverState:
     fact: dict[str, Any] = host.get_fact(Driver)
     return DriverState.model_validate({key: fact[key] for key in fact if key != "unreadable"})
+
+
+def _is_right(found: DriverState, version: str) -> bool:
+    loaded = found.loaded
+    is_loaded = loaded is not None and loaded.nvidia == version and not loaded.nouveau
+    return is_loaded and running(found) is not None
 
 
 def _kernel(found: DriverState, name: str) -> Kernel | None:

@@ -27,6 +27,8 @@ from facts.nccl import ASKED
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
+    *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
+    *("driver.persistence", "driver.reboot"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
 }
 CACHE = Path("/cache")
@@ -58,7 +60,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     alone = variables.pop("lock", "") == scripts.LOCK
-    assert alone == (name not in ("confirm", "remount", "restore"))
+    assert alone == (name not in ("confirm", "remount", "restore", "persistence"))
     if name in ("wheels", "packages_pip"):
         assert variables.pop("asked") == ASKED
     if "backups" in variables:

@@ -71,6 +71,8 @@ def test_the_flat_keys() -> None:
     assert [flat_key(path) for path in leaf_paths(NodeWanted)] == [
         "gpu_model",
         "gpu_count",
+        "driver_version",
+        "driver_persistence",
         "shm_size",
         "limits_nofile",
         "limits_memlock",

@@ -153,6 +153,21 @@ def test_a_key_unlike_ours_is_somebody_elses(lab: Path, key: str) -> None:
     assert hosts(lab, "--data", f"{key}=1")["a100-01"]["data"][key] == 1
 
 
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("reboot=yes", "--data: reboot: found 'yes'; allowed: true or false"),
+        ("allow_disruption=1", "--data: allow_disruption: found '1'; allowed: true or false"),
+        ("rebot=true", "did you mean reboot?"),
+        ("alow_disruption=true", "did you mean allow_disruption?"),
+    ],
+)
+def test_a_switch_that_would_be_off_unseen(lab: Path, word: str, says: str) -> None:
+    """Whoever asks for a reboot hears that it was not understood, and not that none was due."""
+    (line,) = refusal(lab, "--data", word)
+    assert says in line
+
+
 def test_data_of_others_is_let_through(lab: Path) -> None:
     found = hosts(lab, "--data", "allow_disruption=true", "--data", "limits_nofile=4096")
     assert found["a100-01"]["data"]["limits_nofile"] == 4096
