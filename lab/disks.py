@@ -109,7 +109,7 @@ def put_back(name: str) -> None:
 def as_found(name: str) -> str:
     """The script that turns the shared tree into this node."""
     node = roster.NODES[name]
-    parts = [variables(name), script("every_node"), script(f"{node.family}_family")]
+    parts = [variables(name), stand_ins(), script("every_node"), script(f"{node.family}_family")]
     return "\n".join([*parts, script(name)])
 
 
@@ -124,9 +124,15 @@ def variables(name: str) -> str:
         "HOST_KEY_PUBLIC": keys.public(key),
         "CLIENT_KEY": "" if node.bare else keys.public(roster.CLIENT_KEY),
         "PASSWORD": roster.password_file(name).read_text().strip() if node.bare else "",
-        "NVIDIA_SMI": (STAND_INS / "nvidia-smi").read_text(),
     }
     return "\n".join(f"{key}={shlex.quote(value)}" for key, value in values.items())
+
+
+def stand_ins() -> str:
+    """A shell function that prints the stand-in of a name."""
+    texts = {path.name: path.read_text() for path in sorted(STAND_INS.iterdir())}
+    cases = [f"{name}) printf %s {shlex.quote(text)} ;;" for name, text in texts.items()]
+    return "\n".join(["stand_in() { case $1 in", *cases, "esac; }"])
 
 
 def script(name: str) -> str:

@@ -8,25 +8,34 @@ from lab import tree, wheels
 from lab.machine import as_root
 
 RECIPES = Path(__file__).parent / "repositories"
+DRIVER = Path(__file__).parent / "driver"
 # NCCL and the CUDA it was built for, as NVIDIA's repositories have them.
 RELEASES = [("2.14.3", "11.7"), ("2.18.1", "12.0"), ("2.18.1", "12.1"), ("2.19.3", "12.2")]
 # The distribution's own; for which CUDA, its version does not say.
 DISTRIBUTION = ("2.18.3", "12.2")
-# Runs in a mount namespace of its own, so that a killed build leaves no mount behind.
+# Runs in a mount namespace of its own, so that a killed build leaves no mount behind. What is
+# written to the tree, as dkms does, goes beside it.
 IN_TREE = """\
+mkdir -p "$3/upper" "$3/work"
+mount -t overlay -o "lowerdir=$2,upperdir=$3/upper,workdir=$3/work" lab "$2"
 mount --bind "$1" "$2/mnt"
 mount --bind /dev "$2/dev"
 exec chroot "$2" sh /mnt/build.sh
 """
 # What comes out of it; `distribution` holds what the apt node's own distribution has.
-MADE = ("rpm", "deb", "distribution", "repository.asc")
+MADE = ("rpm", "deb", "distribution", "rpm-base", "deb-base", "driver", "repository.asc")
 
 
 def recipe() -> str:
     """A short hash of everything the packages are made from."""
-    parts = [path.read_text() for path in sorted(RECIPES.iterdir())]
+    parts = [path.read_text() for path in recipes()]
     parts += [str(RELEASES), str(DISTRIBUTION), wheels.NCCL, IN_TREE, tree.recipe()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def recipes() -> list[Path]:
+    """Specs and scripts, and the driver's sources."""
+    return [*sorted(RECIPES.iterdir()), *sorted(DRIVER.iterdir())]
 
 
 def build(into: Path) -> None:
@@ -37,9 +46,12 @@ def build(into: Path) -> None:
         for version, cuda in RELEASES:
             wheels.library(made / "lib" / f"{version}+cuda{cuda}.so", version, cuda)
         wheels.library(made / "distribution.so", *DISTRIBUTION)
-        for path in RECIPES.iterdir():
+        wheels.empty_library(made / "libnvidia-ml.so", "libnvidia-ml.so.1")
+        for path in recipes():
             (made / path.name).write_text(path.read_text())
-        as_root(["unshare", "--mount", "sh", "-euc", IN_TREE, "sh", made, tree.place()])
+        written = into / "written"
+        as_root(["unshare", "--mount", "sh", "-euc", IN_TREE, "sh", made, tree.place(), written])
+        as_root(["rm", "-rf", "--one-file-system", written])
         for name in MADE:
             as_root(["cp", "-r", made / name, into / name])
         # Written by root: whoever else runs this could not remove the temporary folder.

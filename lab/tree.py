@@ -20,8 +20,12 @@ PACKAGES = [
         "gnupg",
     ],
     *["iproute2", "kmod", "less", "lsof", "nano", "openssh-server", "procps", "psmisc", "python3"],
-    *["python3-pip", "python3-venv", "rpm", "rsync", "screen", "sudo", "systemd", "xz-utils"],
+    *["cpio", "python3-pip", "python3-venv", "rpm", "rsync", "screen", "sudo", "systemd"],
+    *["xz-utils"],
 ]
+# Any kernel's: modules are built for real with them, and none of them is ever loaded.
+HEADERS = "linux-headers-amd64"
+HEADERS_OF_UBUNTU = "linux-headers-generic"
 
 # Runs in a mount namespace of its own, so that a killed build leaves no mount behind.
 BUILD = ["unshare", "--mount", "mmdebstrap", "--mode=root", "--variant=minbase", "--quiet"]
@@ -34,6 +38,10 @@ rm -f etc/hostname etc/resolv.conf
 rm -rf var/cache/apt/* var/lib/apt/lists/* var/log/*.log
 ln -sf dnf usr/bin/yum
 cp -R "$2/usr/." usr/
+# What is there to build modules with belongs to no kernel that a node has.
+mkdir -p usr/lib/gpu-node-lab
+ln -s "$(readlink usr/lib/modules/*/build)" usr/lib/gpu-node-lab/headers
+rm -rf usr/lib/modules/*
 chown -R 0:0 usr/bin/cmake usr/bin/cpack usr/bin/ctest usr/share/cmake-3.*
 test "$(chroot . cmake --version | head -n 1)" = "cmake version $3"
 """
@@ -42,7 +50,7 @@ test "$(chroot . cmake --version | head -n 1)" = "cmake version $3"
 def recipe() -> str:
     """A short hash of everything the tree is made from."""
     suite, sources = origin()
-    made_from = [suite, *sources, *PACKAGES, *BUILD, *LEFT_OUT, FINISH, cmake.WHEELS[cmake.OLD]]
+    made_from = [suite, *sources, *packages(), *BUILD, *LEFT_OUT, FINISH, cmake.WHEELS[cmake.OLD]]
     return hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:12]
 
 
@@ -50,6 +58,12 @@ def origin() -> tuple[str, list[str]]:
     """This machine's suite and its own sources for it."""
     suite = apt_sources.codename(Path("/etc/os-release").read_text())
     return suite, apt_sources.of_this_machine(suite)
+
+
+def packages() -> list[str]:
+    """What the tree is made of, by the names that this machine's distribution has for it."""
+    ubuntu = "ID=ubuntu" in Path("/etc/os-release").read_text().splitlines()
+    return [*PACKAGES, HEADERS_OF_UBUNTU if ubuntu else HEADERS]
 
 
 def place() -> Path:
@@ -79,7 +93,7 @@ def debootstrap(target: Path, scratch: Path) -> None:
     paths = [f"/usr/share/{name}/*" for name in LEFT_OUT]
     excluded = [f"--dpkgopt=path-exclude={path}" for path in paths]
     options = [f"--aptopt={option}" for option in apt_sources.options()]
-    chosen = ["--format=directory", f"--include={','.join(PACKAGES)}", *excluded, *options]
+    chosen = ["--format=directory", f"--include={','.join(packages())}", *excluded, *options]
     as_root([*BUILD, *chosen, suite, target, *files], timeout=1800)
 
 

@@ -67,6 +67,14 @@ def library(target: Path, version: str, cuda: str) -> Path:
     return target
 
 
+def empty_library(target: Path, soname: str) -> Path:
+    """Compile a library of nothing but its name."""
+    source = target.with_suffix(".c")
+    source.write_text("extern int nothing;\n")
+    run([*COMPILE, f"-Wl,-soname,{soname}", "-o", target, source])
+    return target
+
+
 def torch_library(target: Path, rpath: bool) -> Path:
     """Compile a libtorch_cuda.so that asks for libnccl.so.2, by DT_RPATH or by nothing."""
     with tempfile.TemporaryDirectory() as folder:

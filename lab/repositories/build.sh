@@ -1,5 +1,6 @@
 # Build, sign and index the lab's packages. Runs in the nodes' tree; /mnt holds the stub libraries
-# as lib/VERSION+cudaX.Y.so and the specs, and gets rpm/, deb/, distribution/ and repository.asc.
+# as lib/VERSION+cudaX.Y.so and the specs, and gets rpm/, deb/, distribution/
+# and repository.asc, and what base.sh adds.
 set -eu
 cd /mnt
 export HOME=/mnt/home GNUPGHOME=/mnt/home/gnupg
@@ -58,4 +59,6 @@ dpkg-scanpackages --multiversion . >Packages 2>/dev/null
     printf ' %s %s Packages\n' "$(sha256sum <Packages | cut -d' ' -f1)" "$(wc -c <Packages)"
 } >Release
 gpg --batch --quiet --clearsign --output InRelease Release
+cd ..
+. ./base.sh
 gpgconf --kill all
