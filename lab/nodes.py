@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from lab import answering, disks, limits, lock, mirror, network, podman, roster, tree
+from lab import answering, disks, hardware, limits, lock, mirror, network, podman, roster, tree
 from lab.errors import LabError
 from lab.machine import as_root
 
@@ -81,6 +81,7 @@ def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
     options += limits.podman_options()
     boot = ["--rootfs", str(disks.root(node.name)), "/bin/sh", "-c", BOOT]
     podman.podman("run", "--detach", "--name", node.container, *options, *boot)
+    hardware.power_on(node.container)
     network.connect(node.name, podman.pid(node.container), node.interface, node.address)
 
 
@@ -96,7 +97,7 @@ def labels() -> list[str]:
 
 def recipe() -> str:
     """A hash of all a node is made from; another one means that the node is out of date."""
-    parts = [tree.recipe(), mirror.recipe(), BOOT, *ALWAYS, *SHARED_MEMORY]
+    parts = [tree.recipe(), mirror.recipe(), hardware.script(), BOOT, *ALWAYS, *SHARED_MEMORY]
     parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

@@ -1,4 +1,5 @@
-# Server B of the field notes: two V100 32 GB.
+# Server B of the field notes: two V100 32 GB. The same update came, and it was not booted since.
+echo 3.10.0-1160.71.1.el7.x86_64 >/usr/lib/gpu-node-lab/boot-once
 cat >/usr/lib/gpu-node-lab/gpus <<'END'
 0, Tesla V100-PCIE-32GB, GPU-8d1b7c40-22c5-4e0f-b4d1-7c9a5e0b2001, 32768, 00000000:18:00.0, 7.0
 1, Tesla V100-PCIE-32GB, GPU-8d1b7c40-22c5-4e0f-b4d1-7c9a5e0b2002, 32768, 00000000:AF:00.0, 7.0
