@@ -33,14 +33,19 @@ pytestmark = pytest.mark.lab
 AS_FOUND = {
     *("shm.too-small", "shm.not-persistent", "limits.nofile", "limits.memlock"),
     *("toolchain.cmake-old", "nccl.duplicate-wheels", "nccl.package-mismatch"),
-    "nccl.package-missing",
+    *("nccl.package-missing", "driver.headers-missing"),
 }
-# The wheel that came last was the wrong one, and rpm was given two versions.
+# The wheel that came last was the wrong one, and rpm was given two versions. The kernel was updated
+# on both, and one was rebooted since.
 ALONE = {
-    "a100-01": {"nccl.wheel-damaged", "nccl.loaded-mismatch", "nccl.duplicate-packages"},
-    "v100-01": {"toolchain.package-differs"},
+    "a100-01": {
+        *("nccl.wheel-damaged", "nccl.loaded-mismatch", "nccl.duplicate-packages"),
+        *("driver.module-not-built", "driver.not-loaded"),
+    },
+    "v100-01": {"toolchain.package-differs", "driver.next-boot", "driver.persistence"},
 }
 
+KERNELS = ("3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64")
 RPMS = ("libnccl", "libnccl-devel", "libnccl-static")
 # Somebody else's, whose name begins alike.
 OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
@@ -152,6 +157,17 @@ def test_torch_has_its_nccl(again: None, node: str) -> None:
     )
 
 
+@pytest.mark.parametrize("node", MANAGED)
+def test_every_kernel_has_its_driver(again: None, node: str) -> None:
+    """By modinfo, dkms and nvidia-smi: both kernels' modules, one of them loaded."""
+    for kernel in KERNELS:
+        assert on(node, f"modinfo -k {kernel} -F version nvidia") == "535.154.05\n"
+        assert on(node, f"rpm -q kernel-devel-{kernel}") == f"kernel-devel-{kernel}\n"
+    assert on(node, "dkms status").count(": installed") == len(KERNELS)
+    asked = "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader"
+    assert on(node, asked).splitlines() == ["535.154.05, Enabled"] * 2
+
+
 def test_other_tmpfs_keep_their_size(again: None) -> None:
     """Only /dev/shm was remounted."""
     sizes = on("a100-01", "findmnt -rnt tmpfs -o TARGET,SIZE")
@@ -221,6 +237,7 @@ def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Conver
 @pytest.mark.parametrize(
     "name",
     [
+        "driver.Driver",
         "shm.SharedMemory",
         "limits.ResourceLimits",
         "toolchain.Toolchain",

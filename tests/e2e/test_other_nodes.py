@@ -28,8 +28,8 @@ def apt_node(inventory: WriteInventory) -> Iterator[str]:
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["hosts"] = {APT_NODE: {"address": "10.168.144.6", "group": "v100"}}
-    # No Python environment is here yet, and its packages are of another family.
-    del cluster["defaults"]["toolchain"]["packages"]
+    # No driver and no Python environment is here yet, and its packages are of another family.
+    del cluster["defaults"]["driver"], cluster["defaults"]["toolchain"]["packages"]
     nccl = cluster["defaults"]["nccl"]
     del nccl["environments"]
     nccl["version"] = "2.18.1+cuda12.1"

@@ -1,0 +1,173 @@
+"""The driver on nodes: a boot before it happens, builds that fail, jobs that use what would go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import disks, nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import (
+    MANAGED,
+    Converge,
+    assert_at_rest,
+    changed,
+    converge,
+    drift,
+    manifest,
+    on,
+)
+
+pytestmark = pytest.mark.lab
+
+OLD, NEW = "3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64"
+VERSION = "535.154.05"
+SOURCE = f"/usr/src/nvidia-{VERSION}/nvidia.c"
+BARE = "v100-02"
+
+
+def only_driver(written: str, **wish: object) -> str:
+    """Change an inventory to one that manages the driver and nothing else."""
+    file = Path(written).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    ssh, driver = cluster["defaults"]["ssh"], cluster["defaults"]["driver"]
+    cluster["defaults"] = {"ssh": ssh, "driver": {**driver, **wish}}
+    file.write_text(yaml.safe_dump(cluster))
+    return written
+
+
+@pytest.fixture
+def site(inventory: WriteInventory) -> str:
+    """The lab's inventory, of which the driver is managed alone."""
+    return only_driver(inventory({}))
+
+
+@pytest.fixture(scope="module")
+def as_found() -> None:
+    """Both nodes as the field notes tell them, and their disks kept like that."""
+    nodes.reset(MANAGED)
+
+
+@pytest.fixture(scope="module")
+def repaired(as_found: None, tmp_path_factory: pytest.TempPathFactory) -> Converge:
+    """The first converge of both, with the inventory of the lab."""
+    done = converge()
+    for node in MANAGED:
+        disks.keep(node)
+    return done
+
+
+@pytest.fixture
+def healthy(repaired: Converge) -> Iterator[None]:
+    """Both nodes are converged; a test may break them."""
+    yield
+    nodes.put_back(MANAGED)
+
+
+def version_of(node: str, kernel: str) -> str:
+    """What modinfo says of a kernel's module; empty where there is none."""
+    return on(node, f"modinfo -k {kernel} -F version nvidia 2>/dev/null || :").strip()
+
+
+def test_the_next_boot_has_its_gpus(healthy: None) -> None:
+    """v100-01 ran the old kernel; after the deploy it boots the new one, and loses nothing."""
+    assert on("v100-01", "uname -r").strip() == OLD
+    nodes.recreate("v100-01")
+    assert on("v100-01", "uname -r").strip() == NEW
+    assert on("v100-01", "nvidia-smi -L").count("V100") == 2
+
+
+def test_a_reload_is_enough(healthy: None, site: str) -> None:
+    """The module of an older driver is loaded: unloaded, loaded anew, no reboot."""
+    on("v100-01", "echo 535.129.03 >/sys/module/nvidia/version")
+    (found,) = [
+        each
+        for each in drift(site).json["hosts"]["v100-01"]["findings"]
+        if each["rule"] == "driver.library-mismatch"
+    ]
+    assert "no reboot is due" in found["fix"]
+    done = converge(site)
+    assert done.code == 0, done.err
+    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
+
+
+def test_a_job_keeps_its_driver(healthy: None, site: str) -> None:
+    """A process has a GPU open: named with pid and user, and the module stays loaded."""
+    on("v100-01", "echo 535.129.03 >/sys/module/nvidia/version")
+    on("v100-01", "setsid sh -c 'exec 5</dev/nvidia0; exec sleep 300' >/dev/null 2>&1 & sleep 1")
+    done = converge(site)
+    assert (done.code, done.failed) == (1, ["v100-01"])
+    assert "in use by pid" in done.err and "sleep 300" in done.err
+    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == "535.129.03"
+
+
+def test_a_source_that_does_not_compile(healthy: None, site: str) -> None:
+    """The compiler's line is shown, the other kernel's build stays, the other node converges."""
+    on("a100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
+    on("a100-01", f"rm -rf /var/lib/dkms/nvidia/{VERSION}/{NEW}")
+    on("a100-01", f"echo '#error this kernel is too new' >>{SOURCE}")
+    on("v100-01", "modprobe -r nvidia")
+    done = converge(site)
+    assert (done.code, done.failed) == (1, ["a100-01"])
+    assert "error: #error this kernel is too new" in done.err
+    assert "make.log" in done.err
+    assert (version_of("a100-01", OLD), version_of("a100-01", NEW)) == (VERSION, "")
+    assert on("v100-01", "nvidia-smi -L").count("V100") == 2
+    on("a100-01", f"sed -i '/too new/d' {SOURCE}")
+    assert converge(site).code == 0
+    assert version_of("a100-01", NEW) == VERSION
+    assert_at_rest(site, "a100-01")
+
+
+@pytest.mark.parametrize("moment", ["built", "half-built"])
+def test_a_build_that_was_killed_is_finished(healthy: None, site: str, moment: str) -> None:
+    """dkms was killed after it had built, or in the middle of keeping what it had built."""
+    on("v100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
+    if moment == "half-built":
+        on("v100-01", f"rm -f /var/lib/dkms/nvidia/{VERSION}/{NEW}/x86_64/module/*")
+    done = converge(site)
+    assert done.code == 0, done.err
+    assert version_of("v100-01", NEW) == VERSION
+
+
+def test_a_running_kernel_without_headers_in_any_repository(healthy: None, site: str) -> None:
+    """Exactly its headers cannot be had: told so, and no other kernel's are installed instead."""
+    on("v100-01", f"rpm -e kernel-devel-{NEW}; rm -rf /usr/src/kernels/{NEW}")
+    on("v100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
+    on("v100-01", "sed -i 's/^enabled.*/enabled=0/; /^baseurl/a enabled=0' /etc/yum.repos.d/*Base*")
+    done = converge(site)
+    assert done.code == 1
+    assert f"no kernel-devel-{NEW} in the repositories" in done.err
+    assert on("v100-01", "rpm -q kernel-devel").split() == [f"kernel-devel-{OLD}"]
+    assert version_of("v100-01", OLD) == VERSION
+
+
+@pytest.fixture
+def bare(inventory: WriteInventory) -> Iterator[str]:
+    """An inventory of v100-02, a V100 without a driver, that wants one of branch 590."""
+    nodes.reset([BARE])
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(BARE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    path = inventory({})
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"]["driver"] = {"version": "590"}
+    del cluster["groups"]["v100"]["gpu"]
+    cluster["hosts"] = {BARE: {"address": roster.NODES[BARE].address, "group": "v100"}}
+    file.write_text(yaml.safe_dump(cluster))
+    yield path
+    nodes.reset([BARE])
+
+
+def test_a_driver_that_leaves_a_v100_alone_is_refused(bare: str) -> None:
+    """Known by its PCI id alone; stopped by the rule before anything at all is changed."""
+    found = {each["rule"]: each for each in drift(bare).json["hosts"][BARE]["findings"]}
+    assert found["driver.unsupported-gpu"]["subject"] == "Tesla V100-PCIE-32GB"
+    before = manifest(BARE)
+    done = converge(bare)
+    assert done.code == 1
+    assert "driver.unsupported-gpu" in done.err and "at most branch 580" in done.err
+    assert changed(before, manifest(BARE)) == set()
