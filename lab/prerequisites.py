@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab.errors import LabError
@@ -25,15 +26,16 @@ COMMANDS = {
 NETAVARK = [Path("/usr/lib/podman/netavark"), Path("/usr/libexec/podman/netavark")]
 
 
-def install() -> None:
+def install(commands: Mapping[str, str] = COMMANDS) -> None:
     """Leave the machine with everything the lab needs; touch nothing where it is all there."""
     check_machine()
-    packages = missing()
+    packages = missing(commands)
     if not packages:
         return
     with step(f"installing {' '.join(packages)}"):
         as_root(["apt-get", "-qq", "update"])
-        packages = [*packages, *network_plugin()]
+        if "podman" in commands:
+            packages = [*packages, *network_plugin()]
         apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "install", "-y"]
         as_root([*apt, "--no-remove", "--no-install-recommends", *packages], timeout=1200)
 
@@ -47,9 +49,9 @@ def check_machine() -> None:
         raise LabError("the lab needs Debian or Ubuntu: there is no apt-get here")
 
 
-def missing() -> list[str]:
-    """Packages of the commands that are not there."""
-    return [package for command, package in COMMANDS.items() if not which(command)]
+def missing(commands: Mapping[str, str] = COMMANDS) -> list[str]:
+    """Packages of the commands that are not there, each once."""
+    return list(dict.fromkeys(package for name, package in commands.items() if not which(name)))
 
 
 def network_plugin() -> list[str]:

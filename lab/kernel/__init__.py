@@ -1,0 +1,1 @@
+"""A machine with a disk and a kernel of its own, for what a container cannot show."""

@@ -1,0 +1,127 @@
+"""Makes the disks that a virtual machine starts from, once, and keeps them in the cache."""
+
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from lab import disks, lock, roster, tree
+from lab.errors import LabError
+from lab.machine import as_root
+from lab.progress import step
+
+HERE = Path(__file__).parent
+DRIVER = HERE.parent / "driver"
+SCRIPTS = [HERE / "assemble.sh", HERE / "install.sh"]
+# The two flavours of a distribution's kernel: what is installed, and what takes the place of an
+# update, because GRUB sorts its name after the other's.
+FLAVOURS = {"debian": ("amd64", "cloud-amd64"), "ubuntu": ("virtual", "lowlatency")}
+# What a disk takes to start a machine, beside the kernel.
+BOOT = [
+    *["dbus", "grub-common", "grub-pc-bin", "grub2-common", "initramfs-tools", "libpam-systemd"],
+    *["openssh-server", "systemd-sysv", "udev"],
+]
+UUID = "5f0d7a52-3a0e-4b6c-9d6f-6b6567726e6c"
+
+
+class Kernels(NamedTuple):
+    """Releases, as `uname -r` says them: the one installed, and the one to be had."""
+
+    first: str
+    update: str
+
+
+def place() -> Path:
+    """Where the finished disks lie; they only ever appear whole."""
+    return roster.cache() / f"kernel-{recipe()}"
+
+
+def recipe() -> str:
+    """A short hash of everything the disks are made from."""
+    parts = [path.read_text() for path in SCRIPTS]
+    parts += [*inputs().values(), *flavours(), *BOOT, UUID, tree.recipe()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def inputs() -> dict[str, str]:
+    """The files that the scripts find beside them, by path."""
+    files = {f"driver/{path.name}": path.read_text() for path in sorted(DRIVER.iterdir())}
+    files["nvidia-smi"] = (disks.STAND_INS / "nvidia-smi").read_text()
+    files["as_found.sh"] = disks.script("every_node") + disks.script("apt_family")
+    files["cards.sh"] = disks.script("v100-01")
+    return files
+
+
+def flavours() -> tuple[str, str]:
+    """The flavours of this machine's distribution, which is the tree's too."""
+    for line in Path("/etc/os-release").read_text().splitlines():
+        if line.startswith("ID=") and line[3:].strip("\"'") in FLAVOURS:
+            return FLAVOURS[line[3:].strip("\"'")]
+    raise LabError(f"the kernel lane knows the kernels of {' and '.join(FLAVOURS)} alone")
+
+
+def kernels() -> Kernels:
+    """Which kernels lie on the disk; it must be built."""
+    return Kernels(*(place() / "kernels").read_text().split())
+
+
+def build() -> None:
+    """Leave finished disks, whoever else is at it; the tree is built if it is not there."""
+    if place().is_dir():
+        return
+    with alone():
+        if not place().is_dir():
+            build_tree()
+            with step("installing a kernel, GRUB and the driver on a disk, one to four minutes"):
+                remove_outdated()
+                _build()
+
+
+def build_tree() -> None:
+    """Leave the nodes' tree, which the lab may be building as well."""
+    with lock.held():
+        if not tree.place().is_dir():
+            with step("building the nodes' root tree, one to three minutes"):
+                tree.build()
+
+
+def _build() -> None:
+    half = roster.cache() / f"kernel-building-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
+        for name, text in inputs().items():
+            path = Path(scratch) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        (Path(scratch) / "install.sh").write_text((HERE / "install.sh").read_text())
+        as_root(["mkdir", "-p", half])
+        values = [f"BOOT={' '.join(BOOT)}", f"UUID={UUID}"]
+        shell = ["unshare", "--mount", "env", *values, "sh", "-eus"]
+        as_root(
+            [*shell, tree.place(), half, scratch, *flavours()],
+            stdin=(HERE / "assemble.sh").read_text(),
+            timeout=1800,
+        )
+        # Written by root: whoever else runs this could not remove the temporary folder.
+        as_root(["sh", "-euc", 'rm -rf "$1"/*', "sh", scratch])
+    as_root(["mv", "-T", half, place()])
+
+
+def remove_outdated() -> None:
+    """Clear away disks of other recipes, and what killed builds left."""
+    for path in roster.cache().glob("kernel-*"):
+        if path.is_dir() and path != place():
+            as_root(["rm", "-rf", "--one-file-system", path])
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let one process at a time build, without holding up the lab."""
+    file = roster.cache() / "kernel.lock"
+    as_root(["sh", "-euc", 'mkdir -p "${1%/*}"; : >>"$1"; chmod 644 "$1"', "sh", file])
+    with file.open() as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,102 @@
+"""Says how qemu is called on this machine, and finds out whether its processor can be lent."""
+
+import os
+import platform
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lab import prerequisites, roster
+from lab.kernel import disk
+from lab.machine import as_root
+from lab.progress import step
+
+COMMANDS = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "mke2fs": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+    "ssh": "openssh-client",
+}
+KVM = Path("/dev/kvm")
+EMULATED = "tcg,thread=multi"
+# A kernel without a disk gives up within two seconds on a processor that is really lent.
+SECONDS = 8
+BARE = [
+    *["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"],
+    *["-cpu", "max", "-smp", "2", "-m", "1024"],
+]
+
+
+def install() -> None:
+    """Leave the machine with qemu and what writes disks; touch nothing where it is all there."""
+    prerequisites.install(COMMANDS)
+
+
+def accelerator() -> str:
+    """`kvm` where that boots a kernel, else an emulation; found out once and remembered."""
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return EMULATED
+    remembered = roster.cache() / "kernel-accelerator"
+    machine = f"{platform.release()} {platform.version()}"
+    if remembered.is_file():
+        found, _, where = remembered.read_text().strip().partition(" on ")
+        if where == machine:
+            return found
+    with step("finding out whether KVM boots a kernel"):
+        found = "kvm" if kvm_boots() else EMULATED
+    as_root(["tee", remembered], stdin=f"{found} on {machine}\n")
+    return found
+
+
+def kvm_boots() -> bool:
+    """Whether a kernel comes, under KVM, as far as to find no disk; some only seem to have it."""
+    with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
+        console = Path(scratch) / "console"
+        told = ["-append", "console=ttyS0 panic=-1", "-no-reboot", "-serial", f"file:{console}"]
+        kernel = ["-kernel", str(disk.place() / "vmlinuz")]
+        try:
+            subprocess.run(
+                [*BARE, "-accel", "kvm", *kernel, *told],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return console.is_file() and b"Unable to mount root" in console.read_bytes()
+
+
+def command(home: Path, port: int) -> list[str]:
+    """How to start the machine whose files lie in `home`, its sshd to be had on `port`."""
+    root = f"file={escaped(home / 'root.raw')},if=none,id=root,format=raw,cache=unsafe"
+    boot = f"file={escaped(disk.place() / 'boot.raw')},if=none,id=boot,format=raw,readonly=on"
+    forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
+    return [
+        *[*BARE, "-accel", accelerator()],
+        *["-serial", f"file:{home / 'console.log'}", "-pidfile", str(home / "qemu.pid")],
+        # The BIOS starts from the second, whose GRUB goes on with what the first holds.
+        *["-drive", root, "-device", "virtio-blk-pci,drive=root"],
+        *["-drive", boot, "-device", "virtio-blk-pci,drive=boot,bootindex=0"],
+        *["-netdev", forward, "-device", "virtio-net-pci,netdev=net,romfile="],
+        *[
+            "-object",
+            "rng-random,filename=/dev/urandom,id=rng",
+            "-device",
+            "virtio-rng-pci,rng=rng",
+        ],
+    ]
+
+
+def escaped(path: Path) -> str:
+    """A path as an option of -drive takes it."""
+    return str(path).replace(",", ",,")
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on now."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port: int = asked.getsockname()[1]
+        return port
