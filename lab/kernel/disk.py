@@ -1,17 +1,14 @@
 """Makes the disks that a virtual machine starts from, once, and keeps them in the cache."""
 
-import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from lab import disks, lock, roster, tree
 from lab.errors import LabError
-from lab.machine import as_root
+from lab.machine import as_root, run
 from lab.progress import step
 
 HERE = Path(__file__).parent
@@ -22,7 +19,7 @@ SCRIPTS = [HERE / "assemble.sh", HERE / "install.sh"]
 FLAVOURS = {"debian": ("amd64", "cloud-amd64"), "ubuntu": ("virtual", "lowlatency")}
 # What a disk takes to start a machine, beside the kernel.
 BOOT = [
-    *["dbus", "grub-common", "grub-pc-bin", "grub2-common", "initramfs-tools", "libpam-systemd"],
+    *["dbus", "grub-common", "grub-pc-bin", "grub2-common", "initramfs-tools"],
     *["openssh-server", "systemd-sysv", "udev"],
 ]
 UUID = "5f0d7a52-3a0e-4b6c-9d6f-6b6567726e6c"
@@ -64,29 +61,24 @@ def flavours() -> tuple[str, str]:
     raise LabError(f"the kernel lane knows the kernels of {' and '.join(FLAVOURS)} alone")
 
 
-def kernels() -> Kernels:
-    """Which kernels lie on the disk; it must be built."""
-    return Kernels(*(place() / "kernels").read_text().split())
-
-
 def build() -> None:
-    """Leave finished disks, whoever else is at it; the tree is built if it is not there."""
+    """Leave finished disks, and the tree they are made from; nobody else may change the lab."""
     if place().is_dir():
         return
-    with alone():
-        if not place().is_dir():
-            build_tree()
-            with step("installing a kernel, GRUB and the driver on a disk, one to four minutes"):
-                remove_outdated()
-                _build()
+    if not tree.place().is_dir():
+        with step("building the nodes' root tree, one to three minutes"):
+            tree.build()
+    with step("installing a kernel, GRUB and the driver on a disk, one to four minutes"):
+        remove_outdated()
+        _build()
 
 
-def build_tree() -> None:
-    """Leave the nodes' tree, which the lab may be building as well."""
-    with lock.held():
-        if not tree.place().is_dir():
-            with step("building the nodes' root tree, one to three minutes"):
-                tree.build()
+def copy(into: Path) -> Kernels:
+    """Copy the disks into a machine's folder, and say which kernels lie on them."""
+    with lock.held():  # another clone's lab may clear away what it does not know
+        build()
+        run(["cp", "--sparse=always", "--reflink=auto", *place().iterdir(), into])
+    return Kernels(*(into / "kernels").read_text().split())
 
 
 def _build() -> None:
@@ -115,13 +107,3 @@ def remove_outdated() -> None:
     for path in roster.cache().glob("kernel-*"):
         if path.is_dir() and path != place():
             as_root(["rm", "-rf", "--one-file-system", path])
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Let one process at a time build, without holding up the lab."""
-    file = roster.cache() / "kernel.lock"
-    as_root(["sh", "-euc", 'mkdir -p "${1%/*}"; : >>"$1"; chmod 644 "$1"', "sh", file])
-    with file.open() as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield

@@ -12,7 +12,7 @@ apt-get -qq update
 # An initramfs of what this machine has is made in seconds even where a processor is emulated.
 mkdir -p /etc/initramfs-tools/conf.d /etc/default
 printf '%s\n' virtio_pci virtio_blk ext4 >/etc/initramfs-tools/modules
-printf '%s\n' MODULES=list RESUME=none >/etc/initramfs-tools/conf.d/lab
+printf '%s\n' MODULES=list COMPRESS=gzip COMPRESSLEVEL=1 RESUME=none >/etc/initramfs-tools/conf.d/lab
 
 driver=535.154.05
 cp -r /mnt/driver "/usr/src/nvidia-$driver"
@@ -23,7 +23,7 @@ cat >/etc/default/grub <<'END'
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=lab
-GRUB_CMDLINE_LINUX="console=ttyS0"
+GRUB_CMDLINE_LINUX="console=ttyS0 mitigations=off"
 GRUB_TERMINAL=serial
 GRUB_SERIAL_COMMAND="serial --speed=115200"
 GRUB_DISABLE_OS_PROBER=true

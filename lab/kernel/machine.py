@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import IO
@@ -32,18 +33,29 @@ class Machine:
         self.port = qemu.free_port()
         self.known_hosts = self.home / "known_hosts"
         self._lock = lock
-        self._make_disk()
-        self._said = (self.home / "qemu.log").open("w+")
-        self._process = subprocess.Popen(
-            qemu.command(self.home, self.port),
-            stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            stderr=subprocess.STDOUT,
-        )
+        self.kernels = disk.copy(self.home)
+        self._give_keys()
+        self._ending = False
+        self._process = self._powered_on()
+        self._power = threading.Thread(target=self._keep_power, daemon=True)
+        self._power.start()
 
-    def _make_disk(self) -> None:
-        """A copy of the base, with the lab's keys and a host key that is pinned."""
-        run(["cp", "--sparse=always", "--reflink=auto", disk.place() / "root.raw", self._disk])
+    def _powered_on(self) -> subprocess.Popen[bytes]:
+        with (self.home / "qemu.log").open("a") as said:
+            return subprocess.Popen(
+                qemu.command(self.home, self.port),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _keep_power(self) -> None:
+        """Start qemu anew when the machine resets itself, whoever has it rebooted."""
+        while self._process.wait() == 0 and not self._ending:
+            self._process = self._powered_on()
+
+    def _give_keys(self) -> None:
+        """Put the lab's key and a host key on the disk, and pin that."""
         key = keys.host_key(self.name)
         keys.make_key(key, self.name)
         authorized = self.home / "authorized_keys"
@@ -100,8 +112,8 @@ class Machine:
         """Wait for SSH into another boot than the one `before`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self._process.poll() is not None:
-                raise self._failed(f"qemu ended {self._process.returncode}")
+            if not self._power.is_alive():
+                raise self._failed(f"qemu ended {self._process.poll()}")
             if self.boot_id() not in ("", before):
                 return
             time.sleep(0.5)
@@ -117,20 +129,20 @@ class Machine:
 
     def power_off(self, seconds: float = 60) -> None:
         """Shut it down in good order; one that does not is cut off and said to be."""
+        self._ending = True
         self.run("systemctl poweroff")
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise self._failed(f"it did not power off within {seconds:g} s") from None
-        finally:
-            self.remove()
+        self._power.join(seconds)
+        hangs = self._power.is_alive()
+        self.remove()
+        if hangs:
+            raise self._failed(f"it did not power off within {seconds:g} s")
 
     def remove(self) -> None:
         """Cut its power if it runs, and delete its disk; what its console said stays."""
-        if self._process.poll() is None:
+        self._ending = True
+        while self._power.is_alive():
             self._process.kill()
-        self._process.wait()
-        self._said.close()
+            self._power.join(1)
         self._disk.unlink(missing_ok=True)
         self._lock.close()
 
@@ -148,7 +160,6 @@ def start(name: str = "k-01") -> Machine:
     """Boot a new machine and wait for its SSH; what killed runs left goes first."""
     qemu.install()
     keys.make()
-    disk.build()
     clear()
     home(name).mkdir(parents=True, exist_ok=True)
     lock = taken(name)

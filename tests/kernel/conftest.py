@@ -1,0 +1,51 @@
+"""Fixtures of the tests on real kernels: one machine for all of them, and its inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import roster
+from lab.kernel import machine as virtual
+from lab.kernel.machine import Machine
+
+NAME = "k-01"
+SHOWN = 60
+
+
+@pytest.fixture(scope="session")
+def machine() -> Iterator[Machine]:
+    """Boot one machine for the session: a boot costs half a minute where it is emulated."""
+    running = virtual.start(NAME)
+    yield running
+    running.remove()
+
+
+@pytest.fixture(scope="session")
+def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the path of an inventory with the machine alone; see its `.yml` to wish for more."""
+    folder = tmp_path_factory.mktemp("inventory")
+    ssh = {"user": "root", "port": machine.port, "key": str(roster.CLIENT_KEY)}
+    cluster = {
+        "cluster": "kernel",
+        "defaults": {"ssh": {**ssh, "known_hosts": str(machine.known_hosts)}},
+        "groups": {"v100": {"gpu": {"model": "V100", "count": 2}}},
+        "hosts": {machine.name: {"address": machine.address, "group": "v100"}},
+    }
+    (folder / "kernel.yml").write_text(yaml.safe_dump(cluster))
+    (folder / "kernel.py").write_text((roster.REPOSITORY / "inventories" / "lab.py").read_text())
+    return str(folder / "kernel.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Show with a failure what the machine's console said last."""
+    report = yield
+    console = virtual.home(NAME) / "console.log"
+    if report.failed and console.is_file():
+        said = console.read_text(errors="replace").splitlines()[-SHOWN:]
+        report.sections.append((f"the console of {NAME}", "\n".join(said)))
+    return report
