@@ -14,7 +14,7 @@ from facts.probe import Readings, Section, Unreadable
 # The open module says so in the version that it shows.
 _LOADED = r"""
 printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
-[ ! -r /proc/modules ] || awk '$1 == "nouveau" { print "nouveau" }' /proc/modules
+[ ! -d /sys/module/nouveau ] || echo nouveau
 ! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
 """
 # The library's file name ends in the driver's version.

@@ -12,10 +12,11 @@ give_up() {
 loaded() { cat /sys/module/nvidia/version 2>/dev/null; }
 # A module that is held by more than the modules that build on it.
 held() {
-  awk '$1 ~ /^nvidia/ {
-    count = split($4, users, ","); others = 0
-    for (i = 1; i <= count; i++) if (users[i] != "" && users[i] != "-") others++
-    if ($3 > others) { print $1; exit } }' /proc/modules
+  for each in /sys/module/nvidia /sys/module/nvidia_*; do
+    [ -r "$each/refcnt" ] || continue
+    others=$(find "$each/holders" -mindepth 1 2>/dev/null | grep -c .)
+    [ "$(cat "$each/refcnt")" -le "$others" ] || { echo "${each##*/}"; return; }
+  done
 }
 begin_again() { [ -z "$stopped" ] || systemctl start nvidia-persistenced >/dev/null 2>&1; }
 stopped=
@@ -29,7 +30,7 @@ if [ -n "$(loaded)" ] && [ "$(loaded)" != "$version" ]; then
   [ -z "$holder" ] ||
     give_up "$(loaded) cannot be unloaded: something holds $holder (a display, fabric manager, DCGM?); a reboot is due: --data reboot=true"
   for module in nvidia_fs nvidia_peermem gdrdrv nvidia_uvm nvidia_drm nvidia_modeset nvidia; do
-    grep -q "^$module " /proc/modules || continue
+    [ -d "/sys/module/$module" ] || continue
     said=$(rmmod "$module" 2>&1) ||
       give_up "$(loaded) cannot be unloaded: $(echo "$said" | tail -n 1); a reboot is due: --data reboot=true"
   done

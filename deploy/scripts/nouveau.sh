@@ -28,6 +28,6 @@ for kernel in $kernels; do
     fail "neither update-initramfs nor dracut is here; make the initramfs of $kernel anew"
   fi
 done
-grep -q '^nouveau ' /proc/modules || exit 0
+[ -d /sys/module/nouveau ] || exit 0
 said=$(modprobe -r nouveau 2>&1) || [ "$later" = yes ] ||
   fail "it cannot be unloaded (a console is in its hands?): $(echo "$said" | tail -n 1); a reboot is due: --data reboot=true"

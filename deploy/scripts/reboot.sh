@@ -4,7 +4,7 @@
 set -u
 LC_ALL=C; export LC_ALL
 if [ "$(cat /sys/module/nvidia/version 2>/dev/null)" = "$version" ] &&
-  ! grep -q '^nouveau ' /proc/modules && [ -e "/lib/modules/$(uname -r)" ]; then
+  [ ! -d /sys/module/nouveau ] && [ -e "/lib/modules/$(uname -r)" ]; then
   echo 'gpu-node: reboot: none is due any more'
   exit 0
 fi

@@ -1,9 +1,8 @@
-"""Fixtures of the tests on real kernels: one machine for all of them, and its inventory."""
+"""Fixtures of the tests on real kernels: one machine a module, and its inventory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator
 
 import pytest
 import yaml
@@ -16,22 +15,27 @@ NAME = "k-01"
 SHOWN = 60
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """Boot one machine for the session: a boot costs half a minute where it is emulated."""
+    """Boot one machine for a module's tests: a boot costs half a minute where it is emulated."""
     running = virtual.start(NAME)
     yield running
     running.remove()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the path of an inventory with the machine alone; see its `.yml` to wish for more."""
+    """Return the path of an inventory of the machine: its driver, shared memory and limits."""
     folder = tmp_path_factory.mktemp("inventory")
     ssh = {"user": "root", "port": machine.port, "key": str(roster.CLIENT_KEY)}
     cluster = {
         "cluster": "kernel",
-        "defaults": {"ssh": {**ssh, "known_hosts": str(machine.known_hosts)}},
+        "defaults": {
+            "ssh": {**ssh, "known_hosts": str(machine.known_hosts)},
+            "driver": {"version": "535"},
+            "shm": {"size": "192M"},
+            "limits": {"nofile": 23456},
+        },
         "groups": {"v100": {"gpu": {"model": "V100", "count": 2}}},
         "hosts": {machine.name: {"address": machine.address, "group": "v100"}},
     }
@@ -41,7 +45,9 @@ def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show with a failure what the machine's console said last."""
     report = yield
     console = virtual.home(NAME) / "console.log"

@@ -1,21 +1,18 @@
-"""A kernel's update on a real machine, in the order of the tests: one boot serves several."""
+"""The field's order on a real machine: update, boot, the driver is gone, deploy, and it is back.
+
+The tests stand in the order of the story: one boot serves several. What is true is asked of the
+kernel itself: lsmod, dmesg, /proc.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from lab.kernel.machine import Machine
+from tests.kernel.products import deploy, findings
 
 pytestmark = pytest.mark.kernel
 VERSION = "535.154.05"
-SHM = "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=192m 0 0"
-LIMITS = "root hard nofile 23456"
-
-
-def grubs_first_choice(machine: Machine) -> str:
-    """Return the release of the kernel that the first entry of GRUB's menu starts."""
-    script = r"sed -n 's|^[[:space:]]*linux[[:space:]]*/boot/vmlinuz-\([^ ]*\).*|\1|p' "
-    return machine.read(script + "/boot/grub/grub.cfg | head -n 1")
 
 
 def test_boots_and_loads_the_driver(machine: Machine) -> None:
@@ -38,28 +35,40 @@ def test_an_update_without_headers_loses_the_driver(machine: Machine) -> None:
     """The other kernel comes by apt; GRUB takes it at the next boot, and no module is there."""
     machine.read(f"apt-get -qq install -y linux-image-{machine.kernels.update}", 300)
     assert machine.read("uname -r") == machine.kernels.first
-    assert grubs_first_choice(machine) == machine.kernels.update
-    machine.read(f"printf '\\n%s\\n' '{SHM}' >>/etc/fstab && findmnt --verify")
-    machine.read(f"echo '{LIMITS}' >/etc/security/limits.d/90-test.conf")
     machine.reboot()
     assert machine.read("uname -r") == machine.kernels.update
-    assert not machine.run("test -e /proc/driver/nvidia").returncode == 0
+    assert machine.run("test -e /proc/driver/nvidia").returncode != 0
     tried = machine.run("modprobe nvidia")
     assert tried.returncode != 0
     assert "Module nvidia not found" in tried.stderr
 
 
-def test_fstab_and_limits_hold_after_a_boot(machine: Machine) -> None:
-    """What was written before the boot of the test above is what came of it."""
-    assert machine.read("df --output=size --block-size=1M /dev/shm | tail -n 1").strip() == "192"
-    assert machine.read("ulimit -Hn") == "23456"
+def test_the_report_says_what_is_lacking(machine: Machine, inventory: str) -> None:
+    """The running kernel has neither headers nor module; nvidia-smi's words are told."""
+    found = findings(inventory)
+    assert found["driver.module-not-built"]["subject"] == machine.kernels.update
+    assert found["driver.headers-missing"]["subject"] == machine.kernels.update
+    assert "couldn't communicate with the NVIDIA driver" in found["driver.not-loaded"]["found"]
+    assert "driver.next-boot" not in found
 
 
-def test_headers_bring_the_driver_back_without_a_boot(machine: Machine) -> None:
-    """With the headers dkms builds for the running kernel, and the module loads."""
+def test_the_deploy_brings_it_back_without_a_boot(machine: Machine, inventory: str) -> None:
+    """Headers, a build for this kernel, and the module in it; the other kernel's build stays."""
     before = machine.boot_id()
-    machine.read(f"apt-get -qq install -y linux-headers-{machine.kernels.update}", 300)
-    assert f"{machine.kernels.update}, x86_64: installed" in machine.read("dkms status nvidia")
-    machine.read("modprobe nvidia")
+    done = deploy(inventory)
+    assert done.code == 0, done.err
+    assert "nvidia" in machine.read("lsmod | cut -d' ' -f1").split()
     assert f"Kernel Module  {VERSION} " in machine.read("cat /proc/driver/nvidia/version")
+    assert "NVRM: loading NVIDIA" in machine.read("dmesg")
+    assert machine.read("dkms status nvidia | grep -c ': installed'") == "2"
     assert machine.boot_id() == before != ""
+
+
+def test_it_is_at_rest(machine: Machine, inventory: str) -> None:
+    """Nothing is reported, and there is nothing to do."""
+    assert findings(inventory) == {}
+    again = deploy(inventory)
+    assert again.code == 0
+    assert "operation" not in again.err.lower().replace("preparing operation files", "").replace(
+        "beginning operation run", ""
+    )

@@ -1,0 +1,133 @@
+"""Before the boot: an update waits, everything works, and the deploy sees to it in time.
+
+The tests stand in the order of the story: one boot serves several. What is true is asked of the
+kernel itself: lsmod, /proc, /sys.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab.kernel.machine import Machine
+from tests.kernel.products import deploy, findings
+
+pytestmark = pytest.mark.kernel
+VERSION, OLDER = "535.154.05", "535.129.03"
+# An older driver's module, as an update leaves it in memory: its version is all that differs.
+LOAD_OLDER = f"""
+modprobe -r nvidia
+sed 's/{VERSION}/{OLDER}/g' "$(modinfo -n nvidia)" >/run/nvidia.ko
+insmod /run/nvidia.ko
+cat /sys/module/nvidia/version"""
+# Somebody who has a GPU open, by a name.
+HOLD = """
+[ -e /dev/nvidia0 ] || mknod /dev/nvidia0 c 195 0
+cp /bin/sleep /run/{name}
+setsid sh -c 'exec 5</dev/nvidia0; exec /run/{name} 600' >/dev/null 2>&1 </dev/null &
+sleep 1"""
+
+
+def test_the_report_looks_at_the_next_boot(machine: Machine, inventory: str) -> None:
+    """The update is installed and not booted: the GPUs are there, and the report knows better."""
+    machine.read(f"apt-get -qq install -y linux-image-{machine.kernels.update}", 300)
+    assert machine.read("uname -r") == machine.kernels.first
+    assert machine.read("nvidia-smi -L | wc -l") == "2"
+    found = findings(inventory)
+    assert found["driver.next-boot"]["subject"] == machine.kernels.update
+    assert found["driver.next-boot"]["severity"] == "error"
+    assert "boots next, says grub.cfg" in found["driver.next-boot"]["cause"]
+    assert not {"driver.module-not-built", "driver.not-loaded"} & found.keys()
+
+
+def test_grub_may_be_told_otherwise(machine: Machine, inventory: str) -> None:
+    """With the old kernel as the next boot's, by grub-reboot, the update is a warning."""
+    script = "sed -n \"s/.*menuentry_id_option '\\(gnulinux-{0}-advanced[^']*\\)'.*/\\1/p\" {1}"
+    entry = machine.read(script.format(machine.kernels.first, "/boot/grub/grub.cfg"))
+    above = machine.read(
+        "sed -n \"s/^submenu .*menuentry_id_option '\\([^']*\\)'.*/\\1/p\" /boot/grub/grub.cfg"
+    )
+    machine.read(f"grub-reboot '{above}>{entry}'")
+    assert findings(inventory)["driver.next-boot"]["severity"] == "warning"
+    machine.read("grub-editenv /boot/grub/grubenv unset next_entry")
+    assert findings(inventory)["driver.next-boot"]["severity"] == "error"
+
+
+def test_the_boot_keeps_its_gpus(machine: Machine, inventory: str) -> None:
+    """Deploy, boot: the new kernel loads the module by itself."""
+    done = deploy(inventory)
+    assert done.code == 0, done.err
+    assert machine.read("uname -r") == machine.kernels.first
+    machine.reboot()
+    assert machine.read("uname -r") == machine.kernels.update
+    assert "nvidia" in machine.read("lsmod | cut -d' ' -f1").split()
+    assert f"Kernel Module  {VERSION} " in machine.read("cat /proc/driver/nvidia/version")
+    assert machine.read("nvidia-smi -L | wc -l") == "2"
+
+
+def test_fstab_and_limits_hold_after_the_boot(machine: Machine) -> None:
+    """What the deploy wrote before it is what came of it."""
+    assert machine.read("df --output=size --block-size=1M /dev/shm | tail -n 1").strip() == "192"
+    assert machine.read("ulimit -Hn") == "23456"
+
+
+def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None:
+    """A process has a GPU open: named, and not even a reboot that is allowed takes it away."""
+    assert machine.read(LOAD_OLDER) == OLDER
+    machine.read(HOLD.format(name="train"))
+    before = machine.boot_id()
+    assert "driver.library-mismatch" in findings(inventory)
+    done = deploy(inventory, "--data", "reboot=true")
+    assert done.code == 1
+    assert "in use by pid" in done.err and "/run/train" in done.err
+    assert machine.read("cat /sys/module/nvidia/version") == OLDER
+    assert machine.boot_id() == before
+    machine.read("pkill -x train; sleep 1")
+
+
+def test_what_only_a_boot_cures_says_so(machine: Machine, inventory: str) -> None:
+    """A daemon that the deploy does not end holds the module: no reboot unasked."""
+    machine.read(HOLD.format(name="nvidia-persiste"))
+    before = machine.boot_id()
+    done = deploy(inventory)
+    assert done.code == 1
+    assert "a reboot is due: --data reboot=true" in done.err
+    assert (machine.boot_id(), machine.read("cat /sys/module/nvidia/version")) == (before, OLDER)
+
+
+def test_a_reboot_that_was_asked_for(machine: Machine, inventory: str) -> None:
+    """It is rebooted, waited for, and proved: the driver is right after it."""
+    before = machine.boot_id()
+    done = deploy(inventory, "--data", "reboot=true")
+    assert done.code == 0, done.err
+    assert machine.boot_id() not in ("", before)
+    assert machine.read("cat /sys/module/nvidia/version") == VERSION
+    assert findings(inventory) == {}
+
+
+def test_the_roll_out_stops_at_a_node_that_comes_back_without(
+    machine: Machine, inventory: str
+) -> None:
+    """Two names for one machine: the first comes back without a driver, the second is spared."""
+    file = Path(inventory).with_suffix(".yml")
+    written = file.read_text()
+    cluster = yaml.safe_load(written)
+    (entry,) = cluster["hosts"].values()
+    cluster["hosts"] = {machine.name: entry, "k-02": {**entry, "address": "localhost"}}
+    known = machine.known_hosts.read_text()
+    machine.known_hosts.write_text(known + known.replace("127.0.0.1", "localhost"))
+    assert machine.read(LOAD_OLDER) == OLDER
+    machine.read(HOLD.format(name="nvidia-persiste"))
+    machine.read("mv /etc/modules-load.d/nvidia.conf /root/")
+    before = machine.boot_id()
+    try:
+        file.write_text(yaml.safe_dump(cluster))
+        done = deploy(inventory, "--data", "reboot=true")
+    finally:
+        file.write_text(written)
+    assert done.code == 1
+    assert "is back with no nvidia module loaded" in done.err
+    assert f"not rebooted: {machine.name} did not come back" in done.err
+    assert machine.boot_id() not in ("", before)
