@@ -1,6 +1,6 @@
 # Keep nouveau away: blacklist it, make the initramfs of these kernels anew, unload it.
 # Variables: kernels (may be empty), later (yes: a reboot follows); in_use.sh stands before this.
-# shellcheck shell=sh disable=SC2154
+# shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022

@@ -5,12 +5,16 @@ set -u
 LC_ALL=C; export LC_ALL
 fail() { echo "gpu-node: persistence mode: $1" >&2; exit 1; }
 off() { nvidia-smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^Enabled$'; }
-if [ -d /run/systemd/system ] && systemctl cat nvidia-persistenced >/dev/null 2>&1; then
-  said=$(systemctl enable --now nvidia-persistenced 2>&1) ||
-    fail "nvidia-persistenced does not start: $(echo "$said" | tail -n 1)"
-  # Some units start it with persistence mode off.
-  [ -z "$(off)" ] || nvidia-smi -pm 1 >/dev/null 2>&1
-else
+unit=nvidia-persistenced
+for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+  [ -f "$folder/$unit.service" ] || continue
+  said=$(systemctl enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$said" | tail -n 1)"
+  [ ! -d /run/systemd/system ] || said=$(systemctl start "$unit" 2>&1) ||
+    fail "$unit does not start: $(echo "$said" | tail -n 1)"
+  break
+done
+# Some units start it with persistence mode off, and without systemd nobody has started it.
+if [ -n "$(off)" ]; then
   said=$(nvidia-smi -pm 1 2>&1) || fail "$(echo "$said" | tail -n 1)"
 fi
 [ -z "$(off)" ] || fail "it is still off: $(off | head -n 1)"

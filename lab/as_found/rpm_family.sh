@@ -105,3 +105,17 @@ cp /mnt/driver/libnvidia-ml.so.* /usr/lib64
 ln -s libnvidia-ml.so.535.154.05 /usr/lib64/libnvidia-ml.so.1
 ln -s libnvidia-ml.so.1 /usr/lib64/libnvidia-ml.so
 ldconfig
+
+# The daemon's unit, which the driver brings and nobody has enabled.
+mkdir -p /usr/lib/systemd/system
+cat >/usr/lib/systemd/system/nvidia-persistenced.service <<'END'
+[Unit]
+Description=NVIDIA Persistence Daemon
+
+[Service]
+Type=forking
+ExecStart=/usr/bin/nvidia-persistenced --persistence-mode
+
+[Install]
+WantedBy=multi-user.target
+END
