@@ -41,7 +41,8 @@ quick: setup tools
 	@$(BIN)/pytest -m "not lab and not kernel"
 
 # v100-02 is nobody else's, so its tests run beside those of the two other nodes.
-OTHER_NODES := $(addprefix tests/e2e/,test_other_nodes.py test_nccl.py test_packages_deb.py)
+OTHER_NODES := $(addprefix tests/e2e/,test_other_nodes.py test_nccl.py test_packages_deb.py \
+  test_driver_deb.py)
 lab-up: setup tools
 	@$(BIN)/gpu-node lab up >/dev/null
 lab-test: lab-up

@@ -49,6 +49,16 @@ def _models() -> dict[str, str]:
     return {row["id"]: row["model"] for row in _rows("pci_ids.tsv")}
 
 
+@cache
+def _floors() -> dict[int, int]:
+    return {int(row["cuda"]): int(row["first"]) for row in _rows("cuda_floors.tsv")}
+
+
+def floor(cuda: str) -> int | None:
+    """Return the oldest driver branch that runs a CUDA such as 12.1; None for one of no table."""
+    return _floors().get(int(cuda.partition(".")[0]))
+
+
 def support(gpu: str) -> Support | None:
     """Return what a GPU, by its name, can take; None for one that no table knows."""
     return _supports().get(capability(gpu) or (0, 0))

@@ -32,6 +32,7 @@ def up() -> None:
     if not mirror.directory().is_dir():
         with step("packing cmake, wheels and packages for the local mirror"):
             mirror.build()
+        podman.remove(roster.PREFIX + roster.MIRROR)  # it would serve what is gone
     roster.REPOSITORY_KEY.write_bytes((mirror.directory() / "repository.asc").read_bytes())
     with step("starting the nodes"):
         remove_strangers()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from drift.boot import bootable
 from drift.driver import (
     branch,
+    floor,
     is_built,
     is_open,
     models,
@@ -15,6 +16,7 @@ from drift.driver import (
     support,
     target,
 )
+from drift.libnccl import environments
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
 from facts.node import NodeState
@@ -180,6 +182,24 @@ def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[F
                 if kind
                 else "this GPU is driven by the open module alone",
                 fix=f"install the driver's {needs} packages: a meta package may have switched",
+                fixable=False,
+            )
+
+
+@rule("driver.too-old", "error", whole=True)
+def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The driver is older than the CUDA of an environment's torch asks for."""
+    version = found.driver.library
+    for prefix, environment in environments(found.nccl) if wanted.driver and version else ():
+        cuda = environment.torch.cuda if environment.torch else None
+        first = floor(cuda) if cuda else None
+        if first is not None and branch(version or "") < first:
+            yield Fault(
+                subject=f"driver for {prefix}",
+                found=f"{version}",
+                wanted=f"branch {first} or newer, for CUDA {cuda}",
+                cause="'The NVIDIA driver on your system is too old': torch finds no GPU",
+                fix=f"install a driver of branch {first} or newer, or a torch for an older CUDA",
                 fixable=False,
             )
 

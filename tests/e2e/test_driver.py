@@ -8,25 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import disks, nodes, roster
+from lab import disks, nodes
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import (
-    MANAGED,
-    Converge,
-    assert_at_rest,
-    changed,
-    converge,
-    drift,
-    manifest,
-    on,
-)
+from tests.e2e.running import MANAGED, Converge, assert_at_rest, converge, drift, on
 
 pytestmark = pytest.mark.lab
 
 OLD, NEW = "3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64"
 VERSION = "535.154.05"
 SOURCE = f"/usr/src/nvidia-{VERSION}/nvidia.c"
-BARE = "v100-02"
 
 
 def only_driver(written: str, **wish: object) -> str:
@@ -143,31 +133,3 @@ def test_a_running_kernel_without_headers_in_any_repository(healthy: None, site:
     assert f"no kernel-devel-{NEW} in the repositories" in done.err
     assert on("v100-01", "rpm -q kernel-devel").split() == [f"kernel-devel-{OLD}"]
     assert version_of("v100-01", OLD) == VERSION
-
-
-@pytest.fixture
-def bare(inventory: WriteInventory) -> Iterator[str]:
-    """An inventory of v100-02, a V100 without a driver, that wants one of branch 590."""
-    nodes.reset([BARE])
-    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
-    on(BARE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
-    path = inventory({})
-    file = Path(path).with_suffix(".yml")
-    cluster = yaml.safe_load(file.read_text())
-    cluster["defaults"]["driver"] = {"version": "590"}
-    del cluster["groups"]["v100"]["gpu"]
-    cluster["hosts"] = {BARE: {"address": roster.NODES[BARE].address, "group": "v100"}}
-    file.write_text(yaml.safe_dump(cluster))
-    yield path
-    nodes.reset([BARE])
-
-
-def test_a_driver_that_leaves_a_v100_alone_is_refused(bare: str) -> None:
-    """Known by its PCI id alone; stopped by the rule before anything at all is changed."""
-    found = {each["rule"]: each for each in drift(bare).json["hosts"][BARE]["findings"]}
-    assert found["driver.unsupported-gpu"]["subject"] == "Tesla V100-PCIE-32GB"
-    before = manifest(BARE)
-    done = converge(bare)
-    assert done.code == 1
-    assert "driver.unsupported-gpu" in done.err and "at most branch 580" in done.err
-    assert changed(before, manifest(BARE)) == set()
