@@ -26,5 +26,6 @@ if node is not None:
     limits.converge(plan=node, _timeout=CHANGE_SECONDS)
     toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     nccl.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
+    driver.rest(plan=node, _timeout=DOWNLOAD_SECONDS)
     driver.restart(plan=node, _timeout=CHANGE_SECONDS)
     prove(node)

@@ -10,7 +10,7 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from drift.check import check
-from drift.finding import Finding
+from drift.finding import Finding, Severity
 from drift.report.visible import visible
 from facts.node import NodeState
 from facts.session import ProbeError, probe, tune
@@ -45,10 +45,10 @@ class Plan:
         """Whether one of `rules` has a finding that the deploy can repair."""
         return any(each.fixable and each.rule in rules for each in self.findings)
 
-    def subjects(self, *rules: str) -> list[str]:
+    def subjects(self, *rules: str, severity: Severity = "error") -> list[str]:
         """Return what the findings of `rules` are about that the deploy can repair, each once."""
-        about = [each.subject for each in self.findings if each.fixable and each.rule in rules]
-        return list(dict.fromkeys(about))
+        repaired = [each for each in self.findings if each.fixable and each.rule in rules]
+        return list(dict.fromkeys(each.subject for each in repaired if each.severity == severity))
 
     @property
     def reboots(self) -> bool:

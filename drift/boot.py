@@ -42,6 +42,12 @@ def next_boot(found: DriverState) -> Next:
     return Next(newest, "version order, the newest first")
 
 
+def is_urgent(found: DriverState, kernel: Kernel) -> bool:
+    """Whether a kernel runs, or boots next; any may, where nobody can tell."""
+    running = found.kernels.running if found.kernels else None
+    return kernel.name == running or next_boot(found).kernel in (None, kernel.name)
+
+
 def bootable(found: DriverState) -> list[Kernel]:
     """Return the installed kernels that can boot, and the one that runs."""
     if found.kernels is None:

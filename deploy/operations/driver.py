@@ -124,21 +124,25 @@ def no_nouveau(
     """
     found = _found()
     away = found.nouveau is not None and (found.nouveau.blacklists or found.nouveau.cmdline)
-    if away and not kernels and found.loaded is not None and not found.loaded.nouveau:
+    is_there = found.loaded is None or found.loaded.nouveau
+    if away and not kernels and not is_there:
         host.noop("nouveau is blacklisted")
         return
     yield script(
         "nouveau",
         kernels=" ".join(kernels),
         later="yes" if later else "no",
-        allow="yes" if allow_disruption else "no",
+        # A blacklist takes nothing from anybody; to unload what is there might.
+        allow="yes" if allow_disruption or not is_there else "no",
     )
 
 
 @operation()
-def persistence() -> Generator[Command, None, None]:
+def persistence(later: bool = False) -> Generator[Command, None, None]:
     """
     Turn persistence mode on, by the driver's daemon where there is one.
+
+    + later: a reboot follows, so that one that cannot be turned on now is no failure
 
     **Example:**
 
@@ -150,7 +154,7 @@ def persistence() -> Generator[Command, None, None]:
     if smi is not None and smi.gpus and all(gpu.persistence for gpu in smi.gpus):
         host.noop("persistence mode is on")
         return
-    yield script("persistence")
+    yield script("persistence", later="yes" if later else "no")
 
 
 @operation()

@@ -28,7 +28,7 @@ said=$(apt-get -q -y $wait --no-install-recommends --no-remove --reinstall \
 # A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is told
 # where it is built. What counts is whether the files are there.
 for kernel in $kernels; do
-  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: $(reason "$said$fetched"); there is no $(headers "$kernel") in the repositories of this node, or it was not installed"
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: $(reason "$said$fetched"); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
 done
 [ "$dkms" = no ] || command -v dkms >/dev/null 2>&1 ||
   fail "dkms cannot be installed: $(reason "$said$fetched")"

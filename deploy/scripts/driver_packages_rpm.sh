@@ -24,7 +24,7 @@ for kernel in $kernels; do
   ! rpm -q "$package" >/dev/null 2>&1 || verb=reinstall
   # Who excludes kernel* wants no other kernel; this is for the one that is there.
   said=$($manager -y -q --disableexcludes=all $verb "$package" 2>&1 </dev/null)
-  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: no $package in the repositories of this node: $(reason "$said"); where they have moved on, an archive of the release has it (vault), or update the kernel"
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: no $package in the repositories of this node: $(reason "$said"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
 done
 if [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; then
   said=$($manager -y -q install dkms 2>&1 </dev/null)

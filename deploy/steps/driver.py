@@ -7,9 +7,8 @@ from pyinfra.api import deploy
 from deploy.operations import driver
 from deploy.plan import Plan
 from deploy.proof import refuse
-from drift.boot import next_boot
 from drift.driver import source_of, target
-from facts.driver import DriverState
+from drift.finding import Severity
 
 _BUILT = ("driver.module-not-built", "driver.next-boot")
 _LOADED = ("driver.not-loaded", "driver.library-mismatch")
@@ -23,11 +22,11 @@ def converge(plan: Plan) -> None:
     if _is_refused(plan):
         refuse(name="Stop: the wanted driver is none for these GPUs", findings=plan.findings)
         return
-    found, version = plan.found.driver, target(plan.found.driver, plan.wanted.driver)
+    version = target(plan.found.driver, plan.wanted.driver)
     if version is None:
         return
-    _packages(plan)
-    _modules(plan, found, version)
+    _packages(plan, "error")
+    _modules(plan, version, "error")
     if plan.repairs("driver.nouveau"):
         driver.no_nouveau(
             name="Keep nouveau away",
@@ -42,10 +41,22 @@ def converge(plan: Plan) -> None:
             allow_disruption=plan.allow_disruption,
             later=plan.reboot,
         )
+
+
+@deploy("Driver, what can wait")
+def rest(plan: Plan) -> None:
+    """Repair what is a warning, such as a kernel that nobody boots: what fails here fails last."""
+    if plan.wanted.driver is None or _is_refused(plan):
+        return
+    version = target(plan.found.driver, plan.wanted.driver)
+    if version is None:
+        return
+    _packages(plan, "warning")
+    _modules(plan, version, "warning")
     # Without the module nobody can tell whether it is on.
-    unknown = plan.wanted.driver.persistence and plan.repairs(*_LOADED) and not plan.reboot
+    unknown = plan.wanted.driver.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs("driver.persistence"):
-        driver.persistence(name="Turn persistence mode on")
+        driver.persistence(name="Turn persistence mode on", later=plan.reboot)
 
 
 @deploy("Restart")
@@ -67,10 +78,11 @@ def _is_refused(plan: Plan) -> bool:
     return any(each.severity == "error" and each.found.endswith(" wanted") for each in unfit)
 
 
-def _packages(plan: Plan) -> None:
+def _packages(plan: Plan, severity: Severity) -> None:
+    """Install what is built with: the headers of kernels that the findings of a severity name."""
     manager = plan.found.nccl.manager
-    lacking = plan.subjects("driver.headers-missing")
-    dkms = plan.repairs("driver.dkms-missing")
+    lacking = plan.subjects("driver.headers-missing", severity=severity)
+    dkms = bool(plan.subjects("driver.dkms-missing", severity=severity))
     if manager not in (None, "none") and (lacking or dkms):
         what = [*(["dkms"] if dkms else []), *(f"headers of {kernel}" for kernel in lacking)]
         driver.packages(
@@ -78,21 +90,19 @@ def _packages(plan: Plan) -> None:
         )
 
 
-def _modules(plan: Plan, found: DriverState, version: str) -> None:
-    """Build for the kernels that have no module: the running one first, then the next."""
+def _modules(plan: Plan, version: str, severity: Severity) -> None:
+    """Build for the kernels that the findings of a severity name, the running one first."""
+    found = plan.found.driver
     source = source_of(found, version)
     running = found.kernels.running if found.kernels else ""
-    following = next_boot(found).kernel
-    kernels = plan.subjects(*_BUILT)
-    kernels.sort(key=lambda kernel: (kernel != running, kernel != following))
-    if source is None:
-        return
-    for kernel in kernels:
+    kernels = plan.subjects(*_BUILT, severity=severity)
+    kernels.sort(key=lambda kernel: kernel != running)
+    for kernel in kernels if source else ():
         driver.module(
             name=f"Build nvidia {version} for {kernel}",
             kernel=kernel,
             version=version,
-            source=source.name,
+            source=source.name if source else "",
         )
 
 

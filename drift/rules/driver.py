@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.boot import bootable, next_boot
+from drift.boot import bootable, is_urgent, next_boot
 from drift.driver import is_built, is_version, running, source_of, target
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
@@ -108,7 +108,7 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
                 fix=f"install kernel-devel-{kernel.name} (linux-headers-{kernel.name} on Debian "
                 "and Ubuntu): exactly this one, the newest is for another kernel",
                 fixable=not has,
-                severity="warning" if has else None,
+                severity="warning" if has or not is_urgent(found, kernel) else None,
             )
 
 
