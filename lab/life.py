@@ -14,6 +14,7 @@ from lab import (
     roster,
     tree,
 )
+from lab.kernel import machine
 from lab.machine import as_root
 from lab.progress import step
 
@@ -85,6 +86,7 @@ def start_nodes() -> None:
 @lock.alone
 def down() -> None:
     """Remove the lab's containers, network and disks; the cache and `.lab/` stay."""
+    machine.clear()
     if not prerequisites.which("podman"):
         return
     with step("taking the lab down"):
