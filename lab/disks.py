@@ -109,8 +109,8 @@ def put_back(name: str) -> None:
 def as_found(name: str) -> str:
     """The script that turns the shared tree into this node."""
     node = roster.NODES[name]
-    parts = [variables(name), stand_ins(), script("every_node"), script(f"{node.family}_family")]
-    return "\n".join([*parts, script(name)])
+    scripts = ["every_node", "no_kernel", f"{node.family}_family", name]
+    return "\n".join([variables(name), stand_ins(), *map(script, scripts)])
 
 
 def variables(name: str) -> str:

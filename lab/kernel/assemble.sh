@@ -7,6 +7,13 @@ root=$work/root
 mkdir -p "$work/upper" "$work/work" "$root"
 mount -t overlay -o "lowerdir=$tree,upperdir=$work/upper,workdir=$work/work" kernel "$root"
 
+# The tree has headers that belong to no kernel; here each kernel's own come from apt.
+chroot "$root" sh -euc '
+rm -rf /usr/lib/gpu-node-lab/headers
+dpkg-query --show --showformat "\${Package}\n" | grep -E "^linux-(headers|kbuild|compiler)-" |
+    xargs dpkg --purge --force-depends
+' >/dev/null
+
 # apt is this machine's, with its proxies; sources and what is installed are the tree's.
 packages=$root/srv/packages
 mkdir -p "$packages/partial"

@@ -48,7 +48,7 @@ def inputs() -> dict[str, str]:
     """The files that the scripts find beside them, by path."""
     files = {f"driver/{path.name}": path.read_text() for path in sorted(DRIVER.iterdir())}
     files["nvidia-smi"] = (disks.STAND_INS / "nvidia-smi").read_text()
-    files["as_found.sh"] = disks.script("every_node") + disks.script("apt_family")
+    files["as_found.sh"] = disks.script("every_node")
     files["cards.sh"] = disks.script("v100-01")
     return files
 

@@ -48,11 +48,14 @@ printf 'void nvmlInit_v2(void) {}\n' |
 ldconfig
 install -m 755 /mnt/nvidia-smi /usr/bin/nvidia-smi
 mkdir -p /usr/lib/gpu-node-lab
+echo 'd /run/gpu-node-lab 0755' >/etc/tmpfiles.d/gpu-node-lab.conf
 # What is said of the cards alone: the environments below it are not this machine's.
 sed -n '/^cat /,/^END$/p' /mnt/cards.sh | sh -eu
 
 NODE=k-01 MIRROR=mirror.invalid HOST_KEY='' HOST_KEY_PUBLIC='' CLIENT_KEY='' PASSWORD='' \
     sh -eu /mnt/as_found.sh
+# A Debian or Ubuntu server: rpm and dnf are not there.
+rm -rf /usr/bin/rpm* /usr/bin/dnf* /usr/bin/yum /etc/dnf /etc/rpm /usr/lib/rpm
 # Its keys come with its first start.
 rm -f /etc/ssh/ssh_host_*
 sed -i "3a UUID=$UUID / ext4 defaults 0 1" /etc/fstab
