@@ -17,6 +17,8 @@ printf '%s\n' MODULES=list COMPRESS=gzip COMPRESSLEVEL=1 RESUME=none >/etc/initr
 driver=535.154.05
 cp -r /mnt/driver "/usr/src/nvidia-$driver"
 dkms add "nvidia/$driver" >/dev/null
+# As NVIDIA's installer does, before the initramfs is made.
+printf '%s\n' 'blacklist nouveau' 'options nouveau modeset=0' >/etc/modprobe.d/nvidia-installer-disable-nouveau.conf
 echo nvidia >/etc/modules-load.d/nvidia.conf
 
 cat >/etc/default/grub <<'END'
