@@ -33,7 +33,8 @@ def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str
         "defaults": {
             "ssh": {**ssh, "known_hosts": str(machine.known_hosts)},
             "driver": {"version": "535"},
-            "shm": {"size": "192M"},
+            # More than the half of its memory that it has without a line of fstab.
+            "shm": {"size": "600M"},
             "limits": {"nofile": 23456},
         },
         "groups": {"v100": {"gpu": {"model": "V100", "count": 2}}},

@@ -69,7 +69,7 @@ def test_the_boot_keeps_its_gpus(machine: Machine, inventory: str) -> None:
 
 def test_fstab_and_limits_hold_after_the_boot(machine: Machine) -> None:
     """What the deploy wrote before it is what came of it."""
-    assert machine.read("df --output=size --block-size=1M /dev/shm | tail -n 1").strip() == "192"
+    assert machine.read("df --output=size --block-size=1M /dev/shm | tail -n 1").strip() == "600"
     assert machine.read("ulimit -Hn") == "23456"
 
 
