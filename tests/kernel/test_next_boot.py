@@ -70,7 +70,7 @@ def test_the_boot_keeps_its_gpus(machine: Machine, inventory: str) -> None:
 def test_fstab_and_limits_hold_after_the_boot(machine: Machine) -> None:
     """What the deploy wrote before it is what came of it."""
     assert machine.read("df --output=size --block-size=1M /dev/shm | tail -n 1").strip() == "600"
-    assert machine.read("ulimit -Hn") == "23456"
+    assert machine.read("ulimit -Sn") == "23456"
 
 
 def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None:
