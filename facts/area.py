@@ -10,7 +10,9 @@ from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
-from facts.probe import Readings, Section, read, render
+from facts.probe import Reading, Readings, Section, read, render
+
+_NOT_ASKED = Reading(0, "", "not asked")
 
 
 class State(BaseModel):
@@ -56,7 +58,10 @@ class ProbeFact(FactBase[dict[str, Any]]):
 
 
 class AreaFact(ProbeFact):
-    """Base of an area's own fact: its state as a dict, with what was `unreadable` beside it."""
+    """Base of an area's own fact: its state as a dict, with what was `unreadable` beside it.
+
+    What was not asked is None, and not counted as unreadable.
+    """
 
     @staticmethod
     def parse(readings: Readings) -> State:
@@ -66,6 +71,12 @@ class AreaFact(ProbeFact):
     @override
     def told(self, output: list[str]) -> dict[str, Any]:
         readings = read(output, self.asked or self.sections)
+        for section in self.sections:
+            readings.sections.setdefault(section.name, _NOT_ASKED)
         state = self.parse(readings)
-        unreadable = {unread.section: unread.reason for unread in readings.unread}
+        unreadable = {
+            unread.section: unread.reason
+            for unread in readings.unread
+            if unread.reason != _NOT_ASKED.problem
+        }
         return {**state.model_dump(mode="json"), "unreadable": unreadable}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
+
+from typing_extensions import override
 
 from facts import gpus, kernels
 from facts.area import AreaFact, State
 from facts.gpus import Device, Process, Smi
 from facts.kernels import Boot, Dkms, Kernels
-from facts.probe import Readings, Section, Unreadable
+from facts.probe import Readings, Section, Unreadable, render
 
 # The open module says so in the version that it shows.
 _LOADED = r"""
@@ -221,7 +224,19 @@ def parse(readings: Readings) -> DriverState:
 
 
 class Driver(AreaFact):
-    """Returns `DriverState` as a dict: {"kernels": {"running": "...", "installed": [...]}, ...}."""
+    """Returns `DriverState` as a dict: {"kernels": {"running": "...", "installed": [...]}, ...}.
+
+    `only` names sections with commas, as kernels,dkms, where not all are needed: the others are
+    None.
+    """
 
     sections = SECTIONS
     parse = staticmethod(parse)
+
+    @override
+    def command(
+        self, environments: Sequence[str] | str = (), deep: bool = False, only: str = ""
+    ) -> str:
+        names = [f"driver.{word}" for word in only.split(",") if word]
+        self.asked = [each for each in SECTIONS if not names or each.name in names]
+        return render(self.asked)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -104,7 +104,7 @@ T = TypeVar("T")
 class Readings:
     """The answers of a node by section, collecting what could not be read on the way."""
 
-    sections: Mapping[str, Reading]
+    sections: dict[str, Reading]
     unread: list[Unread] = field(default_factory=list)
 
     def take(self, section: str, parse: Callable[[str], T]) -> T | None:

@@ -39,7 +39,7 @@ def packages(
 
         driver.packages(manager="yum", kernels=["3.10.0-1160.119.1.el7.x86_64"], dkms=True)
     """
-    found = _found()
+    found = _found("kernels,dkms")
     lacking = [name for name in kernels if not _has_headers(found, name)]
     has_dkms = found.dkms is not None and found.dkms.present
     if not lacking and (has_dkms or not dkms):
@@ -67,7 +67,7 @@ def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Comma
 
         driver.module(kernel="6.1.0-37-amd64", version="535.154.05")
     """
-    there = _kernel(_found(), kernel)
+    there = _kernel(_found("kernels"), kernel)
     if there is not None and is_built(there, version):
         host.noop(f"{kernel} has nvidia {version}")
         return
@@ -91,7 +91,7 @@ def loaded(
 
         driver.loaded(version="535.154.05")
     """
-    found = _found().loaded
+    found = _found("loaded").loaded
     if found is not None and found.nvidia == version:
         host.noop(f"nvidia {version} is loaded")
         return
@@ -122,7 +122,7 @@ def no_nouveau(
 
         driver.no_nouveau(kernels=["6.1.0-37-amd64"])
     """
-    found = _found()
+    found = _found("loaded,nouveau")
     away = found.nouveau is not None and (found.nouveau.blacklists or found.nouveau.cmdline)
     is_there = found.loaded is None or found.loaded.nouveau
     if away and not kernels and not is_there:
@@ -150,7 +150,7 @@ def persistence(later: bool = False) -> Generator[Command, None, None]:
 
         driver.persistence()
     """
-    smi = _found().smi
+    smi = _found("smi").smi
     if smi is not None and smi.gpus and all(gpu.persistence for gpu in smi.gpus):
         host.noop("persistence mode is on")
         return
@@ -173,7 +173,7 @@ def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, N
 
         driver.reboot(version="535.154.05", _serial=True)
     """
-    if _is_right(_found(), version):
+    if _is_right(_found("kernels,loaded"), version):
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
         return
     # What ran before this may have cured it: the node looks once more by itself.
@@ -184,8 +184,8 @@ def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, N
     yield FunctionCommand(restart.finish, [version], {})
 
 
-def _found() -> DriverState:
-    fact: dict[str, Any] = host.get_fact(Driver)
+def _found(only: str) -> DriverState:
+    fact: dict[str, Any] = host.get_fact(Driver, only=only)
     return DriverState.model_validate({key: fact[key] for key in fact if key != "unreadable"})
 
 

@@ -75,3 +75,13 @@ def test_only_one_error_leaves_a_fact(fact: type[ProbeFact]) -> None:
     """Any other would end the run for every node."""
     with pytest.raises(FactProcessError):
         fact().process([""])
+
+
+def test_a_part_of_the_driver_alone() -> None:
+    """What was not asked is None, and is not called unreadable."""
+    fact = Driver()
+    script = fact.command(only="kernels,loaded")
+    told = fact.process(as_lines(run("dash", script).stdout))
+    assert told.pop("unreadable") == {}
+    assert {key for key, value in told.items() if value is not None} == {"kernels", "loaded"}
+    assert "nvidia-smi" not in script
