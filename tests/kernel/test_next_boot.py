@@ -25,9 +25,10 @@ cat /sys/module/nvidia/version"""
 # Somebody who has a GPU open, by a name.
 HOLD = """
 [ -e /dev/nvidia0 ] || mknod /dev/nvidia0 c 195 0
-cp /bin/sleep /run/{name}
-setsid sh -c 'exec 5</dev/nvidia0; exec /run/{name} 600' >/dev/null 2>&1 </dev/null &
-sleep 1"""
+cp /bin/sleep /usr/local/bin/{name}
+setsid sh -c 'exec 5</dev/nvidia0; exec {name} 600' >/dev/null 2>&1 </dev/null &
+sleep 2
+pgrep -x {name}"""
 
 
 def test_the_report_looks_at_the_next_boot(machine: Machine, inventory: str) -> None:
@@ -81,7 +82,7 @@ def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None
     assert "driver.library-mismatch" in findings(inventory)
     done = deploy(inventory, "--data", "reboot=true")
     assert done.code == 1
-    assert "in use by pid" in done.err and "/run/train" in done.err
+    assert "in use by pid" in done.err and "train 600" in done.err
     assert machine.read("cat /sys/module/nvidia/version") == OLDER
     assert machine.boot_id() == before
     machine.read("pkill -x train; sleep 1")
