@@ -27,6 +27,11 @@ _REBOOTED = (
     *("driver.library-mismatch", "driver.not-loaded", "driver.nouveau"),
     "driver.module-not-built",
 )
+# With which, where nobody has repaired them, a boot may take the GPUs away.
+_BARRED = (
+    *("driver.next-boot", "driver.secure-boot", "driver.unsupported-gpu"),
+    *("driver.version-differs", "driver.not-installed"),
+)
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,9 @@ class Plan:
 
     @property
     def reboots(self) -> bool:
-        """Whether the node is one that a reboot may help, and may be rebooted."""
-        return self.reboot and any(each.rule in _REBOOTED for each in self.findings)
+        """Whether a reboot may help the node, is allowed, and would not lose what there is."""
+        barred = any(each.rule in _BARRED for each in self.by_hand)
+        return self.reboot and not barred and any(each.rule in _REBOOTED for each in self.findings)
 
     @property
     def has_repairs(self) -> bool:

@@ -64,7 +64,9 @@ def version_order(name: str) -> list[tuple[int, str]]:
 
 def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) -> str | None:
     """Return the kernel of an entry that is told by place, id or title, 1>2 by way of submenus."""
-    chosen = next((each for each in boot.entries if _is(each, entry, boot.entries)), None)
+    # GRUB takes the first entry where there is none of that name.
+    first = next((each for each in boot.entries if each.place == "0"), None)
+    chosen = next((each for each in boot.entries if _is(each, entry, boot.entries)), first)
     if chosen is not None:
         inside = [each for each in boot.entries if each.place.startswith(f"{chosen.place}>")]
         inside.sort(key=lambda each: [int(step) for step in each.place.split(">")])
@@ -79,7 +81,7 @@ def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) ->
 def _is(entry: Entry, told: str, entries: tuple[Entry, ...]) -> bool:
     steps, places = told.split(">"), entry.place.split(">")
     if len(steps) != len(places):
-        return told in (entry.title, entry.id)
+        return False  # an entry of a submenu is found by way of that alone
     above = [">".join(places[: count + 1]) for count in range(len(places))]
     by_place = {each.place: each for each in entries}
     path = [by_place.get(place) for place in above]

@@ -73,9 +73,15 @@ def _capabilities() -> tuple[tuple[str, tuple[int, int]], ...]:
 def capability(gpu: str) -> tuple[int, int] | None:
     """Return a GPU's compute capability by the name that the driver, or the inventory, gives it."""
     for model, pair in _capabilities():
-        if re.search(rf"(?<![A-Za-z0-9]){re.escape(model)}(?![A-Za-z0-9])", gpu, re.IGNORECASE):
+        if is_model(gpu, model):
             return pair
     return None
+
+
+def is_model(gpu: str, model: str) -> bool:
+    """Whether a GPU's name has the model's in it as whole words: no A100 is an A10."""
+    words = rf"(?<![A-Za-z0-9]){re.escape(model)}(?![A-Za-z0-9])"
+    return re.search(words, gpu, re.IGNORECASE) is not None
 
 
 def runs_on(architectures: tuple[str, ...], gpu: tuple[int, int]) -> bool:

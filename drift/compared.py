@@ -195,6 +195,7 @@ def _cmake_is_managed(wanted: NodeWanted) -> bool:
 
 
 _BOOT = ("driver.next-boot", "driver.module-not-built")
+_GPUS = ("driver.gpu-differs", "driver.smi-fails", "driver.not-loaded", "driver.library-mismatch")
 FACTS: tuple[Fact, ...] = (
     Fact(
         "driver.version",
@@ -210,7 +211,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "driver.next_boot", "per-host", ("driver.next-boot", "driver.module-not-built"), _next_boot
     ),
-    Fact("driver.gpus", "per-host", ("driver.gpu-differs", "driver.smi-fails"), _gpus),
+    Fact("driver.gpus", "per-host", _GPUS, _gpus),
     Fact("shm.size", "per-model", ("shm.too-small", "shm.container"), _shm_size, _shm_is_managed),
     Fact("shm.fstab", "per-model", ("shm.not-persistent",), _shm_fstab, _shm_is_managed),
     Fact("shm.mode", "must-equal", ("shm.permissions",), _shm_mode, _shm_is_managed),

@@ -101,21 +101,34 @@ def source_of(found: DriverState, version: str) -> Source | None:
     return next((each for each in sources if each.version == version), None)
 
 
-def target(found: DriverState, wanted: DriverWanted) -> str | None:
-    """Return the version that each kernel's module must have; None: no driver, or not readable.
+def installed(found: DriverState) -> str | None:
+    """Return the version of the driver that is there; None: there is none, or not readable.
 
     The library of user space decides: any other module fails with it. Where there is none, the
-    newest source that the inventory allows, else what is loaded.
+    newest source, else what is loaded.
     """
+    return _installed(found, None)
+
+
+def target(found: DriverState, wanted: DriverWanted) -> str | None:
+    """Return the version that each kernel's module must have.
+
+    None where there is no driver, or one that the inventory does not want: nothing is built for it.
+    """
+    version = _installed(found, wanted.version)
+    return version if version and _is_allowed(version, wanted.version) else None
+
+
+def _installed(found: DriverState, wanted: str | None) -> str | None:
     if found.library is None or found.dkms is None or found.loaded is None:
         return None
-    sources = [
-        each.version
-        for each in found.dkms.sources
-        if wanted.version is None or is_version(each.version, wanted.version)
-    ]
+    sources = [each.version for each in found.dkms.sources if _is_allowed(each.version, wanted)]
     newest = max(sources, key=version_order, default="")
     return found.library or newest or found.loaded.nvidia or None
+
+
+def _is_allowed(version: str, wanted: str | None) -> bool:
+    return wanted is None or is_version(version, wanted)
 
 
 def is_built(kernel: Kernel, version: str) -> bool:

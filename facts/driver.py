@@ -29,7 +29,9 @@ path=$("$ldconfig" -p 2>/dev/null |
 """
 # An initramfs carries the blacklist as it was when it was made. To list one takes a second, so only
 # one that is older than the blacklist is listed.
-_NOUVEAU = r"""
+_NOUVEAU = (
+    kernels.SBIN
+    + r"""
 word='[[:space:]]+nouveau'
 barred="^[[:space:]]*(blacklist${word}|install${word}[[:space:]]+/(usr/)?bin/(true|false))[[:space:]]*$"
 barrier=
@@ -63,6 +65,7 @@ for d in /lib/modules/*; do
   done
 done
 """
+)
 # The fifth byte is the value; the four before it are the variable's attributes.
 _SECURE_BOOT = r"""
 [ -d /sys/firmware/efi ] || { echo none; exit 0; }
@@ -71,7 +74,9 @@ for f in /sys/firmware/efi/efivars/SecureBoot-*; do
   [ -r "$f" ] || continue
   case $(od -An -t u1 "$f" | awk '{ print $5 }') in 1) said=on ;; 0) said=off ;; esac
 done
-echo "${said:-none}"
+# A machine with UEFI that does not show its variables is not one without.
+[ -n "$said" ] || { [ -n "$(ls /sys/firmware/efi/efivars 2>/dev/null)" ] && said=none; }
+echo "${said:-closed}"
 """
 # What installs updates by itself, and the packages that it is told to leave.
 _UPDATES = r"""

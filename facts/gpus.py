@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from facts.area import State
 from facts.probe import Readings, Section
 
@@ -43,6 +45,9 @@ SECTIONS = (
 )
 
 
+_GPU = re.compile(r"[^,]+, GPU-[^,]+(, [^,]*){4,5}$")
+
+
 class Gpu(State):
     """A GPU as nvidia-smi tells of it: `memory` in MiB, what it does not know as None."""
 
@@ -56,7 +61,7 @@ class Gpu(State):
 
 
 class Smi(State):
-    """How nvidia-smi ended: its GPUs, or what it said instead; `code` None: it is absent."""
+    """How nvidia-smi ended: its GPUs, and what else it said; `code` None: it is absent."""
 
     code: int | None
     gpus: tuple[Gpu, ...]
@@ -84,10 +89,11 @@ def parse_smi(text: str) -> Smi:
     first, *rest = text.splitlines()
     if first == "absent":
         return Smi(code=None, gpus=(), said="")
-    code, lines = int(first.removeprefix("code ")), list(filter(str.strip, rest))
-    if code == 0 and lines != ["No devices were found"]:
-        return Smi(code=code, gpus=tuple(map(_gpu, lines)), said="")
-    return Smi(code=code, gpus=(), said="; ".join(lines))
+    lines = list(filter(str.strip, rest))
+    # It may list the good ones beside what it has to say of others, and end 14 for a warning.
+    gpus = [line for line in lines if _GPU.match(line)]
+    said = "; ".join(line for line in lines if line not in gpus)
+    return Smi(code=int(first.removeprefix("code ")), gpus=tuple(map(_gpu, gpus)), said=said)
 
 
 def _gpu(line: str) -> Gpu:

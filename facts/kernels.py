@@ -8,24 +8,35 @@ from collections.abc import Iterator
 from facts.area import State
 from facts.probe import Readings, Section, Unreadable
 
-# A folder without modules.dep and image is what a removal left. Tabs part what may be empty.
-_KERNELS = r"""
+# Whoever is not root may have no sbin in PATH, and what is not found there would be taken for gone.
+SBIN = "PATH=$PATH:/usr/sbin:/sbin; export PATH\n"
+# A folder without modules.dep and image is what a removal left. Tabs part what may be empty. Debian
+# calls the module's file as its sources: nvidia-current.
+_KERNELS = rf"""{SBIN}
+names=nvidia
+for d in /usr/src/nvidia*-[0-9]*; do
+  d=${{d##*/}}
+  case ${{d%-*}} in nvidia | nvidia-fs | 'nvidia*') ;; *) names="$names ${{d%-*}}" ;; esac
+done
 running=$(uname -r) || exit 1
 printf 'running\t%s\n' "$running"
 for d in /lib/modules/*; do
-  k=${d##*/}
-  image=no; { [ ! -e "/boot/vmlinuz-$k" ] && [ ! -e "$d/vmlinuz" ]; } || image=yes
+  k=${{d##*/}}
+  image=no; {{ [ ! -e "/boot/vmlinuz-$k" ] && [ ! -e "$d/vmlinuz" ]; }} || image=yes
   [ -e "$d/modules.dep" ] || [ $image = yes ] || continue
   headers=no; [ ! -e "$d/build/Makefile" ] || headers=yes
-  said=$(modinfo -k "$k" nvidia 2>/dev/null)
-  value() { echo "$said" | sed -n "s/^$1:[[:space:]]*//p" | head -n 1; }
+  command -v modinfo >/dev/null 2>&1 || {{ echo 'modinfo is not installed'; exit 1; }}
+  for name in $names; do said=$(modinfo -k "$k" "$name" 2>/dev/null) && break; done
+  value() {{ echo "$said" | sed -n "s/^$1:[[:space:]]*//p" | head -n 1; }}
   printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$k" "$headers" "$image" \
     "$(value filename)" "$(value version)" "$(value license)" "$(value signer)"
 done
 """
 # Each source that may know which kernel boots next, in the words that it has for it. Of grub.cfg:
 # the lines that make entries, name their kernels and choose among them.
-_NEXT = r"""
+_NEXT = (
+    SBIN
+    + r"""
 if command -v grubby >/dev/null 2>&1; then
   printf 'grubby %s\n' "$(grubby --default-kernel 2>/dev/null)"
 fi
@@ -36,17 +47,24 @@ for editor in grub2-editenv grub-editenv; do
 done
 [ ! -r /etc/default/grub ] ||
   sed -n 's/^[[:space:]]*GRUB_DEFAULT=/setting /p' /etc/default/grub | tail -n 1
+# Below a folder that is closed, nothing seems to be.
+for d in /boot/grub /boot/grub2; do
+  [ ! -d "$d" ] || [ -x "$d" ] || printf 'closed %s\n' "$d"
+done
 for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /etc/grub2-efi.cfg; do
   [ -e "$f" ] || continue
   [ -r "$f" ] || { printf 'closed %s\n' "$f"; break; }
   awk '
     /^[ \t]*set default=/ || /[{][ \t]*$/ || /^[ \t]*[}][ \t]*$/ ||
-    /^[ \t]*linux(16|efi)?[ \t]/ { print "menu " substr($0, 1, 400) }' "$f"
+    /^[ \t]*linux(16|efi)?[ \t]/ { print "menu " substr($0, 1, 2000) }' "$f"
   break
 done
 """
+)
 # nvidia-fs has sources there, too, and is another module.
-_DKMS = r"""
+_DKMS = (
+    SBIN
+    + r"""
 for d in /usr/src/nvidia*-[0-9]*; do
   f=$d/dkms.conf
   grep -Eqs '^BUILT_MODULE_NAME\[0\]=.?nvidia(-current)?.?[[:space:]]*$' "$f" || continue
@@ -57,6 +75,7 @@ command -v dkms >/dev/null 2>&1 || exit 0
 echo present
 dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
 """
+)
 
 SECTIONS = (
     Section("driver.kernels", _KERNELS),

@@ -8,7 +8,14 @@ fail() { echo "gpu-node: nvidia for $kernel: $1" >&2; exit 1; }
 tree=$(sed -n 's/^dkms_tree=//p' /etc/dkms/framework.conf 2>/dev/null | tr -d "\"'" | tail -n 1)
 tree=${tree:-/var/lib/dkms}
 log=$tree/$source/$version/build/make.log
-built() { [ "$(modinfo -k "$kernel" -F version nvidia 2>/dev/null | head -n 1)" = "$version" ]; }
+PATH=$PATH:/usr/sbin:/sbin
+# Debian calls the file as the source: nvidia-current.
+built() {
+  for each in nvidia "$source"; do
+    [ "$(modinfo -k "$kernel" -F version "$each" 2>/dev/null | head -n 1)" != "$version" ] || return 0
+  done
+  return 1
+}
 state() {
   dkms status -m "$source" -v "$version" -k "$kernel" 2>/dev/null | sed -n 's/.*: \([a-z]*\).*/\1/p' | head -n 1
 }

@@ -15,20 +15,24 @@ headers() {
     *) echo "linux-headers-$1" ;;
   esac
 }
-set --
-for kernel in $kernels; do
-  [ -e "/lib/modules/$kernel/build/Makefile" ] || set -- "$@" "$(headers "$kernel")"
-done
-[ "$dkms" = no ] || command -v dkms >/dev/null 2>&1 || set -- "$@" dkms
-[ $# -gt 0 ] || exit 0
 wait='-o DPkg::Lock::Timeout=300'
 fetched=$(apt-get -q $wait update 2>&1 </dev/null)
-said=$(apt-get -q -y $wait --no-install-recommends --no-remove --reinstall \
-  -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null)
+# One by one: apt installs nothing at all where one of several cannot be had.
 # A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is told
 # where it is built. What counts is whether the files are there.
+install() {
+  said=$(apt-get -q -y $wait --no-install-recommends --no-remove --reinstall \
+    -o Dpkg::Options::=--force-confold install "$1" 2>&1 </dev/null)
+}
+why() { reason "$said
+$fetched"; }
 for kernel in $kernels; do
-  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: $(reason "$said$fetched"); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
+  [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
+  install "$(headers "$kernel")"
+  [ -e "/lib/modules/$kernel/build/Makefile" ] ||
+    fail "the headers of $kernel cannot be had: $(why); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
 done
-[ "$dkms" = no ] || command -v dkms >/dev/null 2>&1 ||
-  fail "dkms cannot be installed: $(reason "$said$fetched")"
+if [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; then
+  install dkms
+  command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(why)"
+fi

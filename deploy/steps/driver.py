@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyinfra.api import deploy
 
 from deploy.operations import driver
@@ -20,27 +22,30 @@ def converge(plan: Plan) -> None:
     if plan.wanted.driver is None:
         return
     if _is_refused(plan):
-        refuse(name="Stop: the wanted driver is none for these GPUs", findings=plan.findings)
+        refuse(name="Stop: this driver is none for these GPUs", findings=plan.findings)
         return
     version = target(plan.found.driver, plan.wanted.driver)
     if version is None:
         return
-    _packages(plan, "error")
-    _modules(plan, version, "error")
+    running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
+    _dkms(plan, "error")
+    _kernels(plan, version, "error", lambda kernel: kernel == running)
     if plan.repairs("driver.nouveau"):
         driver.no_nouveau(
             name="Keep nouveau away",
             kernels=_stale(plan),
             allow_disruption=plan.allow_disruption,
-            later=plan.reboot,
+            later=plan.reboots,
         )
     if plan.repairs(*_LOADED):
         driver.loaded(
             name=f"Load nvidia {version}",
             version=version,
             allow_disruption=plan.allow_disruption,
-            later=plan.reboot,
+            later=plan.reboots,
         )
+    # After what works now: the next kernel's headers may not be there to be had.
+    _kernels(plan, version, "error", lambda kernel: kernel != running)
 
 
 @deploy("Driver, what can wait")
@@ -51,12 +56,12 @@ def rest(plan: Plan) -> None:
     version = target(plan.found.driver, plan.wanted.driver)
     if version is None:
         return
-    _packages(plan, "warning")
-    _modules(plan, version, "warning")
     # Without the module nobody can tell whether it is on.
     unknown = plan.wanted.driver.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs("driver.persistence"):
-        driver.persistence(name="Turn persistence mode on", later=plan.reboot)
+        driver.persistence(name="Turn persistence mode on", later=plan.reboots)
+    _dkms(plan, "warning")
+    _kernels(plan, version, "warning", lambda kernel: True)
 
 
 @deploy("Restart")
@@ -73,37 +78,35 @@ def restart(plan: Plan) -> None:
 
 
 def _is_refused(plan: Plan) -> bool:
-    """Whether the driver that the inventory wants leaves a GPU of the node alone."""
+    """Whether the driver that is wanted, or there, leaves a GPU of the node alone."""
     unfit = [each for each in plan.findings if each.rule == "driver.unsupported-gpu"]
-    return any(each.severity == "error" and each.found.endswith(" wanted") for each in unfit)
+    return any(each.severity == "error" for each in unfit)
 
 
-def _packages(plan: Plan, severity: Severity) -> None:
-    """Install what is built with: the headers of kernels that the findings of a severity name."""
+def _dkms(plan: Plan, severity: Severity) -> None:
     manager = plan.found.nccl.manager
+    if manager not in (None, "none") and plan.subjects("driver.dkms-missing", severity=severity):
+        driver.packages(name="Install dkms", manager=manager, dkms=True)
+
+
+def _kernels(
+    plan: Plan, version: str, severity: Severity, is_chosen: Callable[[str], bool]
+) -> None:
+    """Give the chosen kernels of a severity's findings their headers and their module, in turn."""
+    source, manager = source_of(plan.found.driver, version), plan.found.nccl.manager
     lacking = plan.subjects("driver.headers-missing", severity=severity)
-    dkms = bool(plan.subjects("driver.dkms-missing", severity=severity))
-    if manager not in (None, "none") and (lacking or dkms):
-        what = [*(["dkms"] if dkms else []), *(f"headers of {kernel}" for kernel in lacking)]
-        driver.packages(
-            name=f"Install {', '.join(what)}", manager=manager, kernels=lacking, dkms=dkms
-        )
-
-
-def _modules(plan: Plan, version: str, severity: Severity) -> None:
-    """Build for the kernels that the findings of a severity name, the running one first."""
-    found = plan.found.driver
-    source = source_of(found, version)
-    running = found.kernels.running if found.kernels else ""
-    kernels = plan.subjects(*_BUILT, severity=severity)
-    kernels.sort(key=lambda kernel: kernel != running)
-    for kernel in kernels if source else ():
-        driver.module(
-            name=f"Build nvidia {version} for {kernel}",
-            kernel=kernel,
-            version=version,
-            source=source.name if source else "",
-        )
+    bare = plan.subjects(*_BUILT, severity=severity)
+    for kernel in filter(is_chosen, dict.fromkeys([*lacking, *bare])):
+        if kernel in lacking and manager not in (None, "none"):
+            name = f"Install the headers of {kernel}"
+            driver.packages(name=name, manager=manager, kernels=[kernel])
+        if kernel in bare and source is not None:
+            driver.module(
+                name=f"Build nvidia {version} for {kernel}",
+                kernel=kernel,
+                version=version,
+                source=source.name,
+            )
 
 
 def _stale(plan: Plan) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.boot import bootable, is_urgent, next_boot
-from drift.driver import is_built, is_version, running, source_of, target
+from drift.driver import installed, is_built, is_version, running, source_of, target
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
 from facts.kernels import Kernel
@@ -41,7 +41,7 @@ def _build(found: DriverState, kernel: str, version: str) -> str:
 def not_installed(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
     readable = None not in (found.library, found.dkms, found.loaded, found.kernels)
-    if readable and target(found, wanted) is None:
+    if readable and installed(found) is None:
         which = wanted.version or "one for its GPUs"
         yield Fault(
             subject="driver",
@@ -57,7 +57,7 @@ def not_installed(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 @rule("driver.version-differs", "error")
 def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The installed driver is not the one that the inventory wants."""
-    version = target(found, wanted)
+    version = installed(found)
     if version is None or wanted.version is None or is_version(version, wanted.version):
         return
     yield Fault(
@@ -106,8 +106,10 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
                 if has
                 else "dkms cannot build the module for it",
                 fix=f"install kernel-devel-{kernel.name} (linux-headers-{kernel.name} on Debian "
-                "and Ubuntu): exactly this one, the newest is for another kernel",
-                fixable=not has,
+                "and Ubuntu): exactly this one, the newest is for another kernel"
+                + ("" if is_urgent(found, kernel) else "; or remove that kernel"),
+                # Old kernels outlive their headers in the repositories: those are a person's.
+                fixable=not has and is_urgent(found, kernel),
                 severity="warning" if has or not is_urgent(found, kernel) else None,
             )
 
@@ -147,7 +149,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     chosen, source = next_boot(found)
     for kernel in bootable(found):
         is_next = chosen in (None, kernel.name)
-        if is_built(kernel, version) or (kernel.name == found.kernels.running and is_next):
+        if is_built(kernel, version) or kernel.name == found.kernels.running:
             continue  # that it has none now is told by driver.module-not-built
         when = (
             f"boots next, says {source}"
@@ -162,7 +164,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             if is_next
             else "whoever chooses this kernel in the boot menu loses the GPUs",
             fix=_build(found, kernel.name, version),
-            fixable=source_of(found, version) is not None,
+            fixable=source_of(found, version) is not None and (is_next or kernel.headers),
             severity=None if is_next else "warning",
         )
     if chosen and chosen not in {each.name for each in bootable(found)}:

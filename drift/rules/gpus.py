@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.boot import bootable
+from drift.builds import is_model
 from drift.driver import (
     branch,
     floor,
@@ -62,10 +63,11 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     buildable = source_of(found, library) is not None
     ready = kernel is not None and is_built(kernel, library)
     holders = _holders(found)
-    if ready or (buildable and kernel is not None):
+    curable = target(found, wanted) == library and (ready or (buildable and kernel is not None))
+    if curable:
         fix = "load the module anew; that is enough, no reboot is due"
         if holders:
-            fix = f"end {holders}, then load the module anew; or reboot: --data reboot=true"
+            fix = f"end {holders}, then load the module anew; neither is done under a running job"
     else:
         fix = f"install the driver's dkms package of {library}, or put the library of {loaded} back"
     yield Fault(
@@ -75,7 +77,7 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
         cause="'Failed to initialize NVML: Driver/library version mismatch': the packages were "
         "updated under the module that is loaded",
         fix=fix,
-        fixable=ready or (buildable and kernel is not None),
+        fixable=curable,
     )
 
 
@@ -117,7 +119,7 @@ def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             "gpu.count in the inventory",
             fixable=False,
         )
-    wrong = [name for name in names if wanted.gpu.model.lower() not in name.lower()]
+    wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
     if wrong and count:
         yield Fault(
             subject="model",

@@ -61,7 +61,7 @@ chmod 755 "$root/headers/DEBIAN/postinst"
 deb deb-base "linux-headers-$k" 6.1.76-1 "$root/headers"
 # dkms as it was installed, packed again.
 root=/mnt/home/deb/dkms
-mkdir -p "$root/DEBIAN"
+mkdir -p "$root/DEBIAN" "$root/var/lib/dkms"
 tar -C / -c -T home/dkms | tar -C "$root" -x
 dpkg-query -s dkms | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
     >"$root/DEBIAN/control"

@@ -60,14 +60,16 @@ def test_which_names_of_gpus_win() -> None:
         ({}, "535.154.05"),
         ({"library": "535.129.03"}, "535.129.03"),
         ({"library": ""}, "535.154.05"),
-        ({"library": "", "dkms": {"sources": []}, "loaded": {"nvidia": "525.1.1"}}, "525.1.1"),
+        ({"library": "", "dkms": {"sources": []}, "loaded": {"nvidia": "535.1.1"}}, "535.1.1"),
+        ({"library": "", "dkms": {"sources": []}, "loaded": {"nvidia": "525.1.1"}}, None),
+        ({"library": "550.1.1"}, None),
         ({"library": None}, None),
     ],
 )
 def test_the_version_that_every_kernel_needs(
     change: dict[str, object], version: str | None
 ) -> None:
-    """The library decides; else what can be built; else what is loaded."""
+    """The library decides; else what can be built; else what is loaded; if it is wanted at all."""
     found, wanted = states.found({"driver": change}), states.wanted({"driver_version": "535"})
     assert wanted.driver
     assert driver.target(found.driver, wanted.driver) == version

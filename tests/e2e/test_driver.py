@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import disks, nodes
+from lab import disks, nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import MANAGED, Converge, assert_at_rest, converge, drift, on
+from tests.e2e.running import (
+    MANAGED,
+    Converge,
+    assert_at_rest,
+    changed,
+    converge,
+    drift,
+    manifest,
+    on,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -110,6 +119,51 @@ def test_a_source_that_does_not_compile(healthy: None, site: str) -> None:
     assert converge(site).code == 0
     assert version_of("a100-01", NEW) == VERSION
     assert_at_rest(site, "a100-01")
+
+
+def test_a_driver_that_nobody_wants_is_not_built(healthy: None, site: str) -> None:
+    """Library and sources of branch 590 came to a V100: stopped, and what works stays loaded."""
+    on("v100-01", "cp -r /usr/src/nvidia-535.154.05 /usr/src/nvidia-590.44.01")
+    on("v100-01", "sed -i s/535.154.05/590.44.01/ /usr/src/nvidia-590.44.01/*")
+    on("v100-01", "cp /usr/lib64/libnvidia-ml.so.535.154.05 /usr/lib64/libnvidia-ml.so.590.44.01")
+    on("v100-01", "ldconfig")
+    before = manifest("v100-01")
+    done = converge(site)
+    assert (done.code, done.failed) == (1, ["v100-01"])
+    assert "driver.unsupported-gpu" in done.err
+    assert changed(before, manifest("v100-01")) == set()
+    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
+
+
+def test_an_ssh_user_without_sbin_in_its_path(healthy: None, site: str) -> None:
+    """modinfo and dkms are in sbin: a user with sudo, and another PATH, is told the same."""
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    for node in MANAGED:
+        on(
+            node,
+            "useradd -m -s /bin/bash ops; echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops",
+        )
+        on(node, f"mkdir -p ~ops/.ssh && echo '{key}' >~ops/.ssh/authorized_keys")
+        on(node, "chown -R ops: ~ops; chmod 700 ~ops/.ssh")
+    file = Path(site).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"]["ssh"].update(user="ops", sudo=True)
+    file.write_text(yaml.safe_dump(cluster))
+    assert drift(site).json["summary"]["ok"] == len(MANAGED)
+    on("v100-01", "modprobe -r nvidia")
+    done = converge(site)
+    assert done.code == 0, done.err
+    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
+
+
+def test_no_reboot_into_a_kernel_without_the_driver(healthy: None, site: str) -> None:
+    """The next kernel has no module, and nothing to build it from: not even when it is allowed."""
+    on("v100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
+    on("v100-01", f"mv /usr/src/nvidia-{VERSION} /root/; grubby --set-default /boot/vmlinuz-{NEW}")
+    on("v100-01", "echo 535.129.03 >/sys/module/nvidia/version")
+    done = converge(site, "--data", "reboot=true", "--limit", "v100-01")
+    assert done.code == 1
+    assert not any("Reboot" in name for name in done.executed)
 
 
 @pytest.mark.parametrize("moment", ["built", "half-built"])

@@ -94,6 +94,6 @@ def test_dkms_and_headers_come_by_apt(bare: Path) -> None:
     assert {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]} == {
         "driver.smi-fails"
     }
-    on(BARE, "printf '#!/bin/sh\necho Tesla V100-PCIE-32GB, U, 1, Enabled, Enabled, 535, 7.0\n' "
+    on(BARE, "printf '#!/bin/sh\necho Tesla V100-PCIE-32GB, GPU-1, 1, Enabled, Enabled, 535, 7.0\n' "
        ">/usr/bin/nvidia-smi; chmod 755 /usr/bin/nvidia-smi")  # fmt: skip
     assert_at_rest(site, BARE)
