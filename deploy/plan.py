@@ -10,6 +10,7 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from drift.check import check
+from drift.driver import survives_boot, target
 from drift.finding import Finding, Severity
 from drift.report.visible import visible
 from facts.node import NodeState
@@ -28,10 +29,7 @@ _REBOOTED = (
     "driver.module-not-built",
 )
 # With which, where nobody has repaired them, a boot may take the GPUs away.
-_BARRED = (
-    *("driver.next-boot", "driver.secure-boot", "driver.unsupported-gpu"),
-    *("driver.version-differs", "driver.not-installed"),
-)
+_BARRED = ("driver.secure-boot", "driver.unsupported-gpu")
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,13 @@ class Plan:
     @property
     def reboots(self) -> bool:
         """Whether a reboot may help the node, is allowed, and would not lose what there is."""
-        barred = any(each.rule in _BARRED for each in self.by_hand)
-        return self.reboot and not barred and any(each.rule in _REBOOTED for each in self.findings)
+        if not self.reboot or self.wanted.driver is None:
+            return False
+        version = target(self.found.driver, self.wanted.driver)
+        barred = any(each.rule in _BARRED and each.severity == "error" for each in self.findings)
+        if version is None or barred or not survives_boot(self.found.driver, version):
+            return False
+        return any(each.rule in _REBOOTED for each in self.findings)
 
     @property
     def has_repairs(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from drift.boot import version_order
+from drift.boot import bootable, next_boot, version_order
 from drift.builds import DATA, capability
 from facts.driver import DriverState
 from facts.kernels import Kernel, Module, Source
@@ -134,6 +134,14 @@ def _is_allowed(version: str, wanted: str | None) -> bool:
 def is_built(kernel: Kernel, version: str) -> bool:
     """Whether a kernel would load the module of that version."""
     return kernel.module is not None and kernel.module.version == version
+
+
+def survives_boot(found: DriverState, version: str) -> bool:
+    """Whether what boots next has its module, or sources to build it from before that."""
+    chosen = next_boot(found).kernel
+    kernels = [each for each in bootable(found) if chosen in (None, each.name)]
+    has_source = source_of(found, version) is not None
+    return bool(kernels) and all(has_source or is_built(each, version) for each in kernels)
 
 
 def is_open(module: Module) -> bool:

@@ -156,6 +156,22 @@ def test_an_ssh_user_without_sbin_in_its_path(healthy: None, site: str) -> None:
     assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
 
 
+def test_debians_name_of_the_module(healthy: None, site: str) -> None:
+    """Its packages call sources and file nvidia-current; the module is nvidia all the same."""
+    current = f"/usr/src/nvidia-current-{VERSION}"
+    on("v100-01", f"dkms remove nvidia/{VERSION} --all >/dev/null")
+    on("v100-01", f"mv {SOURCE.rpartition('/')[0]} {current}")
+    named = 's/^PACKAGE_NAME=.*/PACKAGE_NAME="nvidia-current"/'
+    on("v100-01", f"sed -i '{named}' {current}/dkms.conf")
+    on("v100-01", f"echo 'DEST_MODULE_NAME[0]=\"$PACKAGE_NAME\"' >>{current}/dkms.conf")
+    done = converge(site)
+    assert done.code == 0, done.err
+    for kernel in (OLD, NEW):
+        asked = f"modinfo -k {kernel} -F version nvidia-current"
+        assert on("v100-01", asked).strip() == VERSION
+    assert_at_rest(site, "v100-01")
+
+
 def test_no_reboot_into_a_kernel_without_the_driver(healthy: None, site: str) -> None:
     """The next kernel has no module, and nothing to build it from: not even when it is allowed."""
     on("v100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")

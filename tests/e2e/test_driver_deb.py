@@ -94,6 +94,7 @@ def test_dkms_and_headers_come_by_apt(bare: Path) -> None:
     assert {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]} == {
         "driver.smi-fails"
     }
-    on(BARE, "printf '#!/bin/sh\necho Tesla V100-PCIE-32GB, GPU-1, 1, Enabled, Enabled, 535, 7.0\n' "
-       ">/usr/bin/nvidia-smi; chmod 755 /usr/bin/nvidia-smi")  # fmt: skip
+    gpu = "Tesla V100-PCIE-32GB, GPU-1, 1, Enabled, Enabled, 535, 7.0"
+    on(BARE, f"printf '#!/bin/sh\\necho {gpu}\\n' >/usr/bin/nvidia-smi")
+    on(BARE, "chmod 755 /usr/bin/nvidia-smi")
     assert_at_rest(site, BARE)
