@@ -44,7 +44,11 @@ for folder in /etc /run /usr/lib /lib; do
 done
 grep -Eqs '(^| )([a-z.]*blacklist=[^ ]*nouveau|nouveau\.modeset=0)' /proc/cmdline && echo cmdline
 holds() {
-  if [ -n "$barrier" ] && [ -n "$(find "$1" -newer "$barrier")" ]; then echo no; return; fi
+  # When the blacklist came here: packages keep the time of its making.
+  if [ -n "$barrier" ] && [ "$(stat -c %Y "$1")" -gt "$(stat -c %Z "$barrier")" ]; then
+    echo no
+    return
+  fi
   for lister in lsinitramfs lsinitrd; do
     [ -r "$1" ] && command -v $lister >/dev/null 2>&1 || continue
     case $($lister "$1" 2>/dev/null) in
@@ -67,7 +71,9 @@ done
 """
 )
 # The fifth byte is the value; the four before it are the variable's attributes.
-_SECURE_BOOT = r"""
+_SECURE_BOOT = (
+    kernels.SBIN
+    + r"""
 [ -d /sys/firmware/efi ] || { echo none; exit 0; }
 said=
 for f in /sys/firmware/efi/efivars/SecureBoot-*; do
@@ -77,12 +83,21 @@ done
 # A machine with UEFI that does not show its variables is not one without.
 [ -n "$said" ] || { [ -n "$(ls /sys/firmware/efi/efivars 2>/dev/null)" ] && said=none; }
 echo "${said:-closed}"
+# What dkms signs with is of use where the firmware was told of it.
+if [ "$said" = on ] && [ -e /var/lib/dkms/mok.pub ] && command -v mokutil >/dev/null 2>&1; then
+  case $(mokutil --test-key /var/lib/dkms/mok.pub 2>&1) in
+    *'already enrolled'*) echo enrolled ;;
+    *'not enrolled'*) echo 'not enrolled' ;;
+  esac
+fi
 """
+)
 # What installs updates by itself, and the packages that it is told to leave.
 _UPDATES = r"""
 if command -v unattended-upgrade >/dev/null 2>&1; then
   apt-config dump 2>/dev/null | sed -n \
-    -e 's/^APT::Periodic::Unattended-Upgrade "[1-9].*/by unattended-upgrades/p' \
+    -e '/^APT::Periodic::Enable "0"/s/.*/off/p' \
+    -e 's/^APT::Periodic::Unattended-Upgrade "\([1-9]\|always\).*/by unattended-upgrades/p' \
     -e 's/^Unattended-Upgrade::Package-Blacklist:: "\(.*\)";/pattern \1/p'
   apt-mark showhold 2>/dev/null | sed 's/^/held /'
 fi
@@ -113,7 +128,7 @@ SECTIONS = (
     Section("driver.updates", _UPDATES),
 )
 
-SecureBoot = Literal["on", "off", "none"]
+Firmware = Literal["on", "off", "none"]
 
 
 class Loaded(State):
@@ -122,6 +137,16 @@ class Loaded(State):
     nvidia: str
     is_open: bool
     nouveau: bool
+
+
+class SecureBoot(State):
+    """Whether it is on (none: not started by UEFI), and whether dkms's key is enrolled.
+
+    `enrolled` is None where there is no such key, or nobody can tell.
+    """
+
+    state: Firmware
+    enrolled: bool | None
 
 
 class Nouveau(State):
@@ -153,8 +178,7 @@ class Updates(State):
 class DriverState(State):
     """Everything about the driver that a rule asks for.
 
-    `library` is the version of the user-space library ("": none), `secure_boot` none where the
-    machine has not been started by UEFI.
+    `library` is the version of the user-space library ("": none).
     """
 
     kernels: Kernels | None
@@ -198,16 +222,20 @@ def parse_nouveau(text: str) -> Nouveau:
 
 
 def parse_secure_boot(text: str) -> SecureBoot:
-    """Parse on, off, or none for a machine without UEFI."""
-    said: dict[str, SecureBoot] = {"on": "on", "off": "off", "none": "none"}
-    if text.strip() not in said:
-        raise Unreadable(f"no answer about Secure Boot: {text.strip()!r}")
-    return said[text.strip()]
+    """Parse on, off, or none for a machine without UEFI; then whether dkms's key is enrolled."""
+    said: dict[str, Firmware] = {"on": "on", "off": "off", "none": "none"}
+    first, *rest = [*text.splitlines(), ""]
+    if first not in said:
+        raise Unreadable(f"no answer about Secure Boot: {first!r}")
+    enrolled = {"enrolled": True, "not enrolled": False}.get(rest[0])
+    return SecureBoot(state=said[first], enrolled=enrolled)
 
 
 def parse_updates(text: str) -> Updates:
     """Parse `by PROGRAM`, `pattern REGEX`, `excluded GLOB` and `held NAME` lines."""
     rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    if ("off", "") in rows:  # the timer comes, and does nothing
+        rows = [row for row in rows if row != ("by", "unattended-upgrades")]
     words = {"by": "by", "patterns": "pattern", "globs": "excluded", "held": "held"}
     return Updates.model_validate(
         {name: [said for kind, said in rows if kind == word] for name, word in words.items()}

@@ -11,10 +11,14 @@ reason() {
 }
 # The kernel's own package tells what its headers are called: kernel-core has kernel-devel.
 devel() {
-  name=$(rpm -qf --qf '%{NAME}\n' "/boot/vmlinuz-$1" 2>/dev/null || rpm -qf --qf '%{NAME}\n' "/lib/modules/$1/vmlinuz" 2>/dev/null)
-  name=$(echo "$name" | head -n 1)
+  name=
+  for image in "/boot/vmlinuz-$1" "/lib/modules/$1/vmlinuz"; do
+    # Of a file that nobody owns, rpm says so where a name would be.
+    owner=$(rpm -qf --qf '%{NAME}\n' "$image" 2>/dev/null) && name=$(echo "$owner" | head -n 1) && break
+  done
   case $name in *kernel*) ;; *) name=kernel ;; esac
-  echo "${name%-core}-devel-$1"
+  release=${1%+debug}
+  echo "${name%-core}-devel-${release%.debug}"
 }
 # Headers first: dkms would bring the newest, which fit no kernel that is here.
 for kernel in $kernels; do

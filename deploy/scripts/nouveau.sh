@@ -13,6 +13,7 @@ if [ "$(cat "$file" 2>/dev/null)" != "$wanted" ]; then
   mkdir -p /etc/modprobe.d && echo "$wanted" >"$file.gpu-node" && mv -f "$file.gpu-node" "$file" ||
     fail "$file cannot be written; nothing was changed"
 fi
+rm -f /boot/.initramfs-*.img.gpu-node # of a run that was killed
 for kernel in $kernels; do
   if command -v update-initramfs >/dev/null 2>&1; then
     said=$(update-initramfs -u -k "$kernel" 2>&1 </dev/null) ||
@@ -20,6 +21,9 @@ for kernel in $kernels; do
   elif command -v dracut >/dev/null 2>&1; then
     image=/boot/initramfs-$kernel.img
     new=/boot/.initramfs-$kernel.img.gpu-node
+    # An image that is not of this host alone takes no blacklist along: it is to have no nouveau.
+    { mkdir -p /etc/dracut.conf.d && echo 'omit_drivers+=" nouveau "' >/etc/dracut.conf.d/gpu-node-nouveau.conf; } ||
+      fail "/etc/dracut.conf.d cannot be written; no initramfs was changed"
     # dracut writes over what is there, and a full disk would leave half of it.
     said=$(dracut --force "$new" "$kernel" 2>&1 </dev/null) && [ -s "$new" ] &&
       lsinitrd "$new" >/dev/null 2>&1 && mv -f "$new" "$image" ||

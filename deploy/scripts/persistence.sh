@@ -1,6 +1,6 @@
 # Turn persistence mode on, for good: by the driver's daemon where there is one.
 # Variables: later (yes: a reboot follows, after which the daemon does it).
-# shellcheck shell=sh disable=SC2154
+# shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 fail() { echo "gpu-node: persistence mode: $1" >&2; exit 1; }
@@ -12,12 +12,20 @@ off() { smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^
 unit=nvidia-persistenced
 for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
   [ -f "$folder/$unit.service" ] || continue
+  # Ubuntu's starts it with persistence mode off.
+  if grep -q '^ExecStart=.* --no-persistence-mode' "$folder/$unit.service"; then
+    drop=/etc/systemd/system/$unit.service.d
+    start=$(sed -n 's/^ExecStart=//p' "$folder/$unit.service" | sed 's/ --no-persistence-mode//')
+    mkdir -p "$drop" && printf '[Service]\nExecStart=\nExecStart=%s\n' "$start" >"$drop/gpu-node.conf" ||
+      fail "$drop/gpu-node.conf cannot be written"
+    [ ! -d /run/systemd/system ] || systemctl daemon-reload 2>/dev/null
+  fi
   said=$(systemctl enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$said" | tail -n 1)"
   [ ! -d /run/systemd/system ] || said=$(systemctl start "$unit" 2>&1) ||
     fail "$unit does not start: $(echo "$said" | tail -n 1)"
   break
 done
-# Some units start it with persistence mode off, and without systemd nobody has started it.
+# It may run since before that, and without systemd nobody has started it.
 if [ -n "$(off)" ]; then
   said=$(smi -pm 1 2>&1) || [ "$later" = yes ] || fail "$(echo "$said" | tail -n 1)"
 fi

@@ -31,7 +31,8 @@ def _build(found: DriverState, kernel: str, version: str) -> str:
     source = source_of(found, version)
     if source is None:
         return (
-            f"install the driver's dkms package of {version}: its sources are not in /usr/src, so "
+            f"install the driver's dkms package of {version} (with NVIDIA's installer: --dkms; of "
+            "Ubuntu's: linux-modules-nvidia for this kernel): its sources are not in /usr/src, so "
             "that dkms has nothing to build"
         )
     return f"dkms install -m {source.name} -v {version} -k {kernel}"

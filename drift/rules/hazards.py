@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from drift.boot import bootable, next_boot
+from drift.boot import bootable, is_urgent
 from drift.driver import target
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState, Updates
@@ -53,20 +53,25 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 
 @rule("driver.secure-boot", "error")
 def secure_boot(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """Secure Boot is on, and a kernel's nvidia module is not signed."""
-    version = target(found, wanted)
-    if found.secure_boot != "on" or version is None or found.kernels is None:
+    """Secure Boot is on, and a kernel's nvidia module is not signed, or with an unknown key."""
+    version, said = target(found, wanted), found.secure_boot
+    if said is None or said.state != "on" or version is None:
         return
-    asked = {found.kernels.running, next_boot(found).kernel}
     for kernel in bootable(found):
-        if kernel.name in asked and kernel.module is not None and not kernel.module.signer:
+        module = kernel.module
+        if module is None or not is_urgent(found, kernel):
+            continue
+        by_dkms = "DKMS" in module.signer or "Secure Boot Module Signature" in module.signer
+        if not module.signer or (by_dkms and said.enrolled is False):
             yield Fault(
                 subject=kernel.name,
-                found="not signed",
+                found="signed with a key that is not enrolled" if module.signer else "not signed",
                 wanted="signed with a key that the firmware knows",
                 cause="'Key was rejected by service': the kernel loads no module without it",
-                fix="enrol a key (mokutil --import /var/lib/dkms/mok.pub, then confirm it at the "
-                "console during a boot) and build again, or turn Secure Boot off in the firmware",
+                fix="mokutil --import /var/lib/dkms/mok.pub, and confirm it at the console during "
+                "a boot"
+                + ("" if module.signer else "; then build again")
+                + "; or turn Secure Boot off in the firmware",
                 fixable=False,
             )
 
@@ -94,10 +99,15 @@ def unattended_updates(found: DriverState, wanted: DriverWanted) -> Iterator[Fau
 
 # Packages of each kind, as the families call them.
 _PACKAGES = {
-    "kernel": ("linux-image-generic", "linux-image-amd64", "kernel"),
-    "driver": ("nvidia-driver", "nvidia-driver-535", "nvidia-dkms-535", "kmod-nvidia"),
+    "kernel": ("linux-image-generic", "linux-image-amd64", "kernel", "kernel-core"),
+    "driver": ("nvidia-driver", "nvidia-dkms-535", "kmod-nvidia", "akmod-nvidia", "cuda-drivers"),
 }
-_HELD = {"kernel": ("linux-image-", "kernel"), "driver": ("nvidia-driver", "kmod-nvidia")}
+# What on hold keeps them: packages that bring the next one, and not one kernel's own.
+_HELD = {
+    "kernel": r"linux-(image-)?(generic|virtual|lowlatency|(cloud-|rt-)?amd64|aws|azure|gcp|oracle)"
+    r"(-hwe-.*)?|kernel(-core)?",
+    "driver": r"(nvidia-(driver|dkms)|kmod-nvidia|akmod-nvidia|cuda-drivers).*",
+}
 
 
 def _is_spared(kind: str, updates: Updates) -> bool:
@@ -106,7 +116,7 @@ def _is_spared(kind: str, updates: Updates) -> bool:
     return (
         any(re.match(pattern, name) for pattern in _sound(updates.patterns) for name in names)
         or any(fnmatch.fnmatch(name, glob) for glob in updates.globs for name in names)
-        or any(held.startswith(_HELD[kind]) for held in updates.held)
+        or any(re.fullmatch(_HELD[kind], held) for held in updates.held)
     )
 
 
