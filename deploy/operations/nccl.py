@@ -46,7 +46,7 @@ def wheels(
         nccl.wheels(environment="/opt/conda/envs/dis", keep="nvidia-nccl-cu12==2.18.1")
     """
     found = host.get_fact(Nccl, environments=environment, deep=True)
-    there = found["environments"].get(environment)
+    there = found.get("environments", {}).get(environment)
     if not remove and _is_whole(there, keep):
         host.noop(f"{environment} has {keep}, whole")
         return
@@ -107,7 +107,9 @@ def packages(
 
 
 def _known(fact: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fact.items() if key != "unreadable"}
+    # Where the connection broke pyinfra has an empty answer: nothing is known then.
+    known = {name: fact.get(name) for name in NcclState.model_fields}
+    return {**known, "environments": fact.get("environments", {})}
 
 
 def _is_held(found: NcclState) -> bool:

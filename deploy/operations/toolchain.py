@@ -86,7 +86,8 @@ def packages(
 
         toolchain.packages(environment="/opt/conda/envs/dis", pins=["pyarrow==15.0.2"])
     """
-    found = host.get_fact(Nccl, environments=environment)["environments"].get(environment)
+    there = host.get_fact(Nccl, environments=environment).get("environments", {})
+    found = there.get(environment)
     wanted = dict(pin.split("==") for pin in pins)
     if found is not None and not unmet(Environment.model_validate(found), wanted):
         host.noop(f"{environment} has {', '.join(pins)}")
