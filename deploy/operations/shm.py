@@ -65,7 +65,7 @@ def _with_option(options: str, size: str) -> str:
 
 def _state() -> ShmState:
     found: dict[str, Any] = host.get_fact(SharedMemory)
-    return ShmState.model_validate({key: found[key] for key in ShmState.model_fields})
+    return ShmState.model_validate({key: found.get(key) for key in ShmState.model_fields})
 
 
 @operation()
