@@ -24,7 +24,8 @@ class Release(NamedTuple):
     sm_70: bool | None
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
+def rows(name: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table in data/; lines that begin with # are its sources."""
     with (DATA / name).open(encoding="utf-8", newline="") as source:
         lines = (line for line in source if not line.startswith("#"))
         yield from csv.DictReader(lines, delimiter="\t")
@@ -42,7 +43,7 @@ def releases() -> tuple[Release, ...]:
             nccl=row["nccl"] if row["nccl"] != "-" else None,
             sm_70=known.get(row["sm_70"]),
         )
-        for row in _rows("torch_releases.tsv")
+        for row in rows("torch_releases.tsv")
     )
 
 
@@ -65,8 +66,8 @@ def nccl_of(torch: Torch) -> str | None:
 @cache
 def _capabilities() -> tuple[tuple[str, tuple[int, int]], ...]:
     """Return models and capabilities, the longest names first."""
-    rows = [(row["model"], row["capability"].split(".")) for row in _rows("gpus.tsv")]
-    pairs = [(model, (int(major), int(minor))) for model, (major, minor) in rows]
+    told = [(row["model"], row["capability"].split(".")) for row in rows("gpus.tsv")]
+    pairs = [(model, (int(major), int(minor))) for model, (major, minor) in told]
     return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
 
 

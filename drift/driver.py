@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 from drift.boot import bootable, next_boot, version_order
-from drift.builds import DATA, capability
+from drift.builds import capability, rows
 from facts.driver import DriverState
 from facts.kernels import Kernel, Module, Source
 from facts.node import NodeState
@@ -24,11 +22,6 @@ class Support(NamedTuple):
     cuda: int | None
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (DATA / name).open(encoding="utf-8", newline="") as source:
-        yield from csv.DictReader((line for line in source if line[0] != "#"), delimiter="\t")
-
-
 def _number(text: str) -> int | None:
     return None if text == "-" else int(text)
 
@@ -39,19 +32,19 @@ def _supports() -> dict[tuple[int, int], Support]:
         (int(major), int(minor)): Support(
             int(row["first"]), _number(row["last"]), row["open"], _number(row["cuda"])
         )
-        for row in _rows("driver_branches.tsv")
+        for row in rows("driver_branches.tsv")
         for major, minor in [row["capability"].split(".")]
     }
 
 
 @cache
 def _models() -> dict[str, str]:
-    return {row["id"]: row["model"] for row in _rows("pci_ids.tsv")}
+    return {row["id"]: row["model"] for row in rows("pci_ids.tsv")}
 
 
 @cache
 def _floors() -> dict[int, int]:
-    return {int(row["cuda"]): int(row["first"]) for row in _rows("cuda_floors.tsv")}
+    return {int(row["cuda"]): int(row["first"]) for row in rows("cuda_floors.tsv")}
 
 
 def floor(cuda: str) -> int | None:
@@ -149,9 +142,12 @@ def is_open(module: Module) -> bool:
     return "MIT" in module.license or "GPL" in module.license
 
 
+def kernel_of(found: DriverState, name: str) -> Kernel | None:
+    """Return the kernel of that name, where its modules are installed."""
+    installed = found.kernels.installed if found.kernels else ()
+    return next((each for each in installed if each.name == name), None)
+
+
 def running(found: DriverState) -> Kernel | None:
     """Return the kernel that runs, where its modules are still installed."""
-    if found.kernels is None:
-        return None
-    name = found.kernels.running
-    return next((each for each in found.kernels.installed if each.name == name), None)
+    return kernel_of(found, found.kernels.running) if found.kernels else None

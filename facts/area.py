@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
-from typing_extensions import override
+from typing_extensions import Self, override
 
 from facts.probe import Reading, Readings, Section, read, render
 
@@ -19,6 +19,11 @@ class State(BaseModel):
     """What was found in one area; a field is None where it could not be read, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def known(cls, fact: dict[str, Any]) -> Self:
+        """Return what an area's fact says; of a broken connection pyinfra has an empty answer."""
+        return cls.model_validate({name: fact.get(name) for name in cls.model_fields})
 
 
 class ProbeFact(FactBase[dict[str, Any]]):

@@ -16,6 +16,7 @@ from facts.probe import Readings, Section, Unreadable, render
 
 # The open module says so in the version that it shows.
 _LOADED = r"""
+[ -d /sys/module ] || { echo '/sys is not mounted'; exit 1; }
 printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
 [ ! -d /sys/module/nouveau ] || echo nouveau
 ! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
@@ -23,7 +24,8 @@ printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
 # The library's file name ends in the driver's version.
 _LIBRARY = r"""
 ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
-path=$("$ldconfig" -p 2>/dev/null |
+cache=$("$ldconfig" -p) || exit 1
+path=$(echo "$cache" |
   sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
 [ -z "$path" ] || readlink -f "$path"
 """

@@ -8,16 +8,14 @@ than its delay.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
 
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from deploy import restart
 from deploy.scripts import script
-from drift.driver import is_built, running
+from drift.driver import is_built, kernel_of, running
 from facts.driver import Driver, DriverState
-from facts.kernels import Kernel
 
 Command = StringCommand | FunctionCommand
 
@@ -67,7 +65,7 @@ def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Comma
 
         driver.module(kernel="6.1.0-37-amd64", version="535.154.05")
     """
-    there = _kernel(_found("kernels"), kernel)
+    there = kernel_of(_found("kernels"), kernel)
     if there is not None and is_built(there, version):
         host.noop(f"{kernel} has nvidia {version}")
         return
@@ -185,9 +183,7 @@ def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, N
 
 
 def _found(only: str) -> DriverState:
-    # Where the connection broke pyinfra has an empty answer for it: nothing is known then.
-    fact: dict[str, Any] = host.get_fact(Driver, only=only)
-    return DriverState.model_validate({name: fact.get(name) for name in DriverState.model_fields})
+    return DriverState.known(host.get_fact(Driver, only=only))
 
 
 def _is_right(found: DriverState, version: str) -> bool:
@@ -196,11 +192,6 @@ def _is_right(found: DriverState, version: str) -> bool:
     return is_loaded and running(found) is not None
 
 
-def _kernel(found: DriverState, name: str) -> Kernel | None:
-    installed = found.kernels.installed if found.kernels else ()
-    return next((each for each in installed if each.name == name), None)
-
-
 def _has_headers(found: DriverState, name: str) -> bool:
-    kernel = _kernel(found, name)
+    kernel = kernel_of(found, name)
     return kernel is not None and kernel.headers

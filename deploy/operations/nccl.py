@@ -92,7 +92,8 @@ def packages(
 
         nccl.packages(version="2.18.1-1+cuda12.1", manager="dnf")
     """
-    found = NcclState.model_validate(_known(host.get_fact(Nccl)))
+    fact: dict[str, Any] = host.get_fact(Nccl)
+    found = NcclState.known({"environments": {}, **fact})
     names = BY_MANAGER[manager]
     if is_installed(found, names, version) and _is_held(found):
         host.noop(f"{', '.join(names)} {version} are installed and held")
@@ -104,12 +105,6 @@ def packages(
     else:
         unlock = "\n".join(old_locks(found, version))
         yield script("packages_rpm", manager=manager, unlock=unlock, **given)
-
-
-def _known(fact: dict[str, Any]) -> dict[str, Any]:
-    # Where the connection broke pyinfra has an empty answer: nothing is known then.
-    known = {name: fact.get(name) for name in NcclState.model_fields}
-    return {**known, "environments": fact.get("environments", {})}
 
 
 def _is_held(found: NcclState) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from typing import Any
 
 from pyinfra import host
 from pyinfra.api import FunctionCommand, QuoteString, StringCommand, operation
@@ -64,8 +63,7 @@ def _with_option(options: str, size: str) -> str:
 
 
 def _state() -> ShmState:
-    found: dict[str, Any] = host.get_fact(SharedMemory)
-    return ShmState.model_validate({key: found.get(key) for key in ShmState.model_fields})
+    return ShmState.known(host.get_fact(SharedMemory))
 
 
 @operation()

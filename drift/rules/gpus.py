@@ -209,11 +209,12 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 @rule("driver.persistence", "warning")
 def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Persistence mode is off on a GPU."""
-    off = [gpu.uuid for gpu in (found.smi.gpus if found.smi else ()) if gpu.persistence is False]
+    gpus = found.smi.gpus if found.smi else ()
+    off = [gpu.uuid for gpu in gpus if gpu.persistence is False]
     if wanted.persistence and off:
         yield Fault(
             subject="persistence mode",
-            found=f"off on {len(off)} of {len(found.smi.gpus if found.smi else ())}",
+            found=f"off on {len(off)} of {len(gpus)}",
             wanted="on",
             cause="the driver lets go of idle GPUs: each first call takes seconds, and what was "
             "set (ECC, clocks, power) is forgotten",
