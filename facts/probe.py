@@ -32,8 +32,10 @@ unset CDPATH GREP_OPTIONS
 gn_preload=${LD_PRELOAD-}; export gn_preload; unset LD_PRELOAD
 gn_run='gn_text=$(eval "$1" 2>&1); gn_rc=$?; printf "%s" "$gn_text"; exit "$gn_rc"'
 gn_blank=$(printf '\t\nx'); gn_blank=${gn_blank%x}
+gn_timeout=no
+! timeout --version >/dev/null 2>&1 || gn_timeout=yes
 gn_limit() {
-  if timeout --version >/dev/null 2>&1; then
+  if [ "$gn_timeout" = yes ]; then
     timeout -s KILL "$1" sh -c "$gn_run" sh "$2"
   else
     gn_apart=; gn_group=

@@ -22,6 +22,8 @@ from tests.e2e.running import (
 pytestmark = pytest.mark.lab
 
 CATALOGUE = faults.catalogue()
+# More at once, and a round that fails would be a riddle.
+TOGETHER = 3
 # Nodes that are not converged any more: the fault of the test before was not to be repaired.
 _broken: set[str] = set()
 
@@ -49,20 +51,44 @@ def test_there_are_enough_faults() -> None:
 
 
 def _rounds() -> list[tuple[faults.Fault, ...]]:
-    """One fault a node at a time, side by side on two nodes: half the runs, the same questions.
+    """Faults of several areas at a time, on two nodes side by side: fewer runs, the same questions.
 
-    A fault that stays is put beside one that is repaired: pyinfra tells nothing of a run in which
-    every host failed.
+    A fault that stays is alone on its node, and beside ones that are repaired: pyinfra tells
+    nothing of a run in which every host failed.
     """
-    mine, theirs = ([each for each in CATALOGUE.values() if each.node == node] for node in MANAGED)
-    mine.sort(key=lambda fault: not _ends_well(fault))
-    theirs.sort(key=_ends_well)
-    rounds = zip_longest(mine, theirs)
-    return [tuple(fault for fault in pair if fault is not None) for pair in rounds]
+    mine, theirs = (_groups(node) for node in MANAGED)
+    mine.sort(key=lambda group: not all(map(_ends_well, group)))
+    theirs.sort(key=lambda group: all(map(_ends_well, group)))
+    return [(*left, *right) for left, right in zip_longest(mine, theirs, fillvalue=())]
+
+
+def _groups(node: str) -> list[tuple[faults.Fault, ...]]:
+    """The faults of a node; those that are repaired in groups, none with two of one area."""
+    groups: list[list[faults.Fault]] = []
+    for fault in CATALOGUE.values():
+        if fault.node != node:
+            continue
+        fitting = [group for group in groups if _fits(fault, group)]
+        if not fitting:
+            groups.append([])
+        (fitting or groups[-1:])[0].append(fault)
+    return [tuple(group) for group in groups]
+
+
+def _fits(fault: faults.Fault, group: list[faults.Fault]) -> bool:
+    """Whether a fault leaves each of a group to be seen by itself, and is left so by them."""
+    together = [*group, fault]
+    areas = [area for each in together for area in _areas(each)]
+    repaired = all(each.repaired and each.expect and not each.unreadable for each in together)
+    return repaired and len(together) <= TOGETHER and len(set(areas)) == len(areas)
 
 
 def _ends_well(fault: faults.Fault) -> bool:
     return fault.repaired or not (fault.expect or fault.unreadable)
+
+
+def _areas(fault: faults.Fault) -> set[str]:
+    return {each.rule.split(".")[0] for each in fault.expect}
 
 
 def _name(faults_: tuple[faults.Fault, ...]) -> str:
@@ -79,7 +105,10 @@ def test_faults(
     together: tuple[faults.Fault, ...], healthy: None, inventory: WriteInventory
 ) -> None:
     """Reported right, dry run exact, repaired or refused, all else as before, then no change."""
-    path = inventory({fault.node: fault.inventory for fault in together})
+    wishes: dict[str, dict[str, str | int]] = {}
+    for fault in together:
+        wishes.setdefault(fault.node, {}).update(fault.inventory)
+    path = inventory(wishes)
     for fault in together:
         _broken.add(fault.node)
         faults.inject(fault)
@@ -97,10 +126,11 @@ def test_faults(
         assert fault.unreadable in (host["error"] or "")
     result = converge(path)
     assert plan == result.executed
-    assert result.failed == sorted(fault.node for fault in together if not _ends_well(fault))
+    failed = {fault.node for fault in together if not _ends_well(fault)}
+    assert result.failed == sorted(failed)
     assert (result.code == 0) == all(map(_ends_well, together)), result.err
     _only_expected_paths_changed(together, before)
-    _second_run_is_clean(path, [fault.node for fault in together if fault.repaired])
+    _second_run_is_clean(path, sorted({fault.node for fault in together if fault.repaired}))
     for fault in together:
         assert faults.holds_afterwards(fault) == ""
     _broken.difference_update(fault.node for fault in together if fault.repaired)
@@ -128,10 +158,9 @@ def _exit_code(together: tuple[faults.Fault, ...]) -> int:
 def _only_expected_paths_changed(
     together: tuple[faults.Fault, ...], before: dict[str, dict[str, str]]
 ) -> None:
-    changes = {fault.node: fault.changes for fault in together}
     for node in MANAGED:
         paths = {f"/{path}" for path in changed(before[node], manifest(node))}
-        allowed = changes.get(node, [])
+        allowed = [glob for fault in together if fault.node == node for glob in fault.changes]
         folders = {part for glob in allowed for part in _folders(glob)}
         unexpected = {
             path
