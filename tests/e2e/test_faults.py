@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
-from itertools import zip_longest
+from itertools import permutations, zip_longest
 
 import pytest
 
@@ -56,10 +56,12 @@ def _rounds() -> list[tuple[faults.Fault, ...]]:
     A fault that stays is alone on its node, and beside ones that are repaired: pyinfra tells
     nothing of a run in which every host failed.
     """
-    mine, theirs = (_groups(node) for node in MANAGED)
-    mine.sort(key=lambda group: not all(map(_ends_well, group)))
-    theirs.sort(key=lambda group: all(map(_ends_well, group)))
-    return [(*left, *right) for left, right in zip_longest(mine, theirs, fillvalue=())]
+    rounds: list[tuple[tuple[faults.Fault, ...], ...]] = []
+    for mine, theirs in permutations(map(_groups, MANAGED)):
+        staying = [group for group in mine if not all(map(_ends_well, group))]
+        repaired = [group for group in theirs if all(map(_ends_well, group))]
+        rounds += zip_longest(staying, repaired, fillvalue=())
+    return [(*left, *right) for left, right in rounds]
 
 
 def _groups(node: str) -> list[tuple[faults.Fault, ...]]:
