@@ -17,6 +17,7 @@ from rich.console import Console
 from cli.interrupt import at_once
 from drift.report import json, table
 from drift.report.model import Report, Seen, Tool, build
+from facts.cluster import peers_of
 from facts.gather import Answer, gather
 from inventories.schema import InventoryError, NodeWanted
 
@@ -80,7 +81,7 @@ def _seen(name: str, answer: Answer) -> Seen:
     except InventoryError as error:
         raise click.ClickException(f"{name}: {error}") from error
     reason = answer.error and _with_way_on(answer.error, answer.data)
-    return Seen(wanted, answer.state, reason, answer.reached)
+    return Seen(wanted, answer.state, reason, answer.reached, peers_of(answer.data))
 
 
 def _with_way_on(reason: str, data: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ CHANGE_SECONDS, DOWNLOAD_SECONDS = 900, 3600
 watch(host.state)
 node = plan(host)
 if node is not None:
-    tell_apart(host, node.found)
+    tell_apart(host.state)
     driver.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     shm.converge(plan=node, _timeout=CHANGE_SECONDS)
     limits.converge(plan=node, _timeout=CHANGE_SECONDS)

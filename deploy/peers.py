@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from pyinfra import logger
-from pyinfra.api import Host, State
+from pyinfra.api import State
 
+from deploy.round import BEFORE
 from drift.compare import differences
 from drift.finding import Finding
 from drift.report.visible import visible
-from facts.node import NodeState
 
 # torch itself is nobody's to change here, and each node's NCCL follows its own.
-_TOLD = "nccl.torch"
+_COMPARED = "nccl.torch"
 _HARM = (
     "each gets the NCCL of its own torch, and a job across them hangs or ends in 'Mismatched NCCL "
     "version detected'"
 )
-_seen: WeakKeyDictionary[State, dict[str, NodeState]] = WeakKeyDictionary()
+_told: WeakSet[State] = WeakSet()
 
 
-def tell_apart(host: Host, found: NodeState) -> None:
-    """Note a node's state, and warn where its torch is another than that of a node before it."""
-    before = apart(host.state)
-    _seen.setdefault(host.state, {})[host.name] = found
-    now = apart(host.state)
-    if now is not None and (before is None or before.wanted != now.wanted):
-        logger.warning(visible(f"nodes differ where they may not: {now.found}; {now.cause}"))
+def tell_apart(state: State) -> None:
+    """Warn, once a run, where the nodes have more than one torch."""
+    found = apart(state)
+    if found is not None and state not in _told:
+        _told.add(state)
+        logger.warning(visible(f"nodes differ where they may not: {found.found}; {found.cause}"))
 
 
 def apart(state: State) -> Finding | None:
@@ -35,7 +34,7 @@ def apart(state: State) -> Finding | None:
 
     `wanted` names each torch once.
     """
-    told = {each.fact: each for each in differences(_seen.get(state, {}), {})}.get(_TOLD)
+    told = {each.fact: each for each in differences(BEFORE.found(state), {})}.get(_COMPARED)
     if told is None or not told.certain:
         return None
     return Finding(

@@ -9,6 +9,8 @@ from pyinfra import logger
 from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
+from deploy.round import BEFORE, among
+from drift.among import Among
 from drift.check import check
 from drift.driver import survives_boot, target
 from drift.finding import Finding, Severity
@@ -39,6 +41,8 @@ class Plan:
     wanted: NodeWanted
     found: NodeState
     findings: tuple[Finding, ...]
+    # The other nodes of the cluster, and what was found on them.
+    among: Among
     # Whether steps may hurt a running job: --data allow_disruption=true.
     allow_disruption: bool = False
     # Whether a node may be rebooted where nothing else helps: --data reboot=true.
@@ -86,11 +90,12 @@ def wanted_of(host: Host) -> NodeWanted:
 def plan(host: Host) -> Plan | None:
     """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
     wanted = wanted_of(host)
-    tune(host.connector)
     try:
-        found = probe(host)
+        found = _found(host)
+        around = among(host, BEFORE.found(host.state))
         allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
-        plan = Plan(wanted, found, tuple(check(found, wanted)), allowed, reboot)
+        findings = tuple(check(found, wanted, around))
+        plan = Plan(wanted, found, findings, around, allowed, reboot)
         if (plan.has_repairs or plan.reboots) and not _may_change(host):
             raise ProbeError(NO_PASSWORD)
     except ProbeError as error:
@@ -99,6 +104,19 @@ def plan(host: Host) -> Plan | None:
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
     return plan
+
+
+def _found(host: Host) -> NodeState:
+    """Return what the round of probes found on a host; raises ProbeError."""
+    answer = BEFORE.answers(host.state, _ask)[host.name]
+    if isinstance(answer, ProbeError):
+        raise answer
+    return answer
+
+
+def _ask(host: Host) -> NodeState:
+    tune(host.connector)
+    return probe(host)
 
 
 def _may_change(host: Host) -> bool:

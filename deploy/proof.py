@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from weakref import WeakKeyDictionary
 
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
@@ -10,10 +11,15 @@ from pyinfra.api.exceptions import PyinfraError
 
 from deploy.peers import apart
 from deploy.plan import Plan, wanted_of
+from deploy.round import AFTER, BEFORE, among
 from drift.check import check
 from drift.finding import Finding
 from drift.report.visible import visible
+from facts.node import NodeState
 from facts.session import ProbeError, fresh, probe
+
+# Of each run, the nodes that it changes; all are asked again when the first is to be proved.
+_proved: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
 
 
 def prove(plan: Plan) -> None:
@@ -22,6 +28,7 @@ def prove(plan: Plan) -> None:
     Where there is neither, what only deserves a warning is told at once.
     """
     if plan.has_repairs or plan.reboots:
+        _proved.setdefault(host.state, set()).add(host.name)
         second_probe(name="Prove it in a new session")
     elif plan.by_hand or apart(host.state):
         refuse(name="Stop: the rest is done by hand", findings=plan.findings)
@@ -37,16 +44,23 @@ def second_probe() -> Generator[FunctionCommand, None, None]:
 
 
 def _second_probe(state: State, host: Host) -> bool:
-    try:
-        with fresh(host) as connector:
-            found = probe(host, connector)
-    except (PyinfraError, ProbeError) as error:
-        logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(error))}")
+    found = AFTER.answers(state, _ask_anew, _proved.get(state, set()))[host.name]
+    if isinstance(found, ProbeError):
+        logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(found))}")
         return False
-    findings = [*check(found, wanted_of(host)), *_between(state)]
+    around = among(host, {**BEFORE.found(state), **AFTER.found(state)})
+    findings = [*check(found, wanted_of(host), around), *_between(state)]
     for finding in findings:
         _tell(host, finding)
     return not any(finding.fixable or finding.severity == "error" for finding in findings)
+
+
+def _ask_anew(host: Host) -> NodeState:
+    try:
+        with fresh(host) as connector:
+            return probe(host, connector)
+    except PyinfraError as error:
+        raise ProbeError(str(error)) from error
 
 
 @operation(is_idempotent=False)

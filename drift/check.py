@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from drift.among import Among
 from drift.finding import Finding
 from drift.rules import RULES
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
 
-def check(found: NodeState, wanted: NodeWanted) -> list[Finding]:
-    """Return all findings about one node; areas the inventory leaves out are not judged."""
-    return [*_unreadable(found, wanted), *_judged(found, wanted)]
+def check(found: NodeState, wanted: NodeWanted, among: Among | None = None) -> list[Finding]:
+    """Return all findings about one node; areas the inventory leaves out are not judged.
+
+    `among` says who its peers are and what was found on them; without it, it has none.
+    """
+    return [*_unreadable(found, wanted), *_judged(found, wanted, among or Among())]
 
 
-def _judged(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
+def _judged(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Finding]:
     areas = list(NodeState.model_fields)
     for rule in sorted(RULES.values(), key=lambda rule: areas.index(rule.area)):
         # A whole check judges by what is wanted of several areas: its own may be left out.
         if rule.whole or getattr(wanted, rule.area) is not None:
-            yield from rule.findings(found, wanted)
+            yield from rule.findings(found, wanted, among)
 
 
 def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:

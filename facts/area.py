@@ -10,6 +10,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
 
+from facts.named import Named
 from facts.probe import Reading, Readings, Section, read, render
 
 _NOT_ASKED = Reading(0, "", "not asked")
@@ -42,12 +43,16 @@ class ProbeFact(FactBase[dict[str, Any]]):
 
     @override
     def command(self, environments: Sequence[str] | str = (), deep: bool = False) -> str:
-        named = environments.split(",") if isinstance(environments, str) else environments
-        self.asked = self.sections_for(named, deep)
+        folders = environments.split(",") if isinstance(environments, str) else environments
+        return self.asking(Named(environments=folders, deep=deep))
+
+    def asking(self, named: Named) -> str:
+        """Return the script that asks about what an inventory names."""
+        self.asked = self.sections_for(named)
         return render(self.asked)
 
-    def sections_for(self, environments: Sequence[str], deep: bool) -> Sequence[Section]:
-        """Return the sections to ask; most areas ask nothing about environments."""
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        """Return the sections to ask; most areas ask about the node alone."""
         return self.sections
 
     @override

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from typing_extensions import override
@@ -13,6 +13,7 @@ from typing_extensions import override
 from facts import libnccl
 from facts.area import AreaFact, State
 from facts.asked.environment import code as code
+from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
 
 # What runs in an environment's own Python: three modules as one text, without their imports.
@@ -28,12 +29,13 @@ ENVIRONMENT_SECONDS = 30
 DEEP_SECONDS = 180
 
 
-def sections(environments: Iterable[str], deep: bool = False) -> tuple[Section, ...]:
+def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about NCCL with one for each Python environment, by its folder.
 
     `deep` reads each library through, so that its sha256 can be compared with the RECORD.
     """
-    return (*libnccl.SECTIONS, *(_environment(prefix, deep) for prefix in environments))
+    asked = (_environment(prefix, named.deep) for prefix in named.environments)
+    return (*libnccl.SECTIONS, *asked)
 
 
 def _environment(prefix: str, deep: bool) -> Section:
@@ -159,5 +161,5 @@ class Nccl(AreaFact):
     parse = staticmethod(parse)
 
     @override
-    def sections_for(self, environments: Sequence[str], deep: bool) -> Sequence[Section]:
-        return sections(environments, deep)
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return sections(named)

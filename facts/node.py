@@ -9,15 +9,16 @@ from typing_extensions import override
 
 from facts import driver, libnccl, limits, nccl, shm, toolchain
 from facts.area import ProbeFact, State
+from facts.named import Named
 from facts.probe import Section, read
 
 _OTHERS = (*driver.SECTIONS, *shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
 SECTIONS = (*_OTHERS, *libnccl.SECTIONS)
 
 
-def sections(environments: Sequence[str] = (), deep: bool = False) -> tuple[Section, ...]:
-    """Return all sections, those about Python environments included."""
-    return (*_OTHERS, *nccl.sections(environments, deep))
+def sections(named: Named) -> tuple[Section, ...]:
+    """Return all sections, those about what an inventory names included."""
+    return (*_OTHERS, *nccl.sections(named))
 
 
 class UnreadSection(State):
@@ -62,8 +63,8 @@ class NodeProbe(ProbeFact):
     sections = SECTIONS
 
     @override
-    def sections_for(self, environments: Sequence[str], deep: bool) -> Sequence[Section]:
-        return sections(environments, deep)
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return sections(named)
 
     @override
     def told(self, output: list[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
 
+from facts.named import named_by
 from facts.node import NodeProbe, NodeState
 from facts.probe import MARK, time_limit
 
@@ -41,7 +42,7 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     """
     _expect_any_bytes()
     fact = NodeProbe()
-    script = fact.command(host.data.get("nccl_environments") or (), deep)
+    script = fact.asking(named_by(host.data.dict(), deep))
     seconds = time_limit(fact.asked)
     connector = connector or host.connector
     try:

@@ -63,9 +63,7 @@ class Cluster:
         The three levels stay apart so that pyinfra's own precedence (--data, host, group, all)
         and a user's group_data files work as they do in any inventory.
         """
-        groups: dict[str, PyinfraGroup] = {
-            "all": (list(self.hosts), {**CONNECTING, **self.defaults})
-        }
+        groups: dict[str, PyinfraGroup] = {"all": (list(self.hosts), self._data_of_all())}
         for group, data in self.groups.items():
             members = [host for host in self.hosts.values() if host.group == group]
             groups[group] = ([(host.name, dict(host.data)) for host in members], dict(data))
@@ -74,7 +72,28 @@ class Cluster:
     def data_of(self, name: str) -> Data:
         """The flat data that pyinfra will show for a host."""
         host = self.hosts[name]
-        return {**CONNECTING, **self.defaults, **self.groups[host.group], **host.data}
+        return {**self._data_of_all(), **self.groups[host.group], **host.data}
+
+    def _data_of_all(self) -> Data:
+        """What all hosts have: how to connect, the defaults, and who else is there."""
+        return {**CONNECTING, **self.defaults, "cluster_nodes": self.nodes()}
+
+    def nodes(self) -> list[Data]:
+        """Name, address and port of every host, as the hosts reach each other."""
+        return [
+            {
+                "name": name,
+                "address": self._said(name, "ssh_hostname"),
+                "port": self._said(name, "ssh_port") or 22,
+            }
+            for name in self.hosts
+        ]
+
+    def _said(self, name: str, key: str) -> Any:
+        """A host's value of a key, from the level nearest to it that has one."""
+        host = self.hosts[name]
+        levels = (host.data, self.groups[host.group], self.defaults)
+        return next((level[key] for level in levels if key in level), None)
 
 
 def merged(levels: Iterable[object]) -> Data:

@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from drift.among import Among
 from drift.check import check
 from drift.compare import Difference, differences, settled
 from drift.finding import Finding, Severity
+from facts.cluster import Peer
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
@@ -80,12 +82,14 @@ class Seen:
     error: str | None = None
     # Whether the node answered at all: an answer that makes no sense is "unreadable".
     reached: bool = True
+    # Every node of its cluster, itself among them.
+    nodes: tuple[Peer, ...] = ()
 
 
 def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) -> Report:
     """Return the report about all nodes `seen`, judged by the rules and against each other."""
-    hosts = {name: _host(node) for name, node in seen.items()}
     states = {name: node.state for name, node in seen.items() if node.state is not None}
+    hosts = {name: _host(node, Among(name, node.nodes, states)) for name, node in seen.items()}
     models = {name: node.wanted.gpu.model for name, node in seen.items() if node.wanted.gpu}
     wanted = {name: seen[name].wanted for name in states}
     findings = {name: hosts[name].findings for name in states}
@@ -99,10 +103,10 @@ def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) 
     )
 
 
-def _host(node: Seen) -> HostReport:
+def _host(node: Seen, among: Among) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
-    findings = check(node.state, node.wanted)
+    findings = check(node.state, node.wanted, among)
     facts = node.state.model_dump(mode="json", exclude={"unreadable"})
     return HostReport(status=_status(findings), facts=facts, findings=findings)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from drift.among import Among
 from drift.finding import Finding, Severity
 
 
@@ -23,20 +24,22 @@ class Fault:
     severity: Severity | None = None
 
 
-Check = TypeVar("Check", bound=Callable[[Any, Any], Iterator[Fault]])
+Check = TypeVar("Check", bound=Callable[..., Iterator[Fault]])
 
 
 @dataclass(frozen=True)
 class Rule:
     """A named check; `summary` is the first line of its docstring, `area` its step as well.
 
-    A `whole` check takes the node's found and wanted state, not the area's alone.
+    A `whole` check takes the node's found and wanted state, not the area's alone; one `between`
+    nodes takes those and the nodes around it (`Among`).
     """
 
     id: str
     severity: Severity
-    check: Callable[[Any, Any], Iterator[Fault]]
+    check: Callable[..., Iterator[Fault]]
     whole: bool = False
+    between: bool = False
 
     @property
     def area(self) -> str:
@@ -48,12 +51,14 @@ class Rule:
         """What the rule says is wrong, in one sentence."""
         return (self.check.__doc__ or "").strip().splitlines()[0]
 
-    def findings(self, found: object, wanted: object) -> Iterator[Finding]:
+    def findings(self, found: object, wanted: object, among: Among) -> Iterator[Finding]:
         """Yield the findings of this rule about one node, given the state of all its areas."""
-        states = (found, wanted)
-        if not self.whole:
-            states = (getattr(found, self.area), getattr(wanted, self.area))
-        for fault in self.check(*states):
+        given: tuple[object, ...] = (found, wanted)
+        if self.between:
+            given = (found, wanted, among)
+        elif not self.whole:
+            given = (getattr(found, self.area), getattr(wanted, self.area))
+        for fault in self.check(*given):
             said = {**vars(fault), "severity": fault.severity or self.severity}
             yield Finding(rule=self.id, step=self.area, **said)
 
@@ -61,13 +66,15 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(rule_id: str, severity: Severity, whole: bool = False) -> Callable[[Check], Check]:
+def rule(
+    rule_id: str, severity: Severity, whole: bool = False, between: bool = False
+) -> Callable[[Check], Check]:
     """Register a check under its stable id."""
 
     def register(check: Check) -> Check:
         if rule_id in RULES:
             raise ValueError(f"two rules are called {rule_id}")
-        RULES[rule_id] = Rule(rule_id, severity, check, whole)
+        RULES[rule_id] = Rule(rule_id, severity, check, whole, between)
         return check
 
     return register

@@ -10,17 +10,26 @@ import pytest
 from pyinfra.api import Host, State
 
 from deploy.peers import tell_apart
+from deploy.round import BEFORE
+from facts.node import NodeState
 from tests.drift import states
 
 
 def _told(caplog: pytest.LogCaptureFixture, torches: dict[str, str | None]) -> list[str]:
     """What is said of a run over nodes with these torches; None is an unreadable environment."""
     caplog.set_level(logging.WARNING)
-    state = State()
-    for name, torch in torches.items():
+
+    def ask(host: Host) -> NodeState:
+        torch = torches[host.name]
         environment: Any = {"torch": {"version": torch}} if torch else None
-        host = cast(Host, SimpleNamespace(name=name, state=state))
-        tell_apart(host, states.found({"nccl": {"environments": {"/opt/dis": environment}}}))
+        return states.found({"nccl": {"environments": {"/opt/dis": environment}}})
+
+    state = State()
+    hosts = [cast(Host, SimpleNamespace(name=name)) for name in torches]
+    state.active_hosts = cast(Any, hosts)
+    BEFORE.answers(state, ask)
+    for _ in torches:
+        tell_apart(state)
     return [record.message for record in caplog.records]
 
 
@@ -30,9 +39,11 @@ def test_one_torch_everywhere(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_another_torch(caplog: pytest.LogCaptureFixture) -> None:
-    """Said when the first other one is seen, and not again for nodes that are alike."""
+    """Said once, with the torch of each node."""
     (said,) = _told(caplog, {"a100-01": "2.1.2", "v100-01": "2.3.0", "v100-02": "2.3.0"})
-    assert "a100-01 2.1.2, v100-01 2.3.0; each gets the NCCL of its own torch" in said
+    assert (
+        "a100-01 2.1.2, v100-01 2.3.0, v100-02 2.3.0; each gets the NCCL of its own torch" in said
+    )
 
 
 def test_what_could_not_be_read(caplog: pytest.LogCaptureFixture) -> None:

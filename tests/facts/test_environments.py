@@ -11,6 +11,7 @@ import pytest
 
 from deploy.controller import platforms
 from facts import nccl
+from facts.named import Named
 from facts.nccl import Environment
 from facts.node import NodeProbe
 from facts.probe import read, render, time_limit
@@ -22,7 +23,7 @@ from tests.shells import as_lines, run
 
 def read_of(prefix: Path, deep: bool = False, **variables: str) -> Environment | str:
     """Ask about an environment as the probe does; the reason where it is unreadable."""
-    sections = nccl.sections([str(prefix)], deep)[-1:]
+    sections = nccl.sections(Named([str(prefix)], deep))[-1:]
     done = subprocess.run(
         ["dash", "-c", render(sections)],
         env={**environments.clean(), **variables},
@@ -76,7 +77,7 @@ def test_deep_compares_the_sum(made: environments.Environment) -> None:
 
 def test_deep_has_the_time_that_it_takes() -> None:
     """300 MB from a slow disk, and the whole probe waits as long as its sections may."""
-    (quick,), (deep,) = (nccl.sections(["/e"], each)[-1:] for each in (False, True))
+    (quick,), (deep,) = (nccl.sections(Named(["/e"], each))[-1:] for each in (False, True))
     assert quick.seconds < 60 <= deep.seconds
     probe = NodeProbe()
     probe.command(["/e"], deep=True)
@@ -190,7 +191,7 @@ def test_a_python_that_hangs(made: environments.Environment) -> None:
     (made.prefix / "bin" / "python3").unlink()
     (made.prefix / "bin" / "python3").write_text("#!/bin/sh\nsleep 60\n")
     (made.prefix / "bin" / "python3").chmod(0o755)
-    (section,) = nccl.sections([str(made.prefix)])[-1:]
+    (section,) = nccl.sections(Named([str(made.prefix)]))[-1:]
     quick = type(section)(section.name, section.command, 1)
     start = time.monotonic()
     readings = read(as_lines(run("dash", render([quick])).stdout), [quick])

@@ -92,6 +92,17 @@ def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
         assert NodeWanted.from_data(cluster.data_of(name)) == host.wanted
 
 
+def test_each_host_is_told_of_all(cluster: Cluster) -> None:
+    """By name, address and port; those that --limit leaves out are nodes of the cluster, too."""
+    nodes = cluster.data_of("a100-01")["cluster_nodes"]
+    assert nodes == cluster.pyinfra_groups()["all"][1]["cluster_nodes"]
+    assert nodes == [
+        {"name": "v100-01", "address": "10.0.0.5", "port": 22},
+        {"name": "a100-01", "address": "10.0.0.4", "port": 2222},
+        {"name": "a100-02", "address": "fd00::6", "port": 2222},
+    ]
+
+
 def test_pyinfra_gets_each_level_where_its_own_precedence_expects_it(cluster: Cluster) -> None:
     groups = cluster.pyinfra_groups()
     assert list(groups) == ["all", "a100", "v100", "spare"]

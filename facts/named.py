@@ -1,0 +1,32 @@
+"""Named: what an inventory names for the probe to ask about, beside the node itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from facts.cluster import Peer, peers_of
+
+
+@dataclass(frozen=True)
+class Named:
+    """Python environments by their folders, every node of the cluster, and who trains there.
+
+    `deep` asks for what takes a while, too; `user` is empty where it is the SSH user.
+    """
+
+    environments: Sequence[str] = ()
+    deep: bool = False
+    nodes: Sequence[Peer] = ()
+    user: str = ""
+
+
+def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
+    """Return what a host's data names."""
+    return Named(
+        environments=tuple(data.get("nccl_environments") or ()),
+        deep=deep,
+        nodes=peers_of(data),
+        user=data.get("launcher_user") or data.get("ssh_user") or "",
+    )
