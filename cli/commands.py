@@ -7,6 +7,7 @@ from importlib.metadata import version
 import click
 
 from cli.drift import drift
+from cli.hostfile import hostfile
 from cli.lab import lab
 
 
@@ -17,4 +18,5 @@ def commands() -> None:
 
 
 commands.add_command(drift)
+commands.add_command(hostfile)
 commands.add_command(lab)

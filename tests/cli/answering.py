@@ -21,5 +21,5 @@ def gathered(answer: Answer | None = None) -> Callable[..., dict[str, Answer]]:
 
 
 if __name__ == "__main__":
-    with patch("cli.drift.gather", gathered()):
+    with patch("cli.asking.gather", gathered()):
         main()

@@ -16,7 +16,7 @@ from tests.cli.running import REPOSITORY
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that answers, and something to repair on it."""
-    monkeypatch.setattr("cli.drift.gather", gathered())
+    monkeypatch.setattr("cli.asking.gather", gathered())
 
 
 def last_line(inventory: str) -> str:

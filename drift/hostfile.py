@@ -1,0 +1,58 @@
+"""The hostfile of DeepSpeed's launcher: a line a node, with as many slots as it has GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from drift.report.model import Seen
+from facts.node import NodeState
+
+
+class NoHostfile(Exception):
+    """A hostfile that would start too many ranks, or too few; `reasons` has a line a node."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__("\n".join(reasons))
+        self.reasons = reasons
+
+
+def hostfile(seen: Mapping[str, Seen]) -> str:
+    """Return `NAME slots=N` for each node: the inventory's count, checked against the GPUs found.
+
+    Where the inventory says no count it is the one found. Raises NoHostfile where a node gave no
+    answer or has another count: half a hostfile would start a job that waits for ever.
+    """
+    wrong = [reason for name, node in seen.items() if (reason := _wrong(name, node))]
+    if wrong:
+        raise NoHostfile(wrong)
+    return "".join(f"{name} slots={_slots(node)}\n" for name, node in seen.items())
+
+
+def _slots(node: Seen) -> int | None:
+    if node.wanted.gpu is not None:
+        return node.wanted.gpu.count
+    return None if node.state is None else gpus(node.state)
+
+
+def _wrong(name: str, node: Seen) -> str:
+    """Say what speaks against a node's line; nothing if it is right."""
+    if node.state is None:
+        return f"{name}: {node.error}"
+    found, slots = gpus(node.state), _slots(node)
+    if found is None:
+        return f"{name}: its GPUs could not be counted; look at them with: gpu-node drift"
+    if not slots:
+        return f"{name}: found no GPU"
+    if found != slots:
+        return (
+            f"{name}: found {found} GPU{'s'[: found != 1]}, the inventory has gpu.count {slots}: "
+            "look for a GPU that fell off the bus (dmesg: Xid 79), or mend the count"
+        )
+    return ""
+
+
+def gpus(found: NodeState) -> int | None:
+    """Return how many GPUs a node has, by nvidia-smi, else by the PCI bus; None if unknown."""
+    if found.driver.smi is not None and found.driver.smi.gpus:
+        return len(found.driver.smi.gpus)
+    return None if found.driver.devices is None else len(found.driver.devices)

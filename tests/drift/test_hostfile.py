@@ -1,0 +1,52 @@
+"""The hostfile: the inventory's slots, checked against the GPUs that were found."""
+
+from __future__ import annotations
+
+import pytest
+
+from drift.hostfile import NoHostfile, hostfile
+from drift.report.model import Seen
+from tests.drift import states
+
+FELL_OFF = {
+    "driver": {
+        "smi": {"gpus": []},
+        "devices": [{"slot": "0000:3b:00.0", "id": "0x20f1", "driver": "nvidia"}],
+    }
+}
+DOWN = {"driver": {"smi": {"gpus": [], "code": 9, "said": "NVIDIA-SMI has failed"}}}
+
+
+def test_a_line_a_node() -> None:
+    """In the inventory's order; the driver may be down, the PCI bus has them all the same."""
+    seen = {"v100-01": states.seen(DOWN), "a100-01": states.seen()}
+    assert hostfile(seen) == "v100-01 slots=2\na100-01 slots=2\n"
+
+
+def test_without_a_count_in_the_inventory() -> None:
+    """What is there is what is used."""
+    assert hostfile({"h": states.seen(gpu_model=None, gpu_count=None)}) == "h slots=2\n"
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        (states.seen(FELL_OFF), "h: found 1 GPU, the inventory has gpu.count 2"),
+        (states.seen(gpu_count=8), "h: found 2 GPUs, the inventory has gpu.count 8"),
+        (states.seen({"driver": {"smi": None, "devices": None}}), "could not be counted"),
+        (
+            states.seen(
+                {"driver": {"smi": {"gpus": []}, "devices": []}}, gpu_model=None, gpu_count=None
+            ),
+            "h: found no GPU",
+        ),
+        (Seen(states.wanted(), error="Could not connect"), "h: Could not connect"),
+    ],
+    ids=["one fell off", "another count", "unknown", "none", "unreachable"],
+)
+def test_no_half_hostfile(node: Seen, says: str) -> None:
+    """One node that is not right keeps back the others' lines as well."""
+    with pytest.raises(NoHostfile) as error:
+        hostfile({"well": states.seen(), "h": node})
+    (reason,) = error.value.reasons
+    assert says in reason
