@@ -70,8 +70,13 @@ def _next_boot(node: NodeState) -> str | None:
     for kernel in kernels.installed:
         if kernel.name == chosen:
             has = kernel.module.version if kernel.module else "no module"
-            return has if chosen == kernels.running else f"{has} in {chosen}"
-    return f"{chosen}, which is not installed"
+            return has if chosen == kernels.running else f"{has} in {_short(chosen)}"
+    return f"{_short(chosen)}, which is not installed"
+
+
+def _short(kernel: str | None) -> str | None:
+    """A kernel's name without the architecture, which all have and a table has no room for."""
+    return kernel and kernel.removesuffix(".x86_64")
 
 
 # What stands before every model and tells nothing.
@@ -249,7 +254,7 @@ FACTS: tuple[Fact, ...] = (
         applies=_has_environments,
     ),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
-    Fact("toolchain.kernel", "per-host", (), lambda node: node.toolchain.kernel),
+    Fact("toolchain.kernel", "per-host", (), lambda node: _short(node.toolchain.kernel)),
 )
 
 

@@ -42,8 +42,22 @@ def mount(name: str) -> None:
         return
     where = home(name)
     as_root(["mkdir", "-p", where / "upper", where / "work", where / "root"])
-    layers = f"lowerdir={tree.place()},upperdir={where / 'upper'},workdir={where / 'work'}"
+    lower = ":".join(map(str, [*layers_of(name), tree.place()]))
+    layers = f"lowerdir={lower},upperdir={where / 'upper'},workdir={where / 'work'}"
     as_root(["mount", "-t", "overlay", "-o", layers, roster.PREFIX + name, where / "root"])
+
+
+def layers_of(name: str) -> list[str]:
+    """What lies between the shared tree and the node's own files; nothing after a reset."""
+    noted = home(name) / "layers"
+    return noted.read_text().split() if noted.is_file() else []
+
+
+def put_under(name: str, layer: Path) -> None:
+    """Put a layer under the node's own files; the node must not run."""
+    unmount(name)
+    as_root(["tee", home(name) / "layers"], stdin=f"{layer}\n")
+    mount(name)
 
 
 def remove(name: str) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from lab import answering, disks, hardware, limits, lock, mirror, network, podman, roster, tree
 from lab.errors import LabError
@@ -70,6 +71,16 @@ def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
     podman.remove(node.container)
     disks.mount(name)
     run(node, cap_drop)
+    answering.wait(node)
+
+
+@lock.alone
+def put_under(name: str, layer: Path) -> None:
+    """Boot a node anew with a layer under its disk: as if its packages had been installed."""
+    node = roster.node(name)
+    podman.remove(node.container)
+    disks.put_under(name, layer)
+    run(node)
     answering.wait(node)
 
 

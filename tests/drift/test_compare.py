@@ -226,7 +226,7 @@ VALUES = {
     "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib",
     "nccl.package": "2.18.1-1+cuda12.1",
     "toolchain.os": "CentOS Linux 7 (Core)",
-    "toolchain.kernel": "3.10.0-1160.el7.x86_64",
+    "toolchain.kernel": "3.10.0-1160.el7",
 }
 DIS = "/root/miniconda3/envs/dis"
 

@@ -1,0 +1,68 @@
+"""Builds the layer that holds the launcher, once, and puts it under the disks of nodes."""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab import disks, lock, nodes, roster, tree
+from lab.machine import as_root, run
+from lab.progress import step
+
+HERE = Path(__file__).parent
+INSTALL = HERE / "install.sh"
+REQUIREMENTS = HERE / "requirements.txt"
+PACKAGES = [
+    *["openssh-client", "pdsh", "python3-cpuinfo", "python3-packaging", "python3-pydantic"],
+    *["python3-setuptools", "python3-torch", "python3-tqdm", "python3-wheel"],
+]
+
+
+def recipe() -> str:
+    """A short hash of everything the layer is made from."""
+    parts = [tree.recipe(), INSTALL.read_text(), REQUIREMENTS.read_text(), *PACKAGES]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def place() -> Path:
+    """Where the finished layer lies; it only ever appears whole."""
+    return roster.cache() / f"launcher-{recipe()}"
+
+
+def give(names: Iterable[str]) -> None:
+    """Boot nodes anew with the launcher installed; a reset takes it from them."""
+    with lock.held():
+        if not (place() / "upper").is_dir():
+            with step("installing PyTorch, DeepSpeed and pdsh, a minute or two"):
+                _build()
+        for name in names:
+            nodes.put_under(name, place() / "upper")
+
+
+def _build() -> None:
+    remove_outdated()
+    half = roster.cache() / f"launcher-building-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
+        download(Path(scratch))
+        as_root(["mkdir", "-p", half])
+        paths = [tree.place(), half, Path(scratch)]
+        shell = ["unshare", "--mount", "sh", "-eus"]
+        as_root([*shell, *paths, *PACKAGES], stdin=INSTALL.read_text(), timeout=1800)
+    as_root(["mv", "-T", half, place()])
+
+
+def download(into: Path) -> None:
+    """Fetch what pip is to install, each file's sha256 checked by pip."""
+    pip = [sys.executable, "-I", "-m", "pip", "download", "-q", "--disable-pip-version-check"]
+    kind = ["--no-deps", "--no-build-isolation", "--no-binary", "deepspeed", "--require-hashes"]
+    run([*pip, *kind, "-d", into, "-r", REQUIREMENTS])
+
+
+def remove_outdated() -> None:
+    """Clear away layers of other recipes that no node's disk has, and what killed builds left."""
+    mounted = disks.MOUNTS.read_text()
+    for path in roster.cache().glob("launcher-*"):
+        if path != place() and str(path) not in mounted:
+            as_root(["rm", "-rf", "--one-file-system", path])
