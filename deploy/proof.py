@@ -88,5 +88,5 @@ def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
 def _tell(host: Host, finding: Finding) -> None:
     hand = "still there" if finding.fixable else "by hand"
     say = logger.error if finding.severity == "error" else logger.warning
-    said = f"{finding.rule}: {finding.subject} is {finding.found}, wanted {finding.wanted}"
+    said = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"
     say(f"{host.print_prefix}{visible(f'{said}; {hand}: {finding.fix}')}")
