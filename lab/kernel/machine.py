@@ -26,7 +26,7 @@ SHOWN = 40
 class Machine:
     """A running virtual machine; `start` makes one."""
 
-    def __init__(self, name: str, lock: IO[str]) -> None:
+    def __init__(self, name: str, lock: IO[str], kept: Path | None = None) -> None:
         self.name = name
         self.home = home(name)
         self.address = ADDRESS
@@ -34,7 +34,11 @@ class Machine:
         self.known_hosts = self.home / "known_hosts"
         self._lock = lock
         self.kernels = disk.copy(self.home)
-        self._give_keys()
+        if kept is None:
+            self._give_keys()
+        else:
+            run(["cp", "--sparse=always", "--reflink=auto", kept, self._disk])
+        self._pin()
         self._ending = False
         self._process = self._powered_on()
         self._power = threading.Thread(target=self._keep_power, daemon=True)
@@ -55,14 +59,16 @@ class Machine:
             self._process = self._powered_on()
 
     def _give_keys(self) -> None:
-        """Put the lab's key and a host key on the disk, and pin that."""
+        """Put the lab's key and a host key on the disk."""
         key = keys.host_key(self.name)
         keys.make_key(key, self.name)
         authorized = self.home / "authorized_keys"
         authorized.write_text(f"{keys.public(roster.CLIENT_KEY)} gpu-node-lab\n")
         write(self._disk, key, "/etc/ssh/ssh_host_ed25519_key")
         write(self._disk, authorized, "/root/.ssh/authorized_keys")
-        pinned = f"[{self.address}]:{self.port} {keys.public(key)}\n"
+
+    def _pin(self) -> None:
+        pinned = f"[{self.address}]:{self.port} {keys.public(keys.host_key(self.name))}\n"
         keys.write_private(self.known_hosts, pinned)
 
     @property
@@ -127,6 +133,21 @@ class Machine:
         self.run("systemctl reboot")
         self.wait(before)
 
+    def keep(self, file: Path) -> None:
+        """Copy the disk as it is now; another machine of this name may `start` from it."""
+        self.read("sync")
+        part = file.with_suffix(".part")
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            run(["cp", "--sparse=always", "--reflink=auto", self._disk, part])
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+        # GRUB reads what is written, and not what the journal holds: 1 means that it was repaired.
+        checked = run(["e2fsck", "-p", part], check=False)
+        if checked.returncode > 1:
+            raise self._failed(f"its disk cannot be kept: {checked.stdout}")
+        part.rename(file)
+
     def power_off(self, seconds: float = 60) -> None:
         """Shut it down in good order; one that does not is cut off and said to be."""
         self._ending = True
@@ -156,8 +177,11 @@ class Machine:
         return LabError("\n".join([f"{self.name}: {what}; its console:", *said[-SHOWN:]]))
 
 
-def start(name: str = "k-01") -> Machine:
-    """Boot a new machine and wait for its SSH; what killed runs left goes first."""
+def start(name: str = "k-01", kept: Path | None = None) -> Machine:
+    """Boot a new machine, or one from a disk that was kept, and wait for its SSH.
+
+    What killed runs left goes first.
+    """
     qemu.install()
     keys.make()
     clear()
@@ -165,7 +189,7 @@ def start(name: str = "k-01") -> Machine:
     lock = taken(name)
     if lock is None:
         raise LabError(f"{name} is run by another process of this clone")
-    machine = Machine(name, lock)
+    machine = Machine(name, lock, kept)
     try:
         with step(f"booting {name}"):
             machine.wait()

@@ -15,6 +15,7 @@ COMMANDS = {
     "qemu-system-x86_64": "qemu-system-x86",
     "mke2fs": "e2fsprogs",
     "debugfs": "e2fsprogs",
+    "e2fsck": "e2fsprogs",
     "ssh": "openssh-client",
 }
 KVM = Path("/dev/kvm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,15 +11,32 @@ import yaml
 from lab import roster
 from lab.kernel import machine as virtual
 from lab.kernel.machine import Machine
+from tests.kernel import products
 
 NAME = "k-01"
 SHOWN = 60
 
 
+@pytest.fixture(scope="session")
+def updated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a disk is kept whose update was installed and not booted; there may be none yet."""
+    file = tmp_path_factory.mktemp("kept") / "updated.raw"
+    yield file
+    file.unlink(missing_ok=True)
+
+
 @pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    """Boot one machine for a module's tests: a boot costs half a minute where it is emulated."""
-    running = virtual.start(NAME)
+def machine(request: pytest.FixtureRequest, updated: Path) -> Iterator[Machine]:
+    """Boot one machine for a module's tests: a boot costs half a minute where it is emulated.
+
+    A module that is about what was updated boots from the kept disk; where there is none it is
+    updated first.
+    """
+    is_updated = getattr(request.module, "UPDATED", False)
+    running = virtual.start(NAME, updated if is_updated and updated.exists() else None)
+    if is_updated and not updated.exists():
+        running.read(products.update(running), products.INSTALLING)
+        running.reboot()
     yield running
     running.remove()
 

@@ -6,10 +6,12 @@ kernel itself: lsmod, /proc, /sys.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lab.kernel.machine import Machine
-from tests.kernel.products import deploy, findings
+from tests.kernel.products import INSTALLING, deploy, findings, update
 
 pytestmark = pytest.mark.kernel
 VERSION, OLDER = "535.154.05", "535.129.03"
@@ -28,9 +30,26 @@ sleep 2
 pgrep -x {name}"""
 
 
-def test_the_report_looks_at_the_next_boot(machine: Machine, inventory: str) -> None:
+def test_boots_and_loads_the_driver(machine: Machine) -> None:
+    """GRUB starts the installed kernel, and that the module that dkms built for it."""
+    assert machine.read("uname -r") == machine.kernels.first
+    assert "nvidia" in machine.read("lsmod | cut -d' ' -f1").split()
+    assert f"Kernel Module  {VERSION} " in machine.read("cat /proc/driver/nvidia/version")
+    assert f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {VERSION}" in machine.read("dmesg")
+    assert machine.read("systemctl --failed --no-legend") == ""
+
+
+def test_lists_the_cards_with_the_drivers_library(machine: Machine) -> None:
+    """What a user asks of the driver has its answers."""
+    assert machine.read("nvidia-smi -L | wc -l") == "2"
+    library = machine.read("ldconfig -p | sed -n 's/.*libnvidia-ml.so.1 .*=> //p'")
+    assert machine.read(f"readlink -f {library}").endswith(f"libnvidia-ml.so.{VERSION}")
+
+
+def test_the_report_looks_at_the_next_boot(machine: Machine, inventory: str, updated: Path) -> None:
     """The update is installed and not booted: the GPUs are there, and the report knows better."""
-    machine.read(f"apt-get -qq install -y linux-image-{machine.kernels.update}", 300)
+    machine.read(update(machine), INSTALLING)
+    machine.keep(updated)
     assert machine.read("uname -r") == machine.kernels.first
     assert machine.read("nvidia-smi -L | wc -l") == "2"
     found = findings(inventory)
