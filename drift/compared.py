@@ -183,6 +183,22 @@ def _has_environments(node: NodeState) -> bool:
     return bool(node.nccl.environments)
 
 
+def _logins(node: NodeState) -> str | None:
+    """How many logins to the nodes, by name and by address, work of those that were tried."""
+    if node.ssh.logins is None:
+        return None
+    worked = sum(1 for each in node.ssh.logins if each.code == 0)
+    return f"{worked} of {len(node.ssh.logins)}"
+
+
+def _is_unread(node: NodeState, area: str) -> bool:
+    return any(each.area == area for each in node.unreadable)
+
+
+def _mesh_is_managed(wanted: NodeWanted) -> bool:
+    return wanted.ssh is not None and wanted.ssh.mesh is True
+
+
 def _limit_fact(item: Item, *rules: str) -> Fact:
     def is_managed(wanted: NodeWanted) -> bool:
         return wanted.limits is not None and getattr(wanted.limits, item) is not None
@@ -252,6 +268,14 @@ FACTS: tuple[Fact, ...] = (
         ),
         _packages,
         applies=_has_environments,
+    ),
+    Fact(
+        "ssh.logins",
+        "per-host",
+        ("ssh.no-login",),
+        _logins,
+        _mesh_is_managed,
+        applies=lambda node: node.ssh.account is not None or _is_unread(node, "ssh"),
     ),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
     Fact("toolchain.kernel", "per-host", (), lambda node: _short(node.toolchain.kernel)),

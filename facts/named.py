@@ -13,13 +13,16 @@ from facts.cluster import Peer, peers_of
 class Named:
     """Python environments by their folders, every node of the cluster, and who trains there.
 
-    `deep` asks for what takes a while, too; `user` is empty where it is the SSH user.
+    `deep` asks for what takes a while, too; `user` is empty where it is the SSH user. `address` is
+    the node's own; `mesh` tells whether its logins to the others are asked for.
     """
 
     environments: Sequence[str] = ()
     deep: bool = False
     nodes: Sequence[Peer] = ()
     user: str = ""
+    address: str = ""
+    mesh: bool = False
 
 
 def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
@@ -29,4 +32,6 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
         deep=deep,
         nodes=peers_of(data),
         user=data.get("launcher_user") or data.get("ssh_user") or "",
+        address=data.get("ssh_hostname") or "",
+        mesh=data.get("ssh_mesh") is True,
     )

@@ -7,18 +7,18 @@ from typing import Any
 
 from typing_extensions import override
 
-from facts import driver, libnccl, limits, nccl, shm, toolchain
+from facts import driver, libnccl, limits, nccl, shm, ssh, toolchain
 from facts.area import ProbeFact, State
 from facts.named import Named
 from facts.probe import Section, read
 
 _OTHERS = (*driver.SECTIONS, *shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
-SECTIONS = (*_OTHERS, *libnccl.SECTIONS)
+SECTIONS = (*_OTHERS, *libnccl.SECTIONS, *ssh.SECTIONS)
 
 
 def sections(named: Named) -> tuple[Section, ...]:
     """Return all sections, those about what an inventory names included."""
-    return (*_OTHERS, *nccl.sections(named))
+    return (*_OTHERS, *nccl.sections(named), *ssh.sections(named))
 
 
 class UnreadSection(State):
@@ -37,6 +37,7 @@ class NodeState(State):
     limits: limits.LimitsState
     toolchain: toolchain.ToolchainState
     nccl: nccl.NcclState
+    ssh: ssh.SshState
     unreadable: tuple[UnreadSection, ...] = ()
 
 
@@ -49,6 +50,7 @@ def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:
         "limits": limits.parse(readings),
         "toolchain": toolchain.parse(readings),
         "nccl": nccl.parse(readings),
+        "ssh": ssh.parse(readings),
     }
     unreadable = [
         UnreadSection(area=name.split(".")[0], section=name, reason=reason)

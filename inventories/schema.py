@@ -33,6 +33,7 @@ from inventories.wanted import (
     NcclWanted,
     NodeWanted,
     ShmWanted,
+    SshWanted,
     ToolchainWanted,
     at,
     complaints,
@@ -50,6 +51,7 @@ __all__ = [
     "NcclWanted",
     "NodeWanted",
     "ShmWanted",
+    "SshWanted",
     "ToolchainWanted",
     "format_size",
     "load",
@@ -60,8 +62,8 @@ RESERVED = ("all", "self")
 """Words that pyinfra needs for itself where group names go."""
 
 
-class SshSettings(Model):
-    """How a node is reached."""
+class SshSettings(SshWanted):
+    """How a node is reached, and what it should be in the mesh."""
 
     user: fields.User | None = None
     key: fields.FilePath | None = None
@@ -272,7 +274,14 @@ def _spelled(document: Document, levels: Iterable[KeyPath]) -> list[object]:
 def _wanted(document: Document, host: str) -> dict[str, object]:
     """What the levels say together of a node, ways to reach it left out."""
     said = merged(_spelled(document, _levels(document, host)))
-    return {key: value for key, value in said.items() if key in NodeWanted.model_fields}
+    ssh = said.get("ssh")
+    if isinstance(ssh, dict):
+        said["ssh"] = {key: ssh[key] for key in SshWanted.model_fields if key in ssh} or None
+    return {
+        key: value
+        for key, value in said.items()
+        if key in NodeWanted.model_fields and value is not None
+    }
 
 
 def _cluster(document: Document) -> Cluster:

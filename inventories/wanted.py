@@ -69,6 +69,12 @@ class NcclWanted(Model):
     repository: RepositoryWanted | None = None
 
 
+class SshWanted(Model):
+    """`mesh`: every node logs in to every other; how the controller does is SshSettings' part."""
+
+    mesh: fields.Switch | None = None
+
+
 class Areas(Model):
     """What may be said of a node on any level: for all, for its group, or for it alone."""
 
@@ -78,6 +84,7 @@ class Areas(Model):
     limits: LimitsWanted | None = None
     toolchain: ToolchainWanted | None = None
     nccl: NcclWanted | None = None
+    ssh: SshWanted | None = None
 
 
 class NodeWanted(Areas):

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from typing import Any, cast
 
-from pyinfra import host, logger
-from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
-from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
+from pyinfra import host
+from pyinfra.api import FunctionCommand, Host, StringCommand, operation
 from pyinfra.connectors.base import BaseConnector
 
-from deploy.replacement import confirm, replace, restore, sum_of, unread
+from deploy.confirmation import CONFIRM_SECONDS, SESSION_SECONDS, keep_or_restore
+from deploy.replacement import replace, sum_of, unread
 from drift.quantity import at_least, limit
-from drift.report.visible import visible
 from facts.files import FileBytes
 from facts.limits import ResourceLimits, Session
-from facts.session import fresh
 
-# How long the node waits for a new session to confirm its new limits before it takes them back.
-CONFIRM_SECONDS = 60
-SESSION_SECONDS = 20
 Command = StringCommand | FunctionCommand
 
 
@@ -45,7 +39,7 @@ def own_file(path: str, content: str) -> Generator[Command, None, None]:
         host.noop(f"{path} is as wanted")
         return
     yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS)
-    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new)})
+    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "complaint": _lowered})
 
 
 @operation()
@@ -58,7 +52,7 @@ def settle(path: str) -> Generator[Command, None, None]:
     if not host.get_fact(ResourceLimits).get("pending"):
         host.noop(f"{path} waits for nothing")
         return
-    yield FunctionCommand(keep_or_restore, [path], {})
+    yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
 
 
 def others_lines(text: str, ours: str) -> list[str]:
@@ -80,41 +74,11 @@ def _pair(line: str) -> tuple[str, str] | None:
     return (fields[0], fields[2].lower()) if len(fields) > 3 else None
 
 
-def keep_or_restore(state: State, host: Host, path: str, after: str = "") -> bool:
-    """Confirm a replaced file over a new session while the old one is held, else put it back.
-
-    The new session must have no less than the old one: where sshd may not grant what a file asks
-    for, pam_limits grants nothing of it. `after` is the sha256 of the file as it was written.
-    """
-    arguments = _connector_arguments(state, host)
-    try:
-        with fresh(host) as connector:
-            reason = _lowered(host, connector)
-            kept = False
-            if not reason:
-                kept, output = connector.run_shell_command(confirm(path, after), **arguments)
-                reason = f"no new session with {path} in place ({output.stderr})"
-    except Exception as error:  # refused, reset, timed out: all of it means "locked out"
-        kept, reason = False, f"no new session with {path} in place ({error})"
-    if kept:
-        return True
-    try:
-        restored, output = host.run_shell_command(restore(path), **arguments)
-        failure = output.stderr
-    except Exception as error:  # the old session is gone, too
-        restored, failure = False, str(error)
-    outcome = (
-        "it was put back as before"
-        if restored
-        else f"it could not be put back ({failure}); the node does so itself "
-        f"{CONFIRM_SECONDS} s after it was written"
-    )
-    logger.error(f"{host.print_prefix}{visible(reason)}: {outcome}")
-    return False
-
-
 def _lowered(host: Host, new: BaseConnector) -> str:
-    """Say what a new session has less of than the one that was opened before; empty if nothing."""
+    """Say what a new session has less of than the one that was opened before; empty if nothing.
+
+    Where sshd may not grant what a file asks for, pam_limits grants nothing of it.
+    """
     before, now = (_session(connector) for connector in (host.connector, new))
     for item in ("nofile", "memlock"):
         for kind in ("soft", "hard"):
@@ -139,11 +103,3 @@ def _session(connector: BaseConnector) -> Session:
         StringCommand(fact.command()), False, False, _timeout=SESSION_SECONDS
     )
     return Session.model_validate(fact.process(output.stdout_lines)["session"])
-
-
-def _connector_arguments(state: State, host: Host) -> dict[str, Any]:
-    """Return the sudo and like arguments of the running operation, with a time limit."""
-    data = state.get_op_data_for_host(host, cast(str, host.executing_op_hash))
-    arguments = dict(data.global_arguments)
-    chosen = {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
-    return {**chosen, "_timeout": SESSION_SECONDS, "_stdin": None}

@@ -5,6 +5,9 @@ put_stand_in /usr/sbin/update-initramfs
 stand_in lsinitrd >/usr/bin/lsinitramfs
 chmod 755 /usr/bin/lsinitramfs
 
+# As Debian's installer writes it: this name then means this machine, and to nobody else.
+printf '127.0.1.1   %s\n' "$NODE" >>/etc/hosts
+
 rm -f /etc/apt/sources.list.d/*
 echo "deb [trusted=yes] http://$MIRROR/deb-base/ ./" >/etc/apt/sources.list
 dpkg --purge --force-depends dkms >/dev/null 2>&1

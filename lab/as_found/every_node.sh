@@ -2,7 +2,7 @@
 # node's name, keys and password before it as variables.
 umask 022
 
-printf '127.0.0.1   localhost\n127.0.1.1   %s\n' "$NODE" >/etc/hosts
+printf '127.0.0.1   localhost\n' >/etc/hosts
 rm -f /etc/ssh/ssh_host_*
 (umask 077; printf '%s' "$HOST_KEY" >/etc/ssh/ssh_host_ed25519_key)
 printf '%s %s\n' "$HOST_KEY_PUBLIC" "$NODE" >/etc/ssh/ssh_host_ed25519_key.pub

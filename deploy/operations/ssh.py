@@ -1,0 +1,139 @@
+"""Operations on SSH among the nodes.
+
+pyinfra's ssh.keyscan trusts whoever answers, takes a part of a name for the name, and knows no
+port; server.user_authorized_keys leaves the keys of nodes that are gone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from pyinfra import host, logger
+from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
+
+from deploy.block import is_cut, with_lines
+from deploy.confirmation import CONFIRM_SECONDS, keep_or_restore
+from deploy.keys import public_keys
+from deploy.replacement import replace, sum_of, unread
+from deploy.scripts import script, text
+from drift.mesh import authorized_line
+from drift.rules.ssh import refused
+from facts.files import FileBytes, FileContent
+from facts.mesh import AS_USER, HOME
+from facts.ssh import Account, TrainingAccount
+
+Command = StringCommand | FunctionCommand
+Commands = Generator[Command, None, None]
+_CUT = "our block in it begins and does not end; take out what is left of it"
+
+
+def _account(user: str) -> Account | None:
+    told = host.get_fact(TrainingAccount, user=user)
+    return Account.model_validate(told) if told else None
+
+
+def _as_user(user: str, name: str, **variables: str) -> StringCommand:
+    given = "".join(f"{key}={shlex.quote(value)}\n" for key, value in variables.items())
+    return script("as_user", user=user, as_user=AS_USER, run=f"{HOME}{given}{text(name)}")
+
+
+@operation()
+def permissions(user: str) -> Commands:
+    """
+    Close a user's SSH files to others where sshd or ssh would refuse a key because of them.
+
+    + user: the training user
+    """
+    account = _account(user)
+    if account and not any(refused(name, mode, account) for name, mode in account.modes.items()):
+        host.noop(f"the SSH files of {user} are closed to others")
+        return
+    home, uid = (account.home, account.uid) if account else ("", 0)
+    yield script("ssh_modes", user=user, uid=str(uid), home=home)
+
+
+@operation()
+def key(user: str, comment: str) -> Commands:
+    """
+    Make a user's ed25519 key on the node, where it stays; none is ever overwritten.
+
+    + user: the training user
+    + comment: what tells the key from others, eg ``gpu-node:a100-01``
+    """
+    account = _account(user)
+    if account and account.public is not None:
+        host.noop(f"{user} has a key")
+        return
+    yield _as_user(user, "ssh_key", comment=comment)
+
+
+@operation()
+def authorized_keys(
+    path: str, user: str, itself: str, nodes: Sequence[str], asked: Mapping[str, Mapping[str, Any]]
+) -> Commands:
+    """
+    Let the keys of the cluster's nodes in; kept only if a new session can still be opened.
+
+    + path: the file, eg ``/root/.ssh/authorized_keys``
+    + user: whose file it is
+    + itself: this node's name
+    + nodes: the names of all nodes; lines of others go out of our block
+    + asked: of each node in the run, its ``public`` key before it, and the ``addresses`` it has
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"] or is_cut(old["text"]):
+        yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
+        return
+    before = {name: each["public"] for name, each in asked.items()}
+    # What is planned before any key is made goes by the keys that there were.
+    keys = {**before, **public_keys(host.state)} if host.state.is_executing else before
+    lines = {
+        name: [authorized_line(name, public, asked[name]["addresses"], name == itself)]
+        for name in asked
+        if (public := keys[name])
+    }
+    new = with_lines(old["text"], lines, nodes)
+    without = [name for name in asked if not keys[name]]
+    if new == old["text"] and not without:
+        host.noop(f"{path} lets every node in")
+        return
+    if new != old["text"]:
+        yield from _write(path, user, old, new)
+    if without:
+        yield FunctionCommand(refuse_keyless, [path, without], {})
+
+
+def _write(path: str, user: str, old: FileContent, new: str) -> Commands:
+    if not old["exists"]:
+        yield _as_user(user, "ssh_keys_file")
+        old = {**old, "exists": True}
+    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS)
+    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new)})
+
+
+def refuse_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:
+    """Say which nodes could not be let in, for they have no key."""
+    logger.error(f"{host.print_prefix}{path}: no key to let in of {', '.join(without)}; run again")
+    return False
+
+
+@operation()
+def lines(path: str, nodes: Sequence[str], told: Mapping[str, Sequence[str]]) -> Commands:
+    """
+    Write our block of lines about nodes; every other byte of the file stays.
+
+    + path: the file, eg ``/etc/hosts``
+    + nodes: the names of all nodes; lines of others go out of our block
+    + told: the lines of each node that something is known of; the others keep theirs
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"] or is_cut(old["text"]):
+        yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
+        return
+    new = with_lines(old["text"], told, nodes)
+    if new == old["text"]:
+        host.noop(f"{path} has the lines of every node")
+        return
+    yield replace(path, old, new)

@@ -1,0 +1,56 @@
+"""SSH mesh: each node has a key, lets the others in from where they are, and knows their hosts.
+
+pyinfra takes an operation to all nodes before the next: every key is there before any is let in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyinfra.api import deploy
+
+from deploy.operations import ssh
+from deploy.plan import Plan
+from drift.mesh import comes_from, hosts_wanted, known_wanted, state_of
+from drift.rules.ssh import AUTHORIZED
+from facts.mesh import HOSTS, KNOWN_HOSTS
+
+
+@deploy("SSH mesh")
+def converge(plan: Plan) -> None:
+    """Repair what the ssh rules found."""
+    account = plan.found.ssh.account
+    if account is None:
+        return
+    user, among = account.user, plan.among
+    nodes = [peer.name for peer in among.nodes]
+    outdated = plan.subjects("ssh.block-outdated", severity="warning")
+    if plan.repairs("ssh.permissions"):
+        ssh.permissions(name="Close the SSH files to others", user=user)
+    if plan.repairs("ssh.key-missing"):
+        ssh.key(name="Make a key", user=user, comment=f"gpu-node:{among.name}")
+    if plan.repairs("ssh.not-authorised") or AUTHORIZED in outdated:
+        ssh.authorized_keys(
+            name="Let the nodes in",
+            path=f"{account.home}/.ssh/authorized_keys",
+            user=user,
+            itself=among.name,
+            nodes=nodes,
+            asked=_asked(plan),
+        )
+    if plan.repairs("ssh.unknown-host-key", "ssh.host-key-changed") or KNOWN_HOSTS in outdated:
+        told = known_wanted(plan.found, among)
+        ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, told=told)
+    if plan.repairs("ssh.name-unresolved") or HOSTS in outdated:
+        told = hosts_wanted(plan.found, among)
+        ssh.lines(name=f"Write {HOSTS}", path=HOSTS, nodes=nodes, told=told)
+
+
+def _asked(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return key and addresses of each node that was asked in this run."""
+    states = {peer: state_of(peer.name, plan.found, plan.among) for peer in plan.among.nodes}
+    return {
+        peer.name: {"public": state.account.public, "addresses": comes_from(peer, state)}
+        for peer, state in states.items()
+        if state is not None and state.account is not None and not state.account.unusable
+    }

@@ -1,0 +1,138 @@
+"""The mesh as it should be: our lines in authorized_keys, known_hosts and hosts, node by node."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+
+from drift.among import Among
+from facts.block import Block
+from facts.cluster import SSH_PORT, Peer
+from facts.node import NodeState
+from facts.ssh import Names, SshState
+from inventories.schema import NodeWanted
+
+# Neither pdsh nor torchrun, rsync or the DeepSpeed launcher needs one of these; a terminal stays
+# allowed, for people go from node to node as well.
+RESTRICTIONS = "no-agent-forwarding,no-port-forwarding,no-X11-forwarding"
+# From where a node logs in to itself, whatever its name means there.
+LOOPBACK = ("127.0.0.1", "::1")
+_FROM = re.compile(r'^from="([^"]*)"')
+
+Lines = Mapping[str, tuple[str, ...]]
+
+
+def has_mesh(wanted: NodeWanted, among: Among) -> bool:
+    """Whether a node's mesh is managed; one without others has nobody to log in to."""
+    return wanted.ssh is not None and wanted.ssh.mesh is True and bool(among.others)
+
+
+def state_of(name: str, found: NodeState, among: Among) -> SshState | None:
+    """Return what is known of a node's SSH; None for one that was not asked in this run."""
+    if name == among.name:
+        return found.ssh
+    state = among.found.get(name)
+    return state.ssh if state is not None else None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address leads to the node itself and nowhere else."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def is_address(text: str) -> bool:
+    """Whether the inventory names a node by an address, not by another name."""
+    try:
+        ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def meant(peer: Peer, names: Names) -> tuple[str, ...] | None:
+    """Return the addresses that the inventory means by a node's; None where that is unknown."""
+    if is_address(peer.address):
+        return (str(ipaddress.ip_address(peer.address.partition("%")[0])),)
+    return names.addresses.get(peer.name)
+
+
+def comes_from(peer: Peer, state: SshState) -> tuple[str, ...]:
+    """Return the addresses that a node's logins to the others come from, in a fixed order."""
+    names = state.names
+    own = (meant(peer, names) if names is not None else None) or ()
+    if not own and is_address(peer.address):
+        own = (peer.address,)
+    sources = () if names is None else names.sources.values()
+    outside = {each for each in (*own, *sources) if not is_loopback(each)}
+    return tuple(sorted(outside))
+
+
+def authorized_line(node: str, public: str, addresses: Iterable[str], itself: bool) -> str:
+    """Return the line that lets a node's key in, from that node alone."""
+    allowed = (*addresses, *(LOOPBACK if itself else ()))
+    return f'from="{",".join(allowed)}",{RESTRICTIONS} {public} gpu-node:{node}'
+
+
+def lets_in(block: Block, node: str, public: str, addresses: Iterable[str]) -> bool:
+    """Whether our lines let a node's key in from all of these addresses."""
+    for line in block.of(node):
+        listed = _FROM.match(line)
+        given = set(listed[1].split(",")) if listed else set()
+        if f" {public} " in line and set(addresses) <= given:
+            return True
+    return False
+
+
+def known_lines(peer: Peer, keys: Iterable[str]) -> tuple[str, ...]:
+    """Return a node's lines of known_hosts: by name, by address, and with its port."""
+    plain = list(dict.fromkeys((peer.name, peer.address)))
+    if peer.port != SSH_PORT:
+        plain += [f"[{each}]:{peer.port}" for each in plain]
+    return tuple(f"{','.join(plain)} {key} gpu-node:{peer.name}" for key in keys)
+
+
+def hosts_lines(peer: Peer, names: Names) -> tuple[str, ...]:
+    """Return a node's line of /etc/hosts; none where its address is not known."""
+    addresses = meant(peer, names)
+    return (f"{addresses[0]} {peer.name} # gpu-node:{peer.name}",) if addresses else ()
+
+
+def known_wanted(found: NodeState, among: Among) -> Lines:
+    """Return the lines of known_hosts about each node whose host keys were read in this run."""
+    keys = {
+        peer: state.host_keys
+        for peer in among.nodes
+        if (state := state_of(peer.name, found, among)) is not None
+    }
+    return {peer.name: known_lines(peer, each) for peer, each in keys.items() if each}
+
+
+def hosts_wanted(found: NodeState, among: Among) -> Lines:
+    """Return the lines of /etc/hosts about the nodes whose names mean something else without."""
+    names, hosts = found.ssh.names, found.ssh.hosts
+    if names is None or hosts is None:
+        return {}
+    needed = {
+        peer.name: hosts_lines(peer, names)
+        for peer in among.nodes
+        if hosts.block.of(peer.name) or not resolves(peer, names)
+    }
+    return {name: lines for name, lines in needed.items() if lines}
+
+
+def resolves(peer: Peer, names: Names) -> bool:
+    """Whether a node's name means its address here; what is unknown is not called wrong."""
+    told, wanted = names.names.get(peer.name), meant(peer, names)
+    if told is None or wanted is None:
+        return True
+    return bool(told) and told[0] in wanted and not any(map(is_loopback, told))
+
+
+def left_over(block: Block, among: Among) -> list[str]:
+    """Return the nodes that have lines in a block and that the inventory no longer names."""
+    named = {peer.name for peer in among.nodes}
+    return list(dict.fromkeys(each.node for each in block.lines if each.node not in named))

@@ -1,0 +1,174 @@
+"""SSH rules about the mesh: names mean the nodes' addresses, and every login between them works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.among import Among
+from drift.mesh import (
+    Lines,
+    has_mesh,
+    hosts_lines,
+    hosts_wanted,
+    is_loopback,
+    known_wanted,
+    left_over,
+    meant,
+    resolves,
+    state_of,
+)
+from drift.rules.rule import Fault, rule
+from drift.rules.ssh import (
+    AUTHORIZED,
+    CONVERGE,
+    host_key_changed,
+    key_missing,
+    not_authorised,
+    permissions,
+    unknown_host_key,
+)
+from facts.block import Block
+from facts.cluster import Peer
+from facts.mesh import HOSTS, KNOWN_HOSTS, lookups
+from facts.node import NodeState
+from facts.ssh import HostsLine, Login
+from inventories.schema import NodeWanted
+
+
+@rule("ssh.name-unresolved", "error", between=True)
+def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A node's name does not resolve here, or means something else than its address."""
+    names, hosts = found.ssh.names, found.ssh.hosts
+    if names is None or hosts is None or not has_mesh(wanted, among):
+        return
+    for peer in among.nodes:
+        if resolves(peer, names):
+            continue
+        expected = meant(peer, names) or ()
+        in_the_way = _in_the_way(peer, expected, hosts.lines)
+        has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
+        yield Fault(
+            subject=peer.name,
+            found=", ".join(names.names[peer.name]) or "does not resolve",
+            wanted=", ".join(expected) or peer.address,
+            cause="a launcher and torch's rendezvous go by name; one that means this node itself, "
+            "as in Debian's line 127.0.1.1, has gloo listen where nobody else can connect",
+            fix=in_the_way
+            or (
+                f"look at the line hosts: in /etc/nsswitch.conf, and at DNS: {HOSTS} is right"
+                if has_line
+                else f"a line for it in {HOSTS}"
+            ),
+            fixable=not in_the_way and not has_line and bool(expected) and hosts.block.is_whole,
+        )
+
+
+def _in_the_way(peer: Peer, expected: tuple[str, ...], lines: tuple[HostsLine, ...]) -> str:
+    """Say which line of others decides: of several lines a loopback address comes first."""
+    for each in lines:
+        address, *names = each.text.split("#")[0].split()
+        if peer.name in names and is_loopback(address) and address not in expected:
+            return f"take {peer.name} out of line {each.line} of {HOSTS}: {each.text.strip()}"
+    return ""
+
+
+@rule("ssh.block-outdated", "warning", between=True)
+def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Our lines in a file are not those of the nodes that the inventory names."""
+    if not has_mesh(wanted, among):
+        return
+    ssh = found.ssh
+    unknown = [*unknown_host_key(found, wanted, among), *host_key_changed(found, wanted, among)]
+    told = {each.subject for each in unknown}
+    known = {
+        peer.name: lines
+        for peer in among.nodes
+        if (lines := known_wanted(found, among).get(peer.name)) and told.isdisjoint(lookups(peer))
+    }
+    healed = {each.subject for each in name_unresolved(found, wanted, among) if each.fixable}
+    hosts = {name: each for name, each in hosts_wanted(found, among).items() if name not in healed}
+    yield from _outdated(AUTHORIZED, ssh.authorized, {}, among)
+    if ssh.known_hosts is not None:
+        yield from _outdated(KNOWN_HOSTS, ssh.known_hosts.block, known, among)
+    if ssh.hosts is not None:
+        yield from _outdated(HOSTS, ssh.hosts.block, hosts, among)
+
+
+def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Iterator[Fault]:
+    if block is None:
+        return
+    gone = left_over(block, among)
+    other = [node for node, text in lines.items() if block.of(node) != text]
+    if block.is_whole and not gone and not other:
+        return
+    told = f"lines of {', '.join(gone)}" if gone else f"not the lines of {', '.join(other)}"
+    yield Fault(
+        subject=path,
+        found=told if block.is_whole else "our block, whose last line is missing",
+        wanted="the nodes of the inventory, as they are",
+        cause="a node that was taken out can still log in, or is still trusted, and one that was "
+        "renamed goes by its old name",
+        fix="our block written anew" if block.is_whole else "take out what is left of our block",
+        fixable=block.is_whole,
+        severity=None if block.is_whole else "error",
+    )
+
+
+@rule("ssh.no-login", "error", between=True)
+def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """This node cannot log in to another, or to itself, without a password."""
+    if found.ssh.logins is None or not has_mesh(wanted, among):
+        return
+    for peer in among.nodes:
+        failed = [each for each in found.ssh.logins if each.node == peer.name and each.code != 0]
+        if not failed:
+            continue
+        asked = state_of(peer.name, found, among) is not None
+        heals = asked and _heals(peer, found, wanted, among)
+        yield Fault(
+            subject=peer.name,
+            found="; ".join(f"by {each.how}: {_words(each)}" for each in failed),
+            wanted="a login without a password, by name and by address",
+            cause="launchers start their ranks over ssh: this one never starts, and the others "
+            "wait for it",
+            fix=_way_on(peer, asked, heals),
+            fixable=heals,
+            severity=None if asked else "warning",
+        )
+
+
+def _words(login: Login) -> str:
+    if login.code == 255 and login.said:
+        return login.said
+    if login.code in (124, 137):
+        return "no answer in time"
+    return f"exit {login.code}" + (f", {login.said}" if login.said else "")
+
+
+def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bool:
+    """Whether something that stands between the two is repaired by a run with both of them."""
+    there = among.found.get(peer.name, found)
+    other = Among(peer.name, among.nodes, {**among.found, among.name: found})
+    here = [
+        *permissions(found, wanted, among),
+        *key_missing(found, wanted, among),
+        *(each for each in unknown_host_key(found, wanted, among) if each.subject in lookups(peer)),
+        *(each for each in host_key_changed(found, wanted, among) if each.subject in lookups(peer)),
+        *(each for each in name_unresolved(found, wanted, among) if each.subject == peer.name),
+    ]
+    lets = [
+        *permissions(there, wanted, other),
+        *(each for each in not_authorised(there, wanted, other) if each.subject == among.name),
+    ]
+    return any(each.fixable for each in (*here, *lets))
+
+
+def _way_on(peer: Peer, asked: bool, heals: bool) -> str:
+    if not asked:
+        return f"{peer.name} was not part of this run, or gave no answer: run again with it"
+    if heals:
+        return CONVERGE
+    return (
+        f"on {peer.name}: sshd -T | grep -iE 'permitrootlogin|pubkey|allow|deny|authorizedkeys', "
+        "and what its sshd logs of the login"
+    )

@@ -1,0 +1,179 @@
+"""SSH rules about keys: each node has its own, lets the others' in, and knows their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.among import Among
+from drift.mesh import comes_from, has_mesh, lets_in, state_of
+from drift.rules.rule import Fault, rule
+from facts.cluster import Peer
+from facts.mesh import KNOWN_HOSTS, lookups
+from facts.node import NodeState
+from facts.shm import Mode
+from facts.ssh import Account, SshState, fingerprint
+from inventories.schema import NodeWanted
+
+KEY = "~/.ssh/id_ed25519"
+AUTHORIZED = "~/.ssh/authorized_keys"
+CONVERGE = "converge this node and that one in one run"
+# What may be open to others at most: sshd's StrictModes, and ssh about a private key.
+_PATHS = {"home": "", "folder": "/.ssh", "authorized": "/.ssh/authorized_keys"}
+_CLOSED = {"home": 0o022, "folder": 0o022, "authorized": 0o022, "key": 0o077}
+
+
+@rule("ssh.permissions", "error", between=True)
+def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """sshd or ssh refuses a key because of who may write to its file, or read it."""
+    account = found.ssh.account
+    if account is None or not has_mesh(wanted, among):
+        return
+    for name, mode in account.modes.items():
+        told = refused(name, mode, account)
+        if told:
+            path = f"{account.home}{_PATHS.get(name, '/.ssh/id_ed25519')}"
+            may_change = name != "home" or mode.uid in (0, account.uid)
+            take = "go=" if name == "key" else "go-w"
+            by_hand = f"give {path} to {account.user}: it may be somebody else's"
+            yield Fault(
+                subject=path,
+                found=told,
+                wanted=f"owned by {account.user}, mode {_closed(name, mode)}",
+                cause="sshd takes no key from files that others may write to (StrictModes), ssh "
+                "none that others may read: 'Permission denied (publickey)'",
+                fix=f"chown {account.user} {path} && chmod {take} {path}"
+                if may_change
+                else by_hand,
+                fixable=may_change,
+            )
+
+
+def refused(name: str, mode: Mode, account: Account) -> str:
+    """Say why a key is refused for a file or folder of that mode; empty where it is not."""
+    owners = (account.uid,) if name == "key" else (0, account.uid)
+    if mode.uid in owners and not int(mode.mode, 8) & _CLOSED[name]:
+        return ""
+    return f"mode {mode.mode}, owner {mode.uid}"
+
+
+def _closed(name: str, mode: Mode) -> str:
+    return f"{int(mode.mode, 8) & ~_CLOSED[name]:04o}"
+
+
+@rule("ssh.key-missing", "error", between=True)
+def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The training user has no ed25519 key on this node."""
+    account = found.ssh.account
+    if account is None or not has_mesh(wanted, among):
+        return
+    if account.public is None and not account.unusable:
+        yield Fault(
+            subject=f"{account.home}/.ssh/id_ed25519",
+            found="no such file",
+            wanted="a key of this node's own",
+            cause="without a key the launcher cannot log in to the other nodes, and asks for a "
+            "password that nobody types",
+            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{among.name} -f {KEY}",
+        )
+
+
+@rule("ssh.key-unusable", "error", between=True)
+def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The training user's ed25519 key cannot be used without somebody at the keyboard."""
+    account = found.ssh.account
+    if account is None or not account.unusable or not has_mesh(wanted, among):
+        return
+    if "key" in account.modes and refused("key", account.modes["key"], account):
+        return  # told as ssh.permissions, and usable once that is mended
+    yield Fault(
+        subject=f"{account.home}/.ssh/id_ed25519",
+        found=account.unusable,
+        wanted="a key without a passphrase",
+        cause="a launcher starts without anybody who could type the passphrase",
+        fix=f"move {KEY} and {KEY}.pub away, and converge: the node then makes a key of its own",
+        fixable=False,
+    )
+
+
+@rule("ssh.not-authorised", "error", between=True)
+def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A node's key is not in authorized_keys here, or not from where that node comes."""
+    block = found.ssh.authorized
+    if block is None or not has_mesh(wanted, among):
+        return
+    for peer in among.nodes:
+        state = state_of(peer.name, found, among)
+        if state is None or state.account is None:
+            continue  # nothing is known of it in this run
+        public = state.account.public
+        if public is None and state.account.unusable:
+            continue
+        addresses = comes_from(peer, state)
+        if public and lets_in(block, peer.name, public, addresses):
+            continue
+        yield Fault(
+            subject=peer.name,
+            found=f"{AUTHORIZED} has no line that lets it in",
+            wanted=f"its key, from {', '.join(addresses)}"
+            if public
+            else "its key, once it has one",
+            cause="'Permission denied (publickey)' where the launcher logs in from there",
+            fix=CONVERGE,
+            fixable=block.is_whole,
+        )
+
+
+@rule("ssh.unknown-host-key", "error", between=True)
+def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A node's host key is not in known_hosts here, by name or by address."""
+    for peer, lookup, known, keys in _looked_up(found, wanted, among):
+        kinds = {each.split()[0] for each in known}
+        missing = [each for each in keys if each.split()[0] not in kinds]
+        if missing:
+            yield Fault(
+                subject=lookup,
+                found=f"no {', '.join(each.split()[0] for each in missing)} key known",
+                wanted=", ".join(missing),
+                cause="ssh asks whether to go on, and nobody answers: 'Host key verification "
+                "failed', or rank 0 waits for ever",
+                fix=f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys",
+                fixable=_is_whole(found.ssh),
+            )
+
+
+@rule("ssh.host-key-changed", "error", between=True)
+def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Another host key is known here than the one that a node has."""
+    for peer, lookup, known, keys in _looked_up(found, wanted, among):
+        for key in keys:
+            same = [each for each in known if each.split()[0] == key.split()[0]]
+            if same and key not in same:
+                yield Fault(
+                    subject=lookup,
+                    found=", ".join(same),
+                    wanted=key,
+                    cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
+                    "installed anew, or it is another one",
+                    fix=f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys",
+                    fixable=_is_whole(found.ssh),
+                )
+
+
+def _is_whole(ssh: SshState) -> bool:
+    return ssh.known_hosts is not None and ssh.known_hosts.block.is_whole
+
+
+def _looked_up(
+    found: NodeState, wanted: NodeWanted, among: Among
+) -> Iterator[tuple[Peer, str, tuple[str, ...], list[str]]]:
+    """Yield what ssh looks up for each node that was asked: what is known, and its real keys."""
+    known = found.ssh.known_hosts
+    if known is None or not has_mesh(wanted, among):
+        return
+    for peer in among.nodes:
+        state = state_of(peer.name, found, among)
+        if state is None or not state.host_keys:
+            continue
+        keys = [fingerprint(each) for each in state.host_keys]
+        for lookup in dict.fromkeys(lookups(peer)):
+            yield peer, lookup, known.keys.get(lookup, ()), keys

@@ -1,0 +1,231 @@
+"""What a node is asked about the others: sh about their names, their keys, and logging in to them.
+
+Whatever lies in the home of the training user is read as that user: root may not see into a home
+that is mounted from elsewhere.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from facts.block import BEGIN, END, PRINT
+from facts.cluster import SSH_PORT, Peer
+from facts.named import Named
+from facts.probe import Section
+
+USERS_KNOWN_HOSTS = ".ssh/known_hosts"
+KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+HOSTS = "/etc/hosts"
+# A login that hangs, and all of them together: what is not begun by then is not asked.
+CONNECT_SECONDS, LOGIN_SECONDS, LOGINS_SECONDS = 5, 12, 60
+NAME_SECONDS = 8
+# sshd drops some of more than ten logins at a time (MaxStartups 10:30:100).
+LANES = 4
+
+# Runs $1 as sh of the training user, $user, who may be another than the one that logs in.
+AS_USER = """
+me=$(id -un) || exit 1
+user=${user:-$me}
+as_user() {
+  if [ "$user" = "$me" ]; then
+    sh -c "$1"
+  elif [ "$(id -u)" = 0 ]; then
+    su -s /bin/sh "$user" -c "$1"
+  else
+    sudo -n -u "$user" /bin/sh -c "$1"
+  fi
+}
+"""
+# As sshd and ssh find it: $HOME may say anything.
+HOME = """
+name=$(id -un) || exit 1
+entry=$(getent passwd "$name" 2>/dev/null || awk -F: -v name="$name" '$1 == name' /etc/passwd)
+home=$(printf '%s\\n' "$entry" | head -n 1 | cut -d: -f6)
+[ -n "$home" ] || { echo "$name has no home"; exit 1; }
+"""
+
+_ACCOUNT = r"""
+printf 'user %s\nuid %s\nhome %s\n' "$name" "$(id -u)" "$home"
+for each in "home $home" "folder $home/.ssh" "authorized $home/.ssh/authorized_keys" \
+  "key $home/.ssh/id_ed25519"; do
+  [ ! -e "${each#* }" ] || printf 'mode %s %s\n' "${each%% *}" "$(ls -ldnL "${each#* }")"
+done
+key=$home/.ssh/id_ed25519
+[ -e "$key" ] || exit 0
+if said=$(ssh-keygen -y -P '' -f "$key" 2>&1 </dev/null); then
+  printf 'public %s\n' "$said"
+else
+  printf 'unusable %s\n' "$(printf '%s\n' "$said" | tail -n 1)"
+  [ ! -r "$key.pub" ] || printf 'public %s\n' "$(head -n 1 "$key.pub")"
+fi
+"""
+_AUTHORIZED = f"""
+file=$home/.ssh/authorized_keys
+[ ! -e "$file" ] || {PRINT} <"$file"
+"""
+# Without root only the files tell: those that sshd offers are then taken to be all of them.
+_HOST_KEYS = r"""
+PATH=$PATH:/usr/sbin:/sbin
+files=$(sshd -T 2>/dev/null | sed -n 's/^hostkey //p')
+[ -n "$files" ] || files=$(ls /etc/ssh/ssh_host_*_key.pub 2>/dev/null | sed 's/\.pub$//')
+for file in $files; do
+  if said=$(ssh-keygen -y -P '' -f "$file" 2>/dev/null </dev/null) && [ -n "$said" ]; then
+    printf '%s\n' "$said"
+  else
+    [ ! -r "$file.pub" ] || head -n 1 "$file.pub"
+  fi
+done
+"""
+_KNOWN = """
+for file in "$home/%s" %s; do
+  [ -r "$file" ] || continue
+  for each in $asked; do
+    ssh-keygen -F "$each" -f "$file" 2>/dev/null | awk -v each="$each" '!/^[#@]/ && NF > 2 {
+      print "known " each " " $2 " " $3 }'
+  done
+done
+"""
+_KNOWN_BLOCK = f"[ ! -r {KNOWN_HOSTS} ] || {PRINT} <{KNOWN_HOSTS} | sed 's/^/block /'"
+# getent says 2 for a name that nobody knows; any other failure leaves it untold.
+_NAMES = r"""
+command -v getent >/dev/null 2>&1 || { echo "there is no getent here"; exit 1; }
+limit=
+! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS"
+resolve() {
+  said=$($limit getent ahosts "$3"); code=$?
+  case $code in
+    0) said=$(printf '%s\n' "$said" | awk '!seen[$1]++ { printf " %s", $1 }') ;;
+    2) said= ;;
+    *) said=" ?" ;;
+  esac
+  printf '%s %s%s\n' "$1" "$2" "$said"
+}
+ask() {
+  resolve name "$1" "$1"
+  resolve address "$1" "$2"
+  source=$(ip -o route get "$2" 2>/dev/null | sed -n 's/.* src \([0-9A-Fa-f.:]*\).*/\1/p')
+  [ -z "$source" ] || printf 'source %s %s\n' "$1" "$source"
+}
+while read -r node address; do
+  [ -z "$node" ] || ask "$node" "$address" &
+done <<END
+ASKED
+END
+wait
+"""
+_HOSTS_BLOCK = f"[ ! -r {HOSTS} ] || {PRINT} <{HOSTS} | sed 's/^/block /'"
+# Lines of others that name one of the nodes, with their numbers.
+_HOSTS_LINES = f"""
+awk -v begin="$begin" -v end="$end" -v asked="$asked" '
+BEGIN {{ count = split(asked, names, " "); for (i = 1; i <= count; i++) wanted[names[i]] = 1 }}
+$0 == begin {{ inside = 1 }}
+$0 == end {{ inside = 0 }}
+!inside {{ line = $0; sub(/#.*/, "", line); parts = split(line, words, " ")
+  for (i = 2; i <= parts; i++) if (words[i] in wanted) {{ print "line " NR " " $0; next }} }}
+' {HOSTS}
+"""
+# It must neither add a key to known_hosts nor go over a connection that is open already.
+_LOGINS = r"""
+unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
+end=$(($(date +%s) + SECONDS_IN_ALL))
+limit=
+! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS_FOR_ONE"
+login() {
+  [ "$(date +%s)" -lt "$end" ] || { printf 'pair %s %s -\n' "$1" "$2"; return; }
+  port=
+  [ "$4" = 22 ] || port="-p $4"
+  said=$($limit ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
+    -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT -o NumberOfPasswordPrompts=0 \
+    -o ControlMaster=no -o ControlPath=none -o ClearAllForwardings=yes -o ForwardAgent=no \
+    -o ForwardX11=no -o PermitLocalCommand=no $port "$3" 'exit 0' 2>&1)
+  code=$?
+  said=$(printf '%s\n' "$said" | tr -d '\r' | sed '/^[[:space:]]*$/d' | tail -n 1)
+  printf 'pair %s %s %s %s\n' "$1" "$2" "$code" "$said"
+}
+lane() {
+  count=0
+  while read -r node how target port; do
+    [ -z "$node" ] || [ "$((count % LANES))" != "$1" ] || login "$node" "$how" "$target" "$port"
+    count=$((count + 1))
+  done <<END
+ASKED
+END
+}
+BEGIN_LANES
+wait
+"""
+
+
+def sections(named: Named) -> tuple[Section, ...]:
+    """Return the sections about the mesh of the nodes that are `named`."""
+    logins = LOGINS_SECONDS + LOGIN_SECONDS + 3
+    known = f"{_as_user(named, _known(named))}\n{_KNOWN_BLOCK}"
+    return (
+        Section("ssh.host-keys", _HOST_KEYS),
+        account(named),
+        Section("ssh.authorized", _as_user(named, _AUTHORIZED)),
+        Section("ssh.known", known, seconds=20),
+        Section("ssh.names", _names(named), seconds=2 * NAME_SECONDS + 4),
+        Section("ssh.hosts", _hosts(named)),
+        Section("ssh.logins", _as_user(named, _logins(named)), seconds=logins),
+    )
+
+
+def account(named: Named) -> Section:
+    """Return the section about the training user's home and key."""
+    return Section("ssh.account", _as_user(named, _ACCOUNT))
+
+
+def _as_user(named: Named, body: str) -> str:
+    return f"user={shlex.quote(named.user)}\n{AS_USER}as_user {shlex.quote(f'{HOME}{body}')}"
+
+
+def lookups(peer: Peer) -> tuple[str, str]:
+    """Return what ssh looks up in known_hosts for a node's name and for its address."""
+    if peer.port == SSH_PORT:
+        return peer.name, peer.address
+    return f"[{peer.name}]:{peer.port}", f"[{peer.address}]:{peer.port}"
+
+
+def _known(named: Named) -> str:
+    asked = dict.fromkeys(each for peer in named.nodes for each in lookups(peer))
+    words = shlex.quote(" ".join(asked))
+    return f"set -f\nasked={words}\n{_KNOWN % (USERS_KNOWN_HOSTS, KNOWN_HOSTS)}"
+
+
+def _names(named: Named) -> str:
+    rows = "\n".join(f"{peer.name} {peer.address}" for peer in named.nodes)
+    return _NAMES.replace("SECONDS", str(NAME_SECONDS)).replace("ASKED", rows)
+
+
+def _hosts(named: Named) -> str:
+    names = " ".join(peer.name for peer in named.nodes)
+    given = {"begin": BEGIN, "end": END, "asked": names}
+    head = "\n".join(f"{name}={shlex.quote(value)}" for name, value in given.items())
+    return f"{head}\n{_HOSTS_BLOCK}\n{_HOSTS_LINES}"
+
+
+def _logins(named: Named) -> str:
+    rows = [
+        f"{peer.name} {how} {target} {peer.port}"
+        for peer in _from_here(named)
+        for how, target in (("name", peer.name), ("address", peer.address))
+    ]
+    words = {
+        "SECONDS_IN_ALL": str(LOGINS_SECONDS),
+        "SECONDS_FOR_ONE": str(LOGIN_SECONDS),
+        "SECONDS_TO_CONNECT": str(CONNECT_SECONDS),
+        "LANES": str(LANES),
+        "ASKED": "\n".join(rows),
+    }
+    script = _LOGINS.replace("BEGIN_LANES", "\n".join(f"lane {n} &" for n in range(LANES)))
+    for word, value in words.items():
+        script = script.replace(word, value)
+    return script
+
+
+def _from_here(named: Named) -> list[Peer]:
+    """The nodes with this one first: all of them at once would else begin with one sshd."""
+    nodes = list(named.nodes)
+    start = next((i for i, peer in enumerate(nodes) if peer.address == named.address), 0)
+    return nodes[start:] + nodes[:start]

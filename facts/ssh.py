@@ -1,0 +1,234 @@
+"""SSH among the nodes: keys, who is authorised and known, what names mean, and who can log in."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from typing_extensions import override
+
+from facts import mesh
+from facts.area import AreaFact, ProbeFact, State
+from facts.block import Block, parse_block
+from facts.named import Named
+from facts.probe import Readings, Section, Unread, Unreadable, read
+from facts.shm import Mode, parse_mode
+
+SECTIONS = mesh.sections(Named())
+
+
+def sections(named: Named) -> tuple[Section, ...]:
+    """Return the sections to ask: none where the inventory wants no mesh."""
+    return mesh.sections(named) if named.mesh else ()
+
+
+class Account(State):
+    """The training user's own: where home is, who may write there, and the key it logs in with.
+
+    A mode is None where there is nothing. `public` is type and key; `unusable` says why ssh-keygen
+    cannot use the private key, and is empty where it can, or where there is none.
+    """
+
+    user: str
+    uid: int
+    home: str
+    modes: dict[str, Mode]
+    public: str | None
+    unusable: str
+
+
+class Known(State):
+    """Keys in effect by what ssh looks up, each as `type SHA256:...`, and our block of them."""
+
+    keys: dict[str, tuple[str, ...]]
+    block: Block
+
+
+class Names(State):
+    """What names and addresses of the nodes resolve to here, in the resolver's order.
+
+    `sources` are the addresses from which this node reaches each of them. A name is missing where
+    the resolver gave no answer.
+    """
+
+    names: dict[str, tuple[str, ...]]
+    addresses: dict[str, tuple[str, ...]]
+    sources: dict[str, str]
+
+
+class HostsLine(State):
+    """A line of /etc/hosts that names nodes and is not ours."""
+
+    line: int
+    text: str
+
+
+class Hosts(State):
+    """Our block of /etc/hosts, and the lines of others about the same names."""
+
+    block: Block
+    lines: tuple[HostsLine, ...]
+
+
+class Login(State):
+    """How a login to a node ended, by its name or address: ssh's exit code and last words."""
+
+    node: str
+    how: Literal["name", "address"]
+    code: int
+    said: str
+
+
+class SshState(State):
+    """Everything about SSH among the nodes that a rule asks for; all None where it is not asked."""
+
+    host_keys: tuple[str, ...] | None
+    account: Account | None
+    authorized: Block | None
+    known_hosts: Known | None
+    names: Names | None
+    hosts: Hosts | None
+    logins: tuple[Login, ...] | None
+
+
+def fingerprint(key: str) -> str:
+    """Return `type SHA256:...` of a public key, as ssh-keygen shows it."""
+    kind, blob = key.split()[:2]
+    try:
+        digest = hashlib.sha256(base64.b64decode(blob, validate=True)).digest()
+    except binascii.Error as error:
+        raise Unreadable(f"no public key: {key[:60]!r} ({error})") from error
+    return f"{kind} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+
+
+def parse_host_keys(text: str) -> tuple[str, ...]:
+    """Parse lines `type key comment` of the host's public keys."""
+    keys = [" ".join(line.split()[:2]) for line in text.splitlines() if line.strip()]
+    for key in keys:
+        fingerprint(key)
+    return tuple(dict.fromkeys(keys))
+
+
+def parse_account(text: str) -> Account:
+    """Parse lines of a word and its value; a mode is a line of `ls -ldn`."""
+    pairs = [line.partition(" ")[::2] for line in text.splitlines()]
+    said = dict(pairs)
+    modes = dict(value.partition(" ")[::2] for word, value in pairs if word == "mode")
+    public = said.get("public")
+    if public is not None:
+        fingerprint(public)
+    return Account(
+        user=said["user"],
+        uid=int(said["uid"]),
+        home=said["home"],
+        modes={name: parse_mode(listed) for name, listed in modes.items()},
+        public=public and " ".join(public.split()[:2]),
+        unusable=said.get("unusable", ""),
+    )
+
+
+def parse_known(text: str) -> Known:
+    """Parse lines `known LOOKUP type key`, and those of the block."""
+    keys: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("known "):
+            _, lookup, key = line.split(" ", 2)
+            keys.setdefault(lookup, []).append(fingerprint(key))
+    found = {lookup: tuple(dict.fromkeys(each)) for lookup, each in keys.items()}
+    return Known(keys=found, block=parse_block(_about(text, "block ")))
+
+
+def parse_names(text: str) -> Names:
+    """Parse lines of a word, a node and addresses; ? stands for no answer."""
+    told: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
+    for line in text.splitlines():
+        word, node, *addresses = line.split()
+        if addresses != ["?"]:
+            told[word][node] = tuple(addresses)
+    sources = {node: found[0] for node, found in told["source"].items()}
+    return Names(names=told["name"], addresses=told["address"], sources=sources)
+
+
+def parse_hosts(text: str) -> Hosts:
+    """Parse `line NUMBER text` of others, and the lines of the block."""
+    numbered = [line.split(" ", 1) for line in _about(text, "line ")]
+    lines = tuple(HostsLine(line=int(number), text=content) for number, content in numbered)
+    return Hosts(block=parse_block(_about(text, "block ")), lines=lines)
+
+
+def _about(text: str, word: str) -> Iterator[str]:
+    return (line.removeprefix(word) for line in text.splitlines() if line.startswith(word))
+
+
+def parse_logins(text: str) -> tuple[Login, ...]:
+    """Parse `pair NODE how CODE last words`; a pair that there was no time for is left out."""
+    return tuple(_login(line) for line in text.splitlines() if not line.endswith(" -"))
+
+
+def _login(line: str) -> Login:
+    word, node, how, code, said = [*line.split(" ", 4), ""][:5]
+    if word != "pair":
+        raise Unreadable(line)
+    return Login.model_validate({"node": node, "how": how, "code": int(code), "said": said})
+
+
+def _not_asked(readings: Readings) -> None:
+    """Tell of the pairs that there was no time for: they are unknown, and not right."""
+    reading = readings.sections["ssh.logins"]
+    lines = [] if reading.problem or reading.rc else reading.text.splitlines()
+    left = [" by ".join(line.split()[1:3]) for line in lines if line.endswith(" -")]
+    if left:
+        reason = f"no time left within {mesh.LOGINS_SECONDS} s for {', '.join(left)}"
+        readings.unread.append(Unread("ssh.logins", reason))
+
+
+def parse(readings: Readings) -> SshState:
+    """Return the area's state from the probe's answers; nothing is unread that was not asked."""
+    if "ssh.account" not in readings.sections:
+        return SshState.model_validate(dict.fromkeys(SshState.model_fields))
+    _not_asked(readings)
+    return SshState(
+        host_keys=readings.take("ssh.host-keys", parse_host_keys),
+        account=readings.take("ssh.account", parse_account),
+        authorized=readings.take("ssh.authorized", lambda text: parse_block(text.splitlines())),
+        known_hosts=readings.take("ssh.known", parse_known),
+        names=readings.take("ssh.names", parse_names),
+        hosts=readings.take("ssh.hosts", parse_hosts),
+        logins=readings.take("ssh.logins", parse_logins),
+    )
+
+
+class SshMesh(AreaFact):
+    """Returns `SshState` as a dict: {"host_keys": ["ssh-ed25519 ..."], "account": {...}, ...}."""
+
+    sections = SECTIONS
+    parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return mesh.sections(named)
+
+
+class TrainingAccount(ProbeFact):
+    """Returns `Account` of a user as a dict, {"user": "train", "public": "ssh-ed25519 ...", ...}.
+
+    An empty one means that there was no answer.
+    """
+
+    @override
+    def command(
+        self, environments: Sequence[str] | str = (), deep: bool = False, user: str = ""
+    ) -> str:
+        return self.asking(Named(user=user))
+
+    @override
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return (mesh.account(named),)
+
+    @override
+    def told(self, output: list[str]) -> dict[str, Any]:
+        account = read(output, self.asked).take("ssh.account", parse_account)
+        return account.model_dump(mode="json") if account is not None else {}
