@@ -191,10 +191,6 @@ def _logins(node: NodeState) -> str | None:
     return f"{worked} of {len(node.ssh.logins)}"
 
 
-def _is_unread(node: NodeState, area: str) -> bool:
-    return any(each.area == area for each in node.unreadable)
-
-
 def _mesh_is_managed(wanted: NodeWanted) -> bool:
     return wanted.ssh is not None and wanted.ssh.mesh is True
 
@@ -275,7 +271,7 @@ FACTS: tuple[Fact, ...] = (
         ("ssh.no-login",),
         _logins,
         _mesh_is_managed,
-        applies=lambda node: node.ssh.account is not None or _is_unread(node, "ssh"),
+        applies=lambda node: not node.ssh.left_out and node.ssh.logins != (),
     ),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
     Fact("toolchain.kernel", "per-host", (), lambda node: _short(node.toolchain.kernel)),

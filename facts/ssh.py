@@ -21,8 +21,8 @@ SECTIONS = mesh.sections(Named())
 
 
 def sections(named: Named) -> tuple[Section, ...]:
-    """Return the sections to ask: none where the inventory wants no mesh."""
-    return mesh.sections(named) if named.mesh else ()
+    """Return the sections to ask: none where an inventory names nodes and wants no mesh."""
+    return mesh.sections(named) if named.mesh or not named.nodes else ()
 
 
 class Account(State):
@@ -83,7 +83,12 @@ class Login(State):
 
 
 class SshState(State):
-    """Everything about SSH among the nodes that a rule asks for; all None where it is not asked."""
+    """Everything about SSH among the nodes that a rule asks for.
+
+    All of it is None where it was `left_out`, which an inventory does that wants no mesh.
+    """
+
+    left_out: bool | None
 
     host_keys: tuple[str, ...] | None
     account: Account | None
@@ -165,13 +170,17 @@ def _about(text: str, word: str) -> Iterator[str]:
 
 def parse_logins(text: str) -> tuple[Login, ...]:
     """Parse `pair NODE how CODE last words`; a pair that there was no time for is left out."""
-    return tuple(_login(line) for line in text.splitlines() if not line.endswith(" -"))
+    return tuple(_login(line) for line in text.splitlines() if not _is_left(line))
+
+
+def _is_left(line: str) -> bool:
+    return line.split(" ")[3:] == ["-"]
 
 
 def _login(line: str) -> Login:
-    word, node, how, code, said = [*line.split(" ", 4), ""][:5]
-    if word != "pair":
+    if not line.startswith("pair "):
         raise Unreadable(line)
+    _, node, how, code, said = [*line.split(" ", 4), ""][:5]
     return Login.model_validate({"node": node, "how": how, "code": int(code), "said": said})
 
 
@@ -179,7 +188,7 @@ def _not_asked(readings: Readings) -> None:
     """Tell of the pairs that there was no time for: they are unknown, and not right."""
     reading = readings.sections["ssh.logins"]
     lines = [] if reading.problem or reading.rc else reading.text.splitlines()
-    left = [" by ".join(line.split()[1:3]) for line in lines if line.endswith(" -")]
+    left = [" by ".join(line.split()[1:3]) for line in lines if _is_left(line)]
     if left:
         reason = f"no time left within {mesh.LOGINS_SECONDS} s for {', '.join(left)}"
         readings.unread.append(Unread("ssh.logins", reason))
@@ -188,9 +197,10 @@ def _not_asked(readings: Readings) -> None:
 def parse(readings: Readings) -> SshState:
     """Return the area's state from the probe's answers; nothing is unread that was not asked."""
     if "ssh.account" not in readings.sections:
-        return SshState.model_validate(dict.fromkeys(SshState.model_fields))
+        return SshState.model_validate({**dict.fromkeys(SshState.model_fields), "left_out": True})
     _not_asked(readings)
     return SshState(
+        left_out=False,
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
         account=readings.take("ssh.account", parse_account),
         authorized=readings.take("ssh.authorized", lambda text: parse_block(text.splitlines())),

@@ -120,7 +120,9 @@ def _unknown_key(key: str) -> list[str]:
     known = [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES]
     word = re.sub("[^a-z0-9]+", "_", key.lower())
     area = word.partition("_")[0]
-    ours = get_close_matches(area, Areas.model_fields, n=1, cutoff=0.8)
+    # ssh_port, ssh_timeout and the like are pyinfra's.
+    areas = [name for name in Areas.model_fields if name != "ssh"]
+    ours = get_close_matches(area, areas, n=1, cutoff=0.8)
     ours += get_close_matches(word, SWITCHES, n=1, cutoff=0.8)
     joined = [name for name in known if name.replace("_", "") == word.replace("_", "")]
     if key in known or not (ours or joined):

@@ -38,6 +38,7 @@ from inventories.wanted import (
     at,
     complaints,
     spelled_out,
+    wanted_part,
 )
 
 __all__ = [
@@ -273,15 +274,7 @@ def _spelled(document: Document, levels: Iterable[KeyPath]) -> list[object]:
 
 def _wanted(document: Document, host: str) -> dict[str, object]:
     """What the levels say together of a node, ways to reach it left out."""
-    said = merged(_spelled(document, _levels(document, host)))
-    ssh = said.get("ssh")
-    if isinstance(ssh, dict):
-        said["ssh"] = {key: ssh[key] for key in SshWanted.model_fields if key in ssh} or None
-    return {
-        key: value
-        for key, value in said.items()
-        if key in NodeWanted.model_fields and value is not None
-    }
+    return wanted_part(merged(_spelled(document, _levels(document, host))))
 
 
 def _cluster(document: Document) -> Cluster:

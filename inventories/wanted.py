@@ -75,6 +75,9 @@ class SshWanted(Model):
     mesh: fields.Switch | None = None
 
 
+_MESH = SshWanted.model_fields
+
+
 class Areas(Model):
     """What may be said of a node on any level: for all, for its group, or for it alone."""
 
@@ -110,6 +113,15 @@ class NodeWanted(Areas):
         if problems:
             raise InventoryError(f"{flat_key(problem.path)}: {problem}" for problem in problems)
         return cls.model_validate(nested, context=fields.WRITTEN)
+
+
+def wanted_part(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a cluster file says of a node, ways to reach it left out."""
+    part = {key: value for key, value in said.items() if key in NodeWanted.model_fields}
+    ssh = part.pop("ssh", None)
+    if isinstance(ssh, dict) and (mesh := {key: ssh[key] for key in ssh if key in _MESH}):
+        part["ssh"] = mesh
+    return part
 
 
 def flat_key(path: KeyPath) -> str:

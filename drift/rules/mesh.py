@@ -29,7 +29,7 @@ from drift.rules.ssh import (
 )
 from facts.block import Block
 from facts.cluster import Peer
-from facts.mesh import HOSTS, KNOWN_HOSTS, lookups
+from facts.mesh import HOSTS, KNOWN_HOSTS
 from facts.node import NodeState
 from facts.ssh import HostsLine, Login
 from inventories.schema import NodeWanted
@@ -83,7 +83,7 @@ def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     known = {
         peer.name: lines
         for peer in among.nodes
-        if (lines := known_wanted(found, among).get(peer.name)) and told.isdisjoint(lookups(peer))
+        if (lines := known_wanted(found, among).get(peer.name)) and peer.name not in told
     }
     healed = {each.subject for each in name_unresolved(found, wanted, among) if each.fixable}
     hosts = {name: each for name, each in hosts_wanted(found, among).items() if name not in healed}
@@ -152,9 +152,12 @@ def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bo
     here = [
         *permissions(found, wanted, among),
         *key_missing(found, wanted, among),
-        *(each for each in unknown_host_key(found, wanted, among) if each.subject in lookups(peer)),
-        *(each for each in host_key_changed(found, wanted, among) if each.subject in lookups(peer)),
-        *(each for each in name_unresolved(found, wanted, among) if each.subject == peer.name),
+        *(
+            each
+            for check in (unknown_host_key, host_key_changed, name_unresolved)
+            for each in check(found, wanted, among)
+            if each.subject == peer.name
+        ),
     ]
     lets = [
         *permissions(there, wanted, other),

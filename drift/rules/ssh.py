@@ -126,14 +126,20 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 @rule("ssh.unknown-host-key", "error", between=True)
 def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""
-    for peer, lookup, known, keys in _looked_up(found, wanted, among):
-        kinds = {each.split()[0] for each in known}
-        missing = [each for each in keys if each.split()[0] not in kinds]
-        if missing:
+    for peer, keys, known in _known(found, wanted, among):
+        unknown = [
+            (lookup, key)
+            for lookup, told in known.items()
+            for key in keys
+            if _kind(key) not in map(_kind, told)
+        ]
+        if unknown:
+            kinds = dict.fromkeys(_kind(key) for _, key in unknown)
+            by = dict.fromkeys(lookup for lookup, _ in unknown)
             yield Fault(
-                subject=lookup,
-                found=f"no {', '.join(each.split()[0] for each in missing)} key known",
-                wanted=", ".join(missing),
+                subject=peer.name,
+                found=f"no {', '.join(kinds)} key of {', '.join(by)}",
+                wanted=", ".join(key for key in keys if _kind(key) in kinds),
                 cause="ssh asks whether to go on, and nobody answers: 'Host key verification "
                 "failed', or rank 0 waits for ever",
                 fix=f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys",
@@ -144,13 +150,18 @@ def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
 @rule("ssh.host-key-changed", "error", between=True)
 def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Another host key is known here than the one that a node has."""
-    for peer, lookup, known, keys in _looked_up(found, wanted, among):
+    for peer, keys, known in _known(found, wanted, among):
         for key in keys:
-            same = [each for each in known if each.split()[0] == key.split()[0]]
-            if same and key not in same:
+            same = {
+                lookup: [each for each in told if _kind(each) == _kind(key)]
+                for lookup, told in known.items()
+            }
+            other = {lookup: each for lookup, each in same.items() if each and key not in each}
+            if other:
+                told = dict.fromkeys(each for others in other.values() for each in others)
                 yield Fault(
-                    subject=lookup,
-                    found=", ".join(same),
+                    subject=peer.name,
+                    found=f"{', '.join(told)} for {', '.join(other)}",
                     wanted=key,
                     cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
                     "installed anew, or it is another one",
@@ -159,21 +170,23 @@ def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
                 )
 
 
+def _kind(key: str) -> str:
+    return key.split()[0]
+
+
 def _is_whole(ssh: SshState) -> bool:
     return ssh.known_hosts is not None and ssh.known_hosts.block.is_whole
 
 
-def _looked_up(
+def _known(
     found: NodeState, wanted: NodeWanted, among: Among
-) -> Iterator[tuple[Peer, str, tuple[str, ...], list[str]]]:
-    """Yield what ssh looks up for each node that was asked: what is known, and its real keys."""
+) -> Iterator[tuple[Peer, list[str], dict[str, tuple[str, ...]]]]:
+    """Yield each node that was asked, its real keys, and those known by what ssh looks up."""
     known = found.ssh.known_hosts
     if known is None or not has_mesh(wanted, among):
         return
     for peer in among.nodes:
         state = state_of(peer.name, found, among)
-        if state is None or not state.host_keys:
-            continue
-        keys = [fingerprint(each) for each in state.host_keys]
-        for lookup in dict.fromkeys(lookups(peer)):
-            yield peer, lookup, known.keys.get(lookup, ()), keys
+        if state is not None and state.host_keys:
+            keys = [fingerprint(each) for each in state.host_keys]
+            yield peer, keys, {each: known.keys.get(each, ()) for each in lookups(peer)}

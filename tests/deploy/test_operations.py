@@ -22,6 +22,7 @@ from pyinfra_testing.util import FakeState, create_host
 from deploy import controller, replacement, scripts
 from deploy.operations import toolchain
 from deploy.scripts import FOLDER
+from facts.mesh import AS_USER, HOME
 from facts.nccl import ASKED
 
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
@@ -30,6 +31,7 @@ OPERATIONS = {
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
     *("driver.persistence", "driver.reboot"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
+    *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines"),
 }
 CACHE = Path("/cache")
 
@@ -60,7 +62,12 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     alone = variables.pop("lock", "") == scripts.LOCK
-    assert alone == (name not in ("confirm", "remount", "restore", "persistence"))
+    assert alone == (
+        name not in ("confirm", "remount", "restore", "persistence", "as_user", "ssh_modes")
+    )
+    if name == "as_user":
+        assert variables.pop("as_user") == AS_USER
+        variables["run"] = run_shown(variables["run"])
     if name in ("wheels", "packages_pip"):
         assert variables.pop("asked") == ASKED
     if "backups" in variables:
@@ -74,6 +81,13 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
         variables.update(before=before, content=text, check=checked)
     return {"script": name, **variables}
+
+
+def run_shown(run: str) -> str:
+    """The name of the script that is run as another user, after its variables."""
+    (name,) = (path.stem for path in FOLDER.glob("ssh_*.sh") if path.read_text() in run)
+    head = run.removeprefix(HOME).removesuffix((FOLDER / f"{name}.sh").read_text())
+    return " ".join([*shlex.split(head), name])
 
 
 def unescaped(command: StringCommand) -> str:

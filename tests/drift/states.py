@@ -8,13 +8,17 @@ from typing import Any
 
 import yaml
 
+from drift.among import Among
 from drift.report.model import Seen
+from facts.cluster import peers
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
 HERE = Path(__file__).parent
 BASE: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "base.yml").read_text())
 Overrides = Mapping[str, Any]
+# What a node says that has peers: a change of the healthy node.
+MESH: Overrides = {"ssh": BASE["mesh"]}
 
 
 def merged(base: object, change: object) -> object:
@@ -32,6 +36,22 @@ def found(change: Overrides | None = None) -> NodeState:
     healthy = BASE["environment"]
     whole = {name: None if each is None else merged(healthy, each) for name, each in named.items()}
     return NodeState.model_validate(merged(node, {"nccl": {"environments": whole}}))
+
+
+def meshed(change: Overrides | None) -> Overrides:
+    """Return a change of the healthy node among its peers."""
+    whole = merged(MESH, change or {})
+    assert isinstance(whole, dict)
+    return whole
+
+
+def among(change: Overrides | None = None) -> Among:
+    """Return the healthy node's peers with a change; one whose state is null was not asked."""
+    around = merged(BASE["among"], change or {})
+    assert isinstance(around, dict)
+    known = {name: each for name, each in around["found"].items() if each is not None}
+    states = {name: found(meshed(each)) for name, each in known.items()}
+    return Among(around["name"], peers(around["nodes"]), states)
 
 
 def wanted(change: Overrides | None = None) -> NodeWanted:

@@ -225,6 +225,7 @@ VALUES = {
     "nccl.loaded": "2.18.1",
     "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib",
     "nccl.package": "2.18.1-1+cuda12.1",
+    "ssh.logins": "4 of 4",
     "toolchain.os": "CentOS Linux 7 (Core)",
     "toolchain.kernel": "3.10.0-1160.el7",
 }
@@ -236,7 +237,7 @@ def _in(environment: object) -> dict[str, Any]:
     return {"nccl": {"environments": {DIS: environment}}}
 
 
-WHOLE = _in({})
+WHOLE = {**_in({}), **states.MESH}
 BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
 GONE = "9, which is not installed"
 SPECIAL = [

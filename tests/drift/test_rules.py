@@ -25,13 +25,14 @@ def _name(path: Path) -> str:
 
 def _load(path: Path) -> dict[str, Any]:
     case: dict[str, Any] = yaml.safe_load(path.read_text())
-    assert case.keys() <= {"found", "wanted", "findings"}
+    assert case.keys() <= {"found", "wanted", "among", "findings"}
     return case
 
 
 def test_the_healthy_node_has_no_finding() -> None:
     """The control: without a change nothing is reported."""
     assert check(states.found(), states.wanted()) == []
+    assert check(states.found(states.MESH), states.wanted(), states.among()) == []
 
 
 def test_each_rule_has_a_case_that_fires() -> None:
@@ -51,7 +52,10 @@ def test_a_case_says_what_it_is_about(path: Path) -> None:
 def test_findings(path: Path) -> None:
     """The node of a case has these findings and no other, with these words in cause or fix."""
     case = _load(path)
-    findings = check(states.found(case.get("found")), states.wanted(case.get("wanted")))
+    change, around = case.get("found"), None
+    if "among" in case:  # else it is judged of a node alone
+        change, around = states.meshed(change), states.among(case["among"])
+    findings = check(states.found(change), states.wanted(case.get("wanted")), around)
     expected = case["findings"]
     assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
         {key: each[key] for key in COMPARED} for each in expected

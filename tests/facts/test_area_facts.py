@@ -16,6 +16,7 @@ from facts.nccl import Nccl
 from facts.node import SECTIONS, NodeProbe, NodeState
 from facts.probe import Readings
 from facts.shm import SharedMemory
+from facts.ssh import SshMesh
 from facts.toolchain import Toolchain
 from tests.shells import as_lines, run
 
@@ -25,6 +26,7 @@ FACTS: dict[str, type[AreaFact]] = {
     "limits": ResourceLimits,
     "toolchain": Toolchain,
     "nccl": Nccl,
+    "ssh": SshMesh,
 }
 
 

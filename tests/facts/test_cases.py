@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from facts import driver, libnccl, limits, nccl, shm, toolchain
+from facts import driver, libnccl, limits, nccl, shm, ssh, toolchain
 from facts.node import SECTIONS
 from facts.probe import Reading, Readings
 
 CASES = Path(__file__).parent / "cases"
-AREAS = {"driver": driver, "shm": shm, "limits": limits, "toolchain": toolchain, "nccl": nccl}
+AREAS = {
+    "driver": driver,
+    "shm": shm,
+    "limits": limits,
+    "toolchain": toolchain,
+    "nccl": nccl,
+    "ssh": ssh,
+}
 FILES = sorted(CASES.glob("*/*.yml"))
 
 

@@ -88,6 +88,7 @@ def test_the_flat_keys() -> None:
         "nccl_packages",
         "nccl_repository_url",
         "nccl_repository_key",
+        "ssh_mesh",
         "address",
     ]
 

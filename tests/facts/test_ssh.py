@@ -1,0 +1,115 @@
+"""The questions about the mesh, asked in real shells: bounded, and nothing is written by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from facts import mesh, ssh
+from facts.block import BEGIN, END
+from facts.cluster import Peer
+from facts.named import Named
+from facts.probe import Reading, Readings, Section
+from tests.shells import SHELLS, ask
+
+NODES = (
+    Peer(name="a", address="192.0.2.1"),
+    Peer(name="b", address="192.0.2.2", port=2222),
+    Peer(name="c", address="192.0.2.3"),
+)
+# Stands for ssh: it says who was asked, and how, and c is not let in.
+SSH = """#!/bin/sh
+printf '%s\\n' "$*" >>FOLDER/asked
+case $* in
+  *192.0.2.3*)
+    printf 'a banner\\r\\nroot@192.0.2.3: Permission denied (publickey).\\r\\n\\n' >&2
+    exit 255 ;;
+esac
+"""
+
+
+def _section(named: Named, name: str) -> Section:
+    (section,) = (each for each in mesh.sections(named) if each.name == name)
+    return section
+
+
+def _stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (folder / "ssh").write_text(SSH.replace("FOLDER", str(folder)))
+    (folder / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return folder / "asked"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_node_is_logged_in_to(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By name and by address, with its port, and never so that a key would be taken on trust."""
+    asked = _stand_in(tmp_path, monkeypatch)
+    readings = ask(shell, [_section(Named(nodes=NODES, address="192.0.2.2"), "ssh.logins")])
+    logins = ssh.parse_logins(readings.sections["ssh.logins"].require())
+    assert {(each.node, each.how): each.code for each in logins} == {
+        (peer.name, how): 255 if (peer.name, how) == ("c", "address") else 0
+        for peer in NODES
+        for how in ("name", "address")
+    }
+    (refused,) = (each.said for each in logins if each.code)
+    assert refused == "root@192.0.2.3: Permission denied (publickey)."
+    calls = asked.read_text().splitlines()
+    assert all("-o StrictHostKeyChecking=yes -o UpdateHostKeys=no" in call for call in calls)
+    assert sum("-p 2222 b exit 0" in call for call in calls) == 1
+    assert sum(" -p " in call for call in calls) == 2
+
+
+def test_nobody_is_asked_after_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that there was no time for is told as unreadable, and is neither right nor wrong."""
+    asked = _stand_in(tmp_path, monkeypatch)
+    monkeypatch.setattr(mesh, "LOGINS_SECONDS", 0)
+    readings = ask("dash", [_section(Named(nodes=NODES), "ssh.logins")])
+    assert not asked.exists()
+    text = readings.sections["ssh.logins"].text
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    whole = Readings({**others, "ssh.logins": Reading(0, text)})
+    assert ssh.parse(whole).logins == ()
+    (reason,) = (
+        each.reason
+        for each in whole.unread
+        if each.section == "ssh.logins" and "time" in each.reason
+    )
+    assert reason.startswith("no time left within 0 s for ")
+    assert "c by address" in reason
+
+
+def test_each_node_begins_with_itself() -> None:
+    """All of them at once would else begin with the same sshd, which drops some."""
+    first = mesh._from_here(Named(nodes=NODES, address="192.0.2.3"))
+    assert [peer.name for peer in first] == ["c", "a", "b"]
+
+
+def test_nothing_is_asked_of_a_mesh_that_nobody_wants() -> None:
+    """An inventory that says nothing of it costs no login."""
+    assert ssh.sections(Named(nodes=NODES)) == ()
+    state = ssh.parse(Readings({}))
+    assert state.left_out is True
+    assert [name for name, value in state if value is not None] == ["left_out"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_lines_of_others_about_our_names(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our block is told apart from a user's lines, comments are no names."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text(
+        f"127.0.1.1\ta.example a # zhang\n{BEGIN}\n192.0.2.1 a # gpu-node:a\n"
+        f"192.0.2.9 a\n{END}\n# 192.0.2.2 b\n192.0.2.2 bb # b\n"
+    )
+    section = _section(Named(nodes=NODES), "ssh.hosts")
+    moved = Section(section.name, section.command.replace("/etc/hosts", str(hosts)))
+    found = ssh.parse_hosts(ask(shell, [moved]).sections["ssh.hosts"].require())
+    assert [(each.line, each.text) for each in found.lines] == [
+        (1, "127.0.1.1\ta.example a # zhang")
+    ]
+    assert found.block.of("a") == ("192.0.2.1 a # gpu-node:a",)
+    assert found.block.is_whole
