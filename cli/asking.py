@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -14,6 +13,7 @@ from cli.interrupt import at_once
 from drift.report.model import Seen
 from facts.cluster import peers_of
 from facts.gather import Answer, gather
+from inventories.refusals import refusal, way_on
 from inventories.schema import InventoryError, NodeWanted
 
 
@@ -22,7 +22,7 @@ def ask(inventory: str, limit: Iterable[str] = (), deep: bool = False) -> dict[s
     require_file(inventory)
     with at_once(), Console(stderr=True).status(f"Reading the nodes of {inventory}"):
         answers = gather(inventory, limit, deep)
-    return {name: _seen(name, answer) for name, answer in answers.items()}
+    return {name: _seen(inventory, name, answer) for name, answer in answers.items()}
 
 
 def require_file(inventory: str) -> None:
@@ -38,22 +38,23 @@ def require_file(inventory: str) -> None:
         )
 
 
-def _seen(name: str, answer: Answer) -> Seen:
+def _seen(inventory: str, name: str, answer: Answer) -> Seen:
     try:
         wanted = NodeWanted.from_data(answer.data)
     except InventoryError as error:
         raise click.ClickException(f"{name}: {error}") from error
-    reason = answer.error and _with_way_on(answer.error, answer.data)
-    return Seen(wanted, answer.state, reason, answer.reached, peers_of(answer.data))
-
-
-def _with_way_on(reason: str, data: dict[str, Any]) -> str:
-    """Say what to do where a host key is unknown or has changed: nothing is ever accepted."""
-    if "host key" not in reason.lower():
-        return reason
-    address, port = data.get("ssh_hostname"), data.get("ssh_port") or 22
-    return (
-        f"{reason} Compare the fingerprint that the node itself shows (ssh-keygen -lf "
-        f"/etc/ssh/ssh_host_ed25519_key.pub) with `ssh-keyscan -p {port} {address} | ssh-keygen "
-        f"-lf -`, and put the key into {data.get('ssh_known_hosts_file') or '~/.ssh/known_hosts'}"
+    return Seen(
+        wanted,
+        answer.state,
+        _with_way_on(inventory, name, answer),
+        answer.reached,
+        peers_of(answer.data),
     )
+
+
+def _with_way_on(inventory: str, name: str, answer: Answer) -> str | None:
+    """Say what to do where a host key is unknown or has changed: nothing is ever accepted."""
+    refused = refusal(answer.cause)
+    if answer.error is None or refused is None:
+        return answer.error
+    return f"{answer.error}: {way_on(refused, inventory, name)}"

@@ -7,6 +7,7 @@ from importlib.metadata import version
 import click
 
 from cli.drift import drift
+from cli.host_key import host_key
 from cli.hostfile import hostfile
 from cli.lab import lab
 
@@ -18,5 +19,6 @@ def commands() -> None:
 
 
 commands.add_command(drift)
+commands.add_command(host_key)
 commands.add_command(hostfile)
 commands.add_command(lab)

@@ -34,6 +34,8 @@ class Answer:
     state: NodeState | None = None
     error: str | None = None
     reached: bool = False
+    # What `error` is the words of.
+    cause: Exception | None = None
 
 
 class NoHosts(PyinfraError):
@@ -62,6 +64,19 @@ def gather(
             state.set_stage(StateStage.Prepare)
             answers = state.pool.map(lambda host: _answer(state, host, deep), hosts)
     return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
+
+
+def host_data(inventory_path: str, name: str) -> dict[str, Any]:
+    """Return an inventory's data about one host, which is not contacted; NoHosts if it has none."""
+    cwd = os.getcwd()
+    if cwd not in sys.path:
+        sys.path.append(cwd)
+    with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
+        hosts = {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
+    if name not in hosts:
+        raise NoHosts(f"{inventory_path} names no host {name}; hosts: {', '.join(hosts)}")
+    data: dict[str, Any] = hosts[name]
+    return data
 
 
 def _inventory(path: str, cwd: str) -> Inventory:
@@ -102,7 +117,7 @@ def _answer(state: State, host: Host, deep: bool) -> Answer:
             host.connect(show_errors=False, raise_exceptions=True)
         except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
             reason = str(error).replace("[Errno None] ", "")  # paramiko has none to tell
-            return Answer(data, error=reason or type(error).__name__)
+            return Answer(data, error=reason or type(error).__name__, cause=error)
         try:
             state.activate_host(host)
             tune(host.connector)

@@ -1,6 +1,7 @@
 """What an inventory file hands to pyinfra, or the reasons why it does not."""
 
 import logging
+import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from typing_extensions import override
 
 from inventories.cluster import Cluster, PyinfraGroup
 from inventories.problems import InventoryError, did_you_mean, quoted, shown
+from inventories.refusals import explain
 from inventories.schema import NodeWanted, load
 from inventories.wanted import Areas, flat_key, leaf_paths
 
@@ -56,7 +58,14 @@ def groups_of(inventory_file: str) -> dict[str, PyinfraGroup]:
             _check_options(cluster, context.params)
     except InventoryError as error:
         raise InventoryRefused(error.lines) from None
+    explain(shown_path(inventory_file), {each["address"]: each["name"] for each in cluster.nodes()})
     return cluster.pyinfra_groups()
+
+
+def shown_path(file: str) -> str:
+    """A path as somebody in this folder would type it."""
+    path = os.path.relpath(file)
+    return file if path.startswith("..") else path
 
 
 def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import disks, nodes, roster
+from lab import disks, network, nodes, roster
 from lab.machine import as_root
 
 REPOSITORY = roster.REPOSITORY
@@ -130,8 +130,12 @@ def assert_at_rest(inventory: str, node: str) -> None:
 
 
 def sshd_counts(node: str, since: str) -> tuple[int, int]:
-    """How many connections and execs sshd logged after the text `since`."""
+    """How many connections and execs of the controller's sshd logged after the text `since`.
+
+    The nodes log in to each other as well, to see whether they can.
+    """
     new = nodes.logs(node).removeprefix(since)
-    connections = len(re.findall(r"Connection from \S+ port \d+", new))
-    execs = len(re.findall(r"Starting session: (?:command|shell|subsystem)", new))
-    return connections, execs
+    here = re.escape(str(network.GATEWAY.ip))
+    connections = len(re.findall(rf"Connection from {here} port \d+", new))
+    sessions = rf"Starting session: (?:command|shell|subsystem).* from {here} port \d+"
+    return connections, len(re.findall(sessions, new))

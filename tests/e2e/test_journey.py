@@ -34,6 +34,8 @@ AS_FOUND = {
     *("shm.too-small", "shm.not-persistent", "limits.nofile", "limits.memlock"),
     *("toolchain.cmake-old", "nccl.duplicate-wheels", "nccl.package-mismatch"),
     *("nccl.package-missing", "driver.headers-missing"),
+    *("ssh.key-missing", "ssh.not-authorised", "ssh.unknown-host-key"),
+    *("ssh.name-unresolved", "ssh.no-login"),
 }
 # The wheel that came last was the wrong one, and rpm was given two versions. The kernel was updated
 # on both, and one was rebooted since.
@@ -242,6 +244,7 @@ def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Conver
         "limits.ResourceLimits",
         "toolchain.Toolchain",
         "nccl.Nccl",
+        "ssh.SshMesh",
         "node.NodeProbe",
     ],
 )
@@ -289,5 +292,5 @@ def test_a_changed_host_key_stops_that_node(again: None, inventory: WriteInvento
     assert report.code == 1
     assert report.json["hosts"]["a100-01"]["status"] == "unreachable"
     assert "key" in report.json["hosts"]["a100-01"]["error"].lower()
-    assert "ssh-keyscan -p 22 10.168.144.4" in report.json["hosts"]["a100-01"]["error"]
+    assert f"gpu-node host-key {path} a100-01" in report.json["hosts"]["a100-01"]["error"]
     assert known.read_text() == "".join(forged)

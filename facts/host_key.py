@@ -1,0 +1,58 @@
+"""Host keys that a node offers: each is fetched in a handshake that proves the node has it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from paramiko import PKey, SSHException, Transport
+from paramiko.ssh_exception import IncompatiblePeer
+from pyinfra.connectors.sshuserclient import SSHClient
+
+SECONDS = 10
+# A handshake shows one key; these are the kinds that a server may have, one of each.
+_KINDS = (
+    ("ssh-ed25519",),
+    ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
+    ("rsa-sha2-512", "rsa-sha2-256"),
+)
+
+
+class NoHostKey(Exception):
+    """A node that cannot be reached, or that shows no key; str() is the reason."""
+
+
+def offered(data: Mapping[str, Any]) -> list[PKey]:
+    """Return the host keys of the node that host data tells of, on the way pyinfra would take."""
+    try:
+        keys = [key for kinds in _KINDS if (key := _handshake(data, kinds)) is not None]
+    except (OSError, SSHException, EOFError) as error:
+        raise NoHostKey(str(error).replace("[Errno None] ", "") or type(error).__name__) from error
+    if not keys:
+        raise NoHostKey("it offers no host key of a kind that is known here")
+    return keys
+
+
+def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:
+    """Return the key of one of these kinds; None where the node has none."""
+    transport = Transport(_connected(data))
+    try:
+        transport.banner_timeout = SECONDS
+        transport.get_security_options().key_types = kinds
+        transport.start_client(timeout=SECONDS)
+        return transport.get_remote_server_key()
+    except IncompatiblePeer:
+        return None
+    finally:
+        transport.close()
+
+
+def _connected(data: Mapping[str, Any]) -> Any:
+    """Return a connection to the node's sshd, through the jump host of ssh_config if it has one."""
+    name = data["ssh_hostname"]
+    given = {"port": data.get("ssh_port") or 22}
+    hostname, config, *_ = SSHClient().parse_config(
+        name, given, data.get("ssh_config_file"), strict_host_key_checking="yes"
+    )
+    return config.get("sock") or socket.create_connection((hostname, config["port"]), SECONDS)

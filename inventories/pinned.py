@@ -1,0 +1,103 @@
+"""The controller's known_hosts: which keys are pinned for a node, and pinning another one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from paramiko import HostKeys
+
+SSH_PORT = 22
+# Patterns, kind and key with the blanks around them; what follows is a comment.
+_LINE = re.compile(r"([ \t]*)([^#@\s]\S*)([ \t]+)(\S+)([ \t]+)([^\s]+)(.*)", re.DOTALL)
+
+
+def lookups(name: str, address: str, port: int) -> tuple[str, ...]:
+    """Return what a node goes by in known_hosts; a connection looks for the first of them."""
+    plain = dict.fromkeys((address, name))
+    return tuple(each if port == SSH_PORT else f"[{each}]:{port}" for each in plain)
+
+
+def keys_of(text: str, lookup: str) -> list[str]:
+    """Return the keys, as `kind key`, that are pinned for what a connection looks for."""
+    lines = (_LINE.fullmatch(line) for line in _lines(text))
+    return [
+        f"{line[4]} {line[6]}"
+        for line in lines
+        if line and any(_is(pattern, lookup) for pattern in line[2].split(","))
+    ]
+
+
+def repinned(text: str, names: Collection[str], key: str, offered: Collection[str]) -> str:
+    """Return known_hosts with `key` in place of a node's keys that it no longer offers.
+
+    `names` are what the node goes by, the first of them what a connection looks for. Lines of
+    others, comments, and keys that the node still offers stay byte for byte; of a line that the
+    node shares with others its own names go into a line of their own.
+    """
+    done: set[str] = set()
+    lines: list[str] = []
+    for line in _lines(text):
+        found = _LINE.fullmatch(line)
+        patterns = found[2].split(",") if found else []
+        own = [each for each in patterns if any(_is(each, name) for name in names)]
+        if not found or not own or f"{found[4]} {found[6]}" in offered:
+            lines.append(line)
+            if found and f"{found[4]} {found[6]}" == key:
+                done.update(own)
+            continue
+        fresh = [each for each in own if each not in done]
+        done.update(fresh)
+        end = "" if found[7].endswith("\n") else "\n"
+        others = [each for each in patterns if each not in own]
+        if fresh:
+            tail = "\n" if others else found[7]
+            lines.append(f"{found[1]}{','.join(fresh)}{found[3]}{key}{tail}")
+        if others:
+            kept = f"{found[1]}{','.join(others)}{found[3]}{found[4]}{found[5]}{found[6]}{found[7]}"
+            lines.append(kept + (end if fresh else ""))
+    result = "".join(lines)
+    first = next(iter(names))
+    if key not in keys_of(result, first):
+        gap = "" if not result or result.endswith("\n") else "\n"
+        result += f"{gap}{first} {key}\n"
+    return result
+
+
+def write(file: Path, text: str) -> None:
+    """Replace a file as a whole; a link stays, and mode and owner are kept."""
+    real = file.resolve()
+    with NamedTemporaryFile(
+        "w", dir=real.parent, prefix=f".{real.name}.", encoding="latin-1", newline="", delete=False
+    ) as half:
+        try:
+            half.write(text)
+            half.flush()
+            os.fsync(half.fileno())
+            if real.exists():
+                shutil.copymode(real, half.name)
+                with suppress(PermissionError):
+                    os.chown(half.name, real.stat().st_uid, real.stat().st_gid)
+            os.replace(half.name, real)
+        except BaseException:
+            Path(half.name).unlink(missing_ok=True)
+            raise
+
+
+def _lines(text: str) -> list[str]:
+    return re.split(r"(?<=\n)", text)
+
+
+def _is(pattern: str, name: str) -> bool:
+    """Whether a pattern is this very name, hashed or not; paramiko knows no wildcards."""
+    if not pattern.startswith("|1|"):
+        return pattern == name
+    try:
+        return HostKeys.hash_host(name, pattern) == pattern
+    except (ValueError, IndexError):
+        return False

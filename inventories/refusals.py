@@ -1,0 +1,83 @@
+"""Refused host keys: both fingerprints and the way on, where pyinfra only says that they differ."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+
+from paramiko import BadHostKeyException, PKey, SSHException
+from typing_extensions import override
+
+_UNKNOWN = re.compile(r"No host key for (\S+) found")
+_LOOK = "compare with what the node shows on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+
+
+def refusal(error: BaseException | None) -> SSHException | None:
+    """Return the refusal of a host key that an error of pyinfra's stands for."""
+    for each in (error, error.__context__ if error else None):
+        if isinstance(each, BadHostKeyException):
+            return each
+        if isinstance(each, SSHException) and _UNKNOWN.search(str(each)):
+            return each
+    return None
+
+
+def way_on(refused: SSHException, inventory: str, node: str) -> str:
+    """Say what was refused, by fingerprints, and what to do; nothing is ever accepted by itself."""
+    command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
+    if not isinstance(refused, BadHostKeyException):
+        return f"its host key is not pinned; {_LOOK}; then: {command}"
+    offered = refused.key.fingerprint
+    return (
+        f"its host key has changed: pinned {_shown(refused.expected_key)}, offered "
+        f"{_shown(refused.key)}; if it was installed anew, {_LOOK}; then: {command} "
+        f"--accept {offered}"
+    )
+
+
+def _shown(key: PKey) -> str:
+    return f"{key.get_name()} {key.fingerprint}"
+
+
+class _Explaining(logging.Filter):
+    """Adds the way on to what pyinfra logs of a refused host key.
+
+    It takes away pyinfra's own advice, which is to forget the pinned key unseen.
+    """
+
+    def __init__(self, inventory: str, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self.inventory, self.names = inventory, names
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = sys.exc_info()[1]
+        refused = refusal(error)
+        if refused is None:
+            return True
+        if record.levelno < logging.ERROR or error is refused:
+            return False
+        node = self.names.get(_address(refused), "NODE")
+        record.msg = f"{record.getMessage()}: {way_on(refused, self.inventory, node)}"
+        record.args = ()
+        return True
+
+
+def _address(refused: SSHException) -> str:
+    """The address that was connected to, without its port."""
+    if isinstance(refused, BadHostKeyException):
+        return str(refused.hostname)
+    found = _UNKNOWN.search(str(refused))
+    name = found[1] if found else ""
+    return re.sub(r"^\[(.*)\]:\d+$", r"\1", name)
+
+
+def explain(inventory: str, names: Mapping[str, str]) -> None:
+    """Have pyinfra's log tell the way on; `names` are those of the nodes by their addresses."""
+    logger = logging.getLogger("pyinfra")
+    for before in [each for each in logger.filters if isinstance(each, _Explaining)]:
+        logger.removeFilter(before)
+    logger.addFilter(_Explaining(inventory, names))

@@ -1,0 +1,295 @@
+"""The mesh of three nodes: every login works, also after a rename and a re-installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from facts.block import BEGIN
+from lab import nodes, roster
+from tests.e2e.running import Converge, Run, assert_at_rest, converge, drift, dry, on, run
+
+pytestmark = pytest.mark.lab
+
+NODES = ("a100-01", "v100-01", "v100-02")
+RENAMED = "v100-09"
+ADDRESS = roster.NODES["v100-01"].address
+# A user's own lines, with all that an editor leaves behind; authorized_keys has the lab's besides.
+LINES = {
+    "/root/.ssh/authorized_keys": "# zhang\\r\\nssh-rsa AAAAB3NzaC1yc2E= zhang@home\\t",
+    "/root/.ssh/known_hosts": "|1|odd|odd ssh-rsa AAAA\\n  # old\\r\\n",
+    "/etc/ssh/ssh_known_hosts": "nas,192.0.2.77 ssh-rsa AAAAB3NzaC1yc2E=",
+    "/etc/hosts": "\\n192.0.2.77\\tnas  # zhang\\r\\n# the end",
+}
+# What an installer leaves: new host keys, the controller let in again, and nothing of the mesh.
+INSTALL_ANEW = """
+rm -f /etc/ssh/ssh_host_* /etc/ssh/ssh_known_hosts /root/.ssh/id_ed25519*
+ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+grep gpu-node-lab /root/.ssh/authorized_keys >/root/keys
+cat /root/keys >/root/.ssh/authorized_keys
+printf '127.0.0.1 localhost\\n' >/etc/hosts
+"""
+
+
+class Story:
+    """The cluster's files, and what was seen on the way."""
+
+    def __init__(self, inventory: str) -> None:
+        self.inventory = inventory
+        self.file = Path(inventory).with_suffix(".yml")
+        self.known_hosts = self.file.with_name("known_hosts")
+        self.names = dict(zip(NODES, NODES, strict=True))
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a node another name in the inventory."""
+        cluster = yaml.safe_load(self.file.read_text())
+        cluster["hosts"] = {
+            new if name == old else name: host for name, host in cluster["hosts"].items()
+        }
+        self.file.write_text(yaml.safe_dump(cluster))
+        self.names[old] = new
+
+    def failed_logins(self) -> list[str]:
+        """Who cannot log in where, by plain ssh beside sshd; every pair is tried, both ways."""
+        targets = [*self.names.values(), *(roster.NODES[node].address for node in NODES)]
+        script = "".join(
+            f"ssh -o BatchMode=yes {target} true </dev/null || echo {target}\n"
+            for target in targets
+        )
+        return [f"{node} -> {bad}" for node in NODES for bad in on(node, script).split()]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Three nodes as found, with a user's lines, and an inventory that wants the mesh alone."""
+    nodes.reset(NODES)
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on("v100-02", f"mkdir -p -m 700 /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    for node in NODES:
+        for path, text in LINES.items():
+            on(node, f"printf '{text}' >>{path}")
+    folder = tmp_path_factory.mktemp("mesh")
+    (folder / "known_hosts").write_text(roster.KNOWN_HOSTS.read_text())
+    hosts = {node: {"address": roster.NODES[node].address, "group": node[:4]} for node in NODES}
+    ssh = {"user": "root", "key": str(roster.CLIENT_KEY), "known_hosts": "known_hosts"}
+    cluster: dict[str, Any] = {
+        "cluster": "mesh",
+        "defaults": {"ssh": {**ssh, "mesh": True}},
+        "groups": {"a100": {}, "v100": {}},
+        "hosts": hosts,
+    }
+    (folder / "lab.yml").write_text(yaml.safe_dump(cluster))
+    (folder / "lab.py").write_text((roster.REPOSITORY / "inventories" / "lab.py").read_text())
+    yield Story(str(folder / "lab.py"))
+    nodes.reset(NODES)
+
+
+@pytest.fixture(scope="module")
+def before(story: Story) -> dict[tuple[str, str], str]:
+    """A user's files as they were, in hex."""
+    script = "od -An -v -tx1 {} | tr -d ' \\n'"
+    return {(node, path): on(node, script.format(path)) for node in NODES for path in LINES}
+
+
+@pytest.fixture(scope="module")
+def as_found(story: Story) -> Run:
+    """The report before anything was done."""
+    return drift(story.inventory)
+
+
+def test_as_found(as_found: Run) -> None:
+    """No node has a key, knows a host or a name; Debian's own line is for a person to take out."""
+    assert as_found.code == 2
+    for node in NODES:
+        findings = as_found.json["hosts"][node]["findings"]
+        assert {each["rule"] for each in findings} >= {
+            *("ssh.key-missing", "ssh.not-authorised", "ssh.unknown-host-key"),
+            *("ssh.name-unresolved", "ssh.no-login"),
+        }
+    (by_hand,) = (
+        each
+        for each in as_found.json["hosts"]["v100-02"]["findings"]
+        if each["rule"] == "ssh.name-unresolved" and not each["fixable"]
+    )
+    assert by_hand["fix"] == "take v100-02 out of line 2 of /etc/hosts: 127.0.1.1   v100-02"
+
+
+@pytest.fixture(scope="module")
+def planned(as_found: Run, story: Story) -> dict[str, list[str]]:
+    """Debian's line is taken out by hand; then what a dry run announces."""
+    on("v100-02", "sed -i '/^127\\.0\\.1\\.1/d' /etc/hosts")
+    return dry(story.inventory)
+
+
+@pytest.fixture(scope="module")
+def converged(
+    planned: dict[str, list[str]], before: dict[tuple[str, str], str], story: Story
+) -> Converge:
+    """One converge of all three nodes."""
+    return converge(story.inventory)
+
+
+def test_one_converge(converged: Converge, planned: dict[str, list[str]]) -> None:
+    """It does what the dry run announced, on every node, and is proved."""
+    assert converged.code == 0, converged.err
+    assert converged.executed == planned
+    assert {tuple(sorted(hosts)) for hosts in planned.values()} == {NODES}
+
+
+def test_every_pair_logs_in(converged: Converge, story: Story) -> None:
+    """By name and by address, each node to itself as well: pdsh does that."""
+    assert story.failed_logins() == []
+
+
+def test_it_is_at_rest(converged: Converge, story: Story) -> None:
+    """The report is clean, and a second run touches nothing."""
+    assert_at_rest(story.inventory, "v100-01")
+
+
+def test_a_key_stays_on_its_node(converged: Converge) -> None:
+    """Each node has another key, which only its owner can read."""
+    keys = {on(node, "cut -d' ' -f2 /root/.ssh/id_ed25519.pub") for node in NODES}
+    assert len(keys) == len(NODES)
+    modes = {on(node, "stat -c '%a %U' /root/.ssh/id_ed25519").strip() for node in NODES}
+    assert modes == {"600 root"}
+
+
+def test_a_key_is_of_use_from_its_node_alone(converged: Converge) -> None:
+    """Taken elsewhere a node's key opens nothing."""
+    stolen = on("v100-02", "cat /root/.ssh/id_ed25519")
+    said = on(
+        "a100-01",
+        f"umask 077; echo '{stolen}' >/root/stolen; ssh -o BatchMode=yes -o IdentitiesOnly=yes "
+        "-i /root/stolen -o IdentityFile=none v100-01 true 2>&1; echo $?; rm /root/stolen",
+    )
+    assert "Permission denied" in said and said.endswith("255\n")
+
+
+@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("path", LINES)
+def test_users_bytes_stay(
+    converged: Converge, before: dict[tuple[str, str], str], node: str, path: str
+) -> None:
+    """Our block stands above; all that was there is there still, byte for byte."""
+    after = on(node, f"od -An -v -tx1 {path} | tr -d ' \\n'")
+    had = before[node, path]
+    if path == "/etc/hosts" and node == "v100-02":
+        had = had.replace(b"127.0.1.1   v100-02\n".hex(), "")
+    assert after.endswith(had)
+    ours = bytes.fromhex(after.removesuffix(had)).decode()
+    assert ours == "" if path == "/root/.ssh/known_hosts" else ours.startswith(f"{BEGIN}\n")
+
+
+def test_a_mode_that_sshd_refuses(converged: Converge, story: Story) -> None:
+    """A folder that others may write to: found, named at both ends, and mended."""
+    on("v100-02", "chmod 777 /root/.ssh")
+    findings = {
+        node: {each["rule"] for each in host["findings"]}
+        for node, host in drift(story.inventory).json["hosts"].items()
+        if host["findings"]
+    }
+    # The controller's own key is refused as well, so the node is out of reach.
+    assert findings.keys() <= set(NODES)
+    on("v100-02", "chmod 700 /root/.ssh")
+    on("v100-02", "chmod 644 /root/.ssh/id_ed25519")
+    assert "ssh.permissions" in {
+        each["rule"] for each in drift(story.inventory).json["hosts"]["v100-02"]["findings"]
+    }
+    done = converge(story.inventory)
+    assert done.code == 0, done.err
+    assert story.failed_logins() == []
+
+
+@pytest.fixture(scope="module")
+def renamed(converged: Converge, story: Story) -> Run:
+    """v100-01 goes by another name in the inventory; the report of that."""
+    story.rename("v100-01", RENAMED)
+    return drift(story.inventory)
+
+
+def test_a_renamed_node_heals(renamed: Run, story: Story) -> None:
+    """One converge: the new name works everywhere, and no line is left of the old one."""
+    assert renamed.code == 2
+    done = converge(story.inventory)
+    assert done.code == 0, done.err
+    assert story.failed_logins() == []
+    for node in NODES:
+        for path in ("/etc/hosts", "/etc/ssh/ssh_known_hosts", "/root/.ssh/authorized_keys"):
+            assert "v100-01" not in on(node, f"cat {path}")
+
+
+@pytest.fixture(scope="module")
+def fingerprints(renamed: Run, story: Story) -> tuple[str, str]:
+    """The node is installed anew: its host key's fingerprint before and after."""
+    assert converge(story.inventory).code == 0
+    asked = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2"
+    old = on("v100-01", asked).strip()
+    on("v100-01", INSTALL_ANEW)
+    nodes.recreate("v100-01")
+    return old, on("v100-01", asked).strip()
+
+
+def test_a_new_host_key_is_refused(fingerprints: tuple[str, str], story: Story) -> None:
+    """Report and deploy stop at that node with both fingerprints and the way on."""
+    pinned, offered = fingerprints
+    pins = story.known_hosts.read_bytes()
+    report = drift(story.inventory)
+    assert report.code == 1
+    host = report.json["hosts"][RENAMED]
+    assert host["status"] == "unreachable"
+    done = converge(story.inventory)
+    assert (done.code, done.failed) == (1, [RENAMED])
+    for said in (host["error"], done.err):
+        assert f"pinned ssh-ed25519 {pinned}, offered ssh-ed25519 {offered}" in said
+        assert f"gpu-node host-key {story.inventory} {RENAMED} --accept {offered}" in said
+    assert "ssh-keygen -R" not in done.err
+    assert story.known_hosts.read_bytes() == pins
+
+
+def test_only_the_right_fingerprint_is_taken(fingerprints: tuple[str, str], story: Story) -> None:
+    """Both are shown; the old one, or any other, changes nothing."""
+    pinned, offered = fingerprints
+    pins = story.known_hosts.read_bytes()
+    shown = run("gpu-node", "host-key", story.inventory, RENAMED)
+    assert shown.code == 2
+    assert pinned in shown.out and offered in shown.out
+    refused = run("gpu-node", "host-key", story.inventory, RENAMED, "--accept", pinned)
+    assert refused.code == 1
+    assert "nothing was changed" in refused.err
+    assert story.known_hosts.read_bytes() == pins
+
+
+@pytest.fixture(scope="module")
+def acknowledged(fingerprints: tuple[str, str], story: Story) -> Converge:
+    """The new key is acknowledged, and the cluster converged."""
+    before = story.known_hosts.read_text().splitlines()
+    _, offered = fingerprints
+    done = run("gpu-node", "host-key", story.inventory, RENAMED, "--accept", offered)
+    assert done.code == 0, done.err
+    after = story.known_hosts.read_text().splitlines()
+    changed = [old.split()[0] for old, new in zip(before, after, strict=True) if old != new]
+    assert changed == [ADDRESS]
+    return converge(story.inventory)
+
+
+def test_a_node_installed_anew_heals(acknowledged: Converge, story: Story) -> None:
+    """It has a key again, is let in and known: every pair works, and all is at rest."""
+    assert acknowledged.code == 0, acknowledged.err
+    assert story.failed_logins() == []
+    assert_at_rest(story.inventory, "a100-01")
+    assert run("gpu-node", "host-key", story.inventory, RENAMED).code == 0
+
+
+def test_a_run_of_one_node_leaves_the_others_lines(acknowledged: Converge, story: Story) -> None:
+    """With --limit nothing is concluded about who was not asked."""
+    path = "/root/.ssh/authorized_keys"
+    before = on("a100-01", f"cat {path}")
+    assert drift(story.inventory, "--limit", "a100-01").code == 0
+    on("a100-01", f"sed -i '/gpu-node:a100-01$/d' {path}")
+    done = converge(story.inventory, "--limit", "a100-01")
+    assert done.code == 0, done.err
+    assert on("a100-01", f"cat {path}") == before
