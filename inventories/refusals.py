@@ -12,7 +12,10 @@ from paramiko import BadHostKeyException, PKey, SSHException
 from typing_extensions import override
 
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
-_LOOK = "compare with what the node shows on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+_LOOK = (
+    "compare with what the node shows on its console: "
+    "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+)
 
 
 def refusal(error: BaseException | None) -> SSHException | None:

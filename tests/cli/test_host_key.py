@@ -1,0 +1,112 @@
+"""`gpu-node host-key` against a server of the test itself: what is shown, what is pinned when."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from paramiko import ECDSAKey, PKey, ServerInterface, SSHException, Transport
+
+from cli.host_key import host_key
+
+INVENTORY = 'hosts = [("n", {data!r})]\n'
+
+
+@dataclass
+class Server:
+    """An sshd as far as its host keys; nobody can log in."""
+
+    port: int
+    keys: list[PKey]
+
+
+def _serve(listener: socket.socket, server: Server) -> None:
+    with suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            transport = Transport(client)
+            for key in server.keys:
+                transport.add_server_key(key)
+            with suppress(SSHException, EOFError):
+                transport.start_server(server=ServerInterface())
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """It answers until the test is over."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        server = Server(listener.getsockname()[1], [ECDSAKey.generate()])
+        threading.Thread(target=_serve, args=(listener, server), daemon=True).start()
+        yield server
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def pins(tmp_path: Path, server: Server) -> Path:
+    """The known_hosts of an inventory that names the server; a user's line is in it."""
+    pins = tmp_path / "known_hosts"
+    pins.write_text("# zhang\r\nnas ssh-rsa AAAA")
+    data = {"ssh_hostname": "127.0.0.1", "ssh_port": server.port, "ssh_known_hosts_file": str(pins)}
+    (tmp_path / "nodes.py").write_text(INVENTORY.format(data=data))
+    return pins
+
+
+def asked(pins: Path, *words: str) -> Result:
+    """The command's end."""
+    path = str(pins.with_name("nodes.py"))
+    return CliRunner().invoke(host_key, [path, *(words or ("n",))], standalone_mode=False)
+
+
+def line(server: Server) -> str:
+    """The line that pins the server's key."""
+    (key,) = server.keys
+    return f"[127.0.0.1]:{server.port} {key.get_name()} {key.get_base64()}\n"
+
+
+def test_an_unknown_key_is_shown_and_accepted(pins: Path, server: Server) -> None:
+    """Not pinned: 2. Accepted by its fingerprint: pinned at the end of the file. Then the same."""
+    before = pins.read_text()
+    shown = asked(pins)
+    assert shown.return_value == 2
+    assert "  none\n" in shown.stdout and server.keys[0].fingerprint in shown.stdout
+    assert pins.read_text() == before
+    assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
+    assert pins.read_bytes().decode() == f"# zhang\r\nnas ssh-rsa AAAA\n{line(server)}"
+    assert asked(pins).return_value == 0
+    assert "pinned already" in asked(pins, "n", "--accept", server.keys[0].fingerprint).stdout
+
+
+def test_a_changed_key(pins: Path, server: Server) -> None:
+    """Both are shown; the fingerprint of the pinned one is not taken for that of the new one."""
+    pins.write_text(line(server))
+    old = server.keys[0].fingerprint
+    server.keys = [ECDSAKey.generate()]
+    shown = asked(pins)
+    assert shown.return_value == 2
+    assert old in shown.stdout and server.keys[0].fingerprint in shown.stdout
+    refused = asked(pins, "n", "--accept", old)
+    assert "nothing was changed" in str(refused.exception)
+    assert server.keys[0].get_base64() not in pins.read_text()
+    assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
+    assert pins.read_text() == line(server)
+
+
+def test_nobody_answers(pins: Path, tmp_path: Path) -> None:
+    """The reason is told, whatever was pinned."""
+    inventory = tmp_path / "nodes.py"
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    data = {"ssh_hostname": "127.0.0.1", "ssh_port": port, "ssh_known_hosts_file": str(pins)}
+    inventory.write_text(INVENTORY.format(data=data))
+    assert "refused" in str(asked(pins).exception)
+
+
+def test_a_node_that_is_not_there(pins: Path) -> None:
+    """The names there are are told, and nobody is contacted."""
+    assert "names no host m; hosts: n" in str(asked(pins, "m").exception)

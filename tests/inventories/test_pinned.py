@@ -1,0 +1,80 @@
+"""Pinning another host key: only a node's own lines change, whatever else the file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inventories.pinned import keys_of, lookups, repinned, write
+
+OLD, NEW, RSA = "ssh-ed25519 AAAAold", "ssh-ed25519 AAAAnew", "ssh-rsa AAAArsa"
+NAMES = lookups("v100-01", "192.0.2.5", 22)
+# `192.0.2.5`, hashed by ssh-keygen -H.
+HASHED = "|1|Ue+4zJL9qtcpgJNnuUAQ14STIUE=|2pijek8YtxvO+Ehaf72qvHMChl0="
+
+CASES = {
+    "the only line": (f"192.0.2.5 {OLD}\n", f"192.0.2.5 {NEW}\n"),
+    "by address and by name": (
+        f"192.0.2.5 {OLD}\nv100-01 {OLD} lab\n",
+        f"192.0.2.5 {NEW}\nv100-01 {NEW} lab\n",
+    ),
+    "no line yet, no newline at the end": (f"nas {OLD}", f"nas {OLD}\n192.0.2.5 {NEW}\n"),
+    "an empty file": ("", f"192.0.2.5 {NEW}\n"),
+    "others' bytes": (
+        f"# zhang\r\n\n  nas\t{OLD}  # old\r\n192.0.2.5 {OLD}\r\n192.0.2.55 {OLD}\nm\xfcll",
+        f"# zhang\r\n\n  nas\t{OLD}  # old\r\n192.0.2.5 {NEW}\r\n192.0.2.55 {OLD}\nm\xfcll",
+    ),
+    "a line shared with another": (
+        f"nas,192.0.2.5 {OLD}\nx {OLD}",
+        f"192.0.2.5 {NEW}\nnas {OLD}\nx {OLD}",
+    ),
+    "a shared line at the end": (f"nas,192.0.2.5 {OLD}", f"192.0.2.5 {NEW}\nnas {OLD}\n"),
+    "old keys of several kinds": (
+        f"192.0.2.5 {OLD}\n192.0.2.5 ecdsa-sha2-nistp256 AAAAold\n",
+        f"192.0.2.5 {NEW}\n",
+    ),
+    "a key of another kind that it still has": (
+        f"192.0.2.5 {RSA}\n192.0.2.5 {OLD}\n",
+        f"192.0.2.5 {RSA}\n192.0.2.5 {NEW}\n",
+    ),
+    "hashed": (f"{HASHED} {OLD}\n", f"{HASHED} {NEW}\n"),
+    "markers and wildcards are no pins": (
+        f"@revoked 192.0.2.5 {OLD}\n192.0.2.* {OLD}\n",
+        f"@revoked 192.0.2.5 {OLD}\n192.0.2.* {OLD}\n192.0.2.5 {NEW}\n",
+    ),
+    "pinned already": (f"192.0.2.5 {NEW}\n", f"192.0.2.5 {NEW}\n"),
+    "another port is another sshd": (
+        f"[192.0.2.5]:2222 {OLD}\n",
+        f"[192.0.2.5]:2222 {OLD}\n192.0.2.5 {NEW}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
+def test_a_new_key(before: str, after: str) -> None:
+    """The new file, byte for byte; pinning once more changes nothing."""
+    assert repinned(before, NAMES, NEW, [NEW, RSA]) == after
+    assert repinned(after, NAMES, NEW, [NEW, RSA]) == after
+    assert NEW in keys_of(after, NAMES[0])
+
+
+def test_with_a_port() -> None:
+    """Name and address are looked for with it."""
+    names = lookups("v100-01", "192.0.2.5", 2222)
+    text = f"192.0.2.5 {OLD}\n[192.0.2.5]:2222 {OLD}\n"
+    assert repinned(text, names, NEW, [NEW]) == f"192.0.2.5 {OLD}\n[192.0.2.5]:2222 {NEW}\n"
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """Behind its link, with its mode and every byte of any encoding; nothing is left beside it."""
+    real = tmp_path / "real"
+    real.write_bytes(b"x")
+    real.chmod(0o640)
+    link = tmp_path / "link"
+    link.symlink_to("real")
+    write(link, "m\xfcll\r\n")
+    assert real.read_bytes() == b"m\xfcll\r\n"
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]

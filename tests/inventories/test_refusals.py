@@ -1,0 +1,68 @@
+"""What pyinfra logs of a refused host key: both fingerprints and the way on, not its own advice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from paramiko import BadHostKeyException, ECDSAKey, SSHException
+from pyinfra import logger
+from pyinfra.api.exceptions import ConnectError
+
+from inventories.refusals import explain, refusal
+
+OFFERED, PINNED = ECDSAKey.generate(), ECDSAKey.generate()
+
+
+@pytest.fixture(autouse=True)
+def explaining() -> Iterator[None]:
+    """An inventory was read; whatever filters were there before are there again."""
+    before = list(logger.filters)
+    explain("inventories/lab.py", {"192.0.2.5": "v100-01"})
+    yield
+    logger.filters = before
+
+
+def _refuse(error: SSHException) -> None:
+    """As pyinfra's connector and host do, one within the other."""
+    try:
+        try:
+            raise error
+        except SSHException:
+            logger.warning("If this is expected, you can remove the bad key")
+            raise ConnectError("SSH host key error")  # noqa: B904 (as pyinfra raises it)
+    except ConnectError as raised:
+        logger.error(f"[v100-01] {raised.args[0]}")
+
+
+def test_a_changed_key(caplog: pytest.LogCaptureFixture) -> None:
+    """Forgetting the key unseen is not what is advised."""
+    caplog.set_level(logging.INFO, logger.name)
+    _refuse(BadHostKeyException("192.0.2.5", OFFERED, PINNED))
+    (said,) = caplog.messages
+    assert said.startswith("[v100-01] SSH host key error: its host key has changed: pinned ")
+    assert said.index(PINNED.fingerprint) < said.index(OFFERED.fingerprint)
+    command = "gpu-node host-key inventories/lab.py v100-01 --accept "
+    assert said.endswith(command + OFFERED.fingerprint)
+
+
+@pytest.mark.parametrize("name", ["192.0.2.5", "[192.0.2.5]:2222"])
+def test_an_unknown_key(caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """What it offers is shown by the command that is named."""
+    _refuse(SSHException(f"StrictPolicy: No host key for {name} found in known_hosts"))
+    (said,) = caplog.messages
+    assert "its host key is not pinned" in said
+    assert said.endswith("gpu-node host-key inventories/lab.py v100-01")
+
+
+def test_any_other_line_stays(caplog: pytest.LogCaptureFixture) -> None:
+    """Errors of other kinds, and what is said outside of any."""
+    _refuse(SSHException("no banner"))
+    logger.warning("well")
+    assert caplog.messages == [
+        "If this is expected, you can remove the bad key",
+        "[v100-01] SSH host key error",
+        "well",
+    ]
+    assert refusal(None) is None
