@@ -123,7 +123,10 @@ def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fau
         failed = [each for each in found.ssh.logins if each.node == peer.name and each.code != 0]
         if not failed:
             continue
-        asked = state_of(peer.name, found, among) is not None
+        state = state_of(peer.name, found, among)
+        if state is not None and state.left_out:
+            continue  # the inventory keeps that node out of the mesh
+        asked = state is not None
         heals = asked and _heals(peer, found, wanted, among)
         yield Fault(
             subject=peer.name,

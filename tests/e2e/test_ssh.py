@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import yaml
 
 from facts.block import BEGIN
 from lab import nodes, roster
-from tests.e2e.running import Converge, Run, assert_at_rest, converge, drift, dry, on, run
+from tests.e2e.running import Converge, Run, changed, converge, drift, dry, manifest, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -53,14 +54,29 @@ class Story:
         self.file.write_text(yaml.safe_dump(cluster))
         self.names[old] = new
 
-    def failed_logins(self) -> list[str]:
+    def findings(self, *options: str) -> set[tuple[str, str]]:
+        """Node and rule of all that is reported; the nodes differ in what is no matter here."""
+        hosts = drift(self.inventory, *options).json["hosts"]
+        assert all(host["status"] in ("ok", "drift") for host in hosts.values())
+        return {(name, each["rule"]) for name in hosts for each in hosts[name]["findings"]}
+
+    def assert_at_rest(self) -> None:
+        """Nothing is reported, and another converge runs nothing and touches nothing."""
+        assert self.findings() == set()
+        before = {node: manifest(node) for node in NODES}
+        again = converge(self.inventory)
+        assert (again.code, again.executed) == (0, {})
+        assert not any(changed(before[node], manifest(node)) for node in NODES)
+
+    def failed_logins(self, user: str = "root") -> list[str]:
         """Who cannot log in where, by plain ssh beside sshd; every pair is tried, both ways."""
         targets = [*self.names.values(), *(roster.NODES[node].address for node in NODES)]
         script = "".join(
             f"ssh -o BatchMode=yes {target} true </dev/null || echo {target}\n"
             for target in targets
         )
-        return [f"{node} -> {bad}" for node in NODES for bad in on(node, script).split()]
+        command = f"su -s /bin/sh {user} -c {shlex.quote(script)}"
+        return [f"{node} -> {bad}" for node in NODES for bad in on(node, command).split()]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +163,7 @@ def test_every_pair_logs_in(converged: Converge, story: Story) -> None:
 
 def test_it_is_at_rest(converged: Converge, story: Story) -> None:
     """The report is clean, and a second run touches nothing."""
-    assert_at_rest(story.inventory, "v100-01")
+    story.assert_at_rest()
 
 
 def test_a_key_stays_on_its_node(converged: Converge) -> None:
@@ -184,24 +200,32 @@ def test_users_bytes_stay(
     assert ours == "" if path == "/root/.ssh/known_hosts" else ours.startswith(f"{BEGIN}\n")
 
 
-def test_a_mode_that_sshd_refuses(converged: Converge, story: Story) -> None:
-    """A folder that others may write to: found, named at both ends, and mended."""
-    on("v100-02", "chmod 777 /root/.ssh")
-    findings = {
-        node: {each["rule"] for each in host["findings"]}
-        for node, host in drift(story.inventory).json["hosts"].items()
-        if host["findings"]
-    }
-    # The controller's own key is refused as well, so the node is out of reach.
-    assert findings.keys() <= set(NODES)
-    on("v100-02", "chmod 700 /root/.ssh")
+def test_a_mode_that_ssh_refuses(converged: Converge, story: Story) -> None:
+    """A key that others may read is of no use: named where it lies, and mended."""
     on("v100-02", "chmod 644 /root/.ssh/id_ed25519")
-    assert "ssh.permissions" in {
-        each["rule"] for each in drift(story.inventory).json["hosts"]["v100-02"]["findings"]
-    }
+    assert story.failed_logins()
+    assert story.findings() == {("v100-02", "ssh.permissions"), ("v100-02", "ssh.no-login")}
     done = converge(story.inventory)
     assert done.code == 0, done.err
     assert story.failed_logins() == []
+
+
+def test_another_user_trains(converged: Converge, story: Story) -> None:
+    """The mesh is that of the user who trains, whoever the deploy logs in as."""
+    for node in NODES:
+        on(node, "useradd -m -s /bin/bash train && chmod 775 /home/train")
+    options = ("--data", "launcher_user=train")
+    done = converge(story.inventory, *options)
+    assert done.code == 0, done.err
+    assert converge(story.inventory, *options).executed == {}
+    assert story.failed_logins("train") == []
+    files = on("a100-01", "stat -c '%a %U %n' /home/train /home/train/.ssh/*").splitlines()
+    assert files == [
+        "755 train /home/train",
+        "600 train /home/train/.ssh/authorized_keys",
+        "600 train /home/train/.ssh/id_ed25519",
+        "644 train /home/train/.ssh/id_ed25519.pub",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +304,7 @@ def test_a_node_installed_anew_heals(acknowledged: Converge, story: Story) -> No
     """It has a key again, is let in and known: every pair works, and all is at rest."""
     assert acknowledged.code == 0, acknowledged.err
     assert story.failed_logins() == []
-    assert_at_rest(story.inventory, "a100-01")
+    story.assert_at_rest()
     assert run("gpu-node", "host-key", story.inventory, RENAMED).code == 0
 
 
@@ -288,7 +312,7 @@ def test_a_run_of_one_node_leaves_the_others_lines(acknowledged: Converge, story
     """With --limit nothing is concluded about who was not asked."""
     path = "/root/.ssh/authorized_keys"
     before = on("a100-01", f"cat {path}")
-    assert drift(story.inventory, "--limit", "a100-01").code == 0
+    assert story.findings("--limit", "a100-01") == set()
     on("a100-01", f"sed -i '/gpu-node:a100-01$/d' {path}")
     done = converge(story.inventory, "--limit", "a100-01")
     assert done.code == 0, done.err

@@ -16,7 +16,7 @@ import pytest
 from facts.session import GONE_SECONDS
 from lab import disks, nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import BIN, DEPLOY, INVENTORY, Converge, converge, drift, on
+from tests.e2e.running import BIN, DEPLOY, INVENTORY, MANAGED, Converge, converge, drift, on
 
 pytestmark = pytest.mark.lab
 
@@ -32,9 +32,9 @@ HANGING_TAR = (
 
 @pytest.fixture(scope="module")
 def kept() -> None:
-    """The node was converged once, and its disk kept like that."""
-    nodes.reset([NODE])
-    assert converge(INVENTORY, "--limit", NODE).code == 0
+    """Both nodes were converged once, for each logs in to the other; this one's disk was kept."""
+    nodes.reset(MANAGED)
+    assert converge(INVENTORY).code == 0
     disks.keep(NODE)
 
 
