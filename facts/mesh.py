@@ -40,7 +40,7 @@ as_user() {
 HOME = """
 name=$(id -un) || exit 1
 entry=$(getent passwd "$name" 2>/dev/null || awk -F: -v name="$name" '$1 == name' /etc/passwd)
-home=$(printf '%s\\n' "$entry" | head -n 1 | cut -d: -f6)
+home=$(printf '%s\\n' "$entry" | awk -F: '{ print $6; exit }')
 [ -n "$home" ] || { echo "$name has no home"; exit 1; }
 """
 
@@ -195,6 +195,8 @@ def _known(named: Named) -> str:
 
 def _names(named: Named) -> str:
     rows = "\n".join(f"{peer.name} {peer.address}" for peer in named.nodes)
+    if not rows:
+        return ":"
     return _NAMES.replace("SECONDS", str(NAME_SECONDS)).replace("ASKED", rows)
 
 
@@ -211,6 +213,8 @@ def _logins(named: Named) -> str:
         for peer in _from_here(named)
         for how, target in (("name", peer.name), ("address", peer.address))
     ]
+    if not rows:
+        return ":"
     words = {
         "SECONDS_IN_ALL": str(LOGINS_SECONDS),
         "SECONDS_FOR_ONE": str(LOGIN_SECONDS),

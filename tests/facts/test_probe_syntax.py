@@ -10,6 +10,9 @@ import pytest
 
 from deploy.operations.shm import _VERIFY
 from deploy.scripts import FOLDER
+from facts import mesh
+from facts.cluster import Peer
+from facts.named import Named
 from facts.node import SECTIONS
 from facts.probe import render
 from tests.shells import SHELLS
@@ -22,10 +25,13 @@ from tests.shells import SHELLS
 EXCLUDED = "SC1091,SC2012,SC2015,SC2016,SC2154"
 SCRIPTS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.sh"))}
 COMMANDS = {section.name: section.command for section in SECTIONS}
+NAMED = Named(nodes=(Peer(name="a", address="192.0.2.1"), Peer(name="b", address="::2", port=2)))
 PIECES = {
     "the whole probe": render(SECTIONS),
     "the check of fstab": _VERIFY,
     **COMMANDS,
+    # What is asked about others is left out where there are none.
+    **{f"{each.name} of two nodes": each.command for each in mesh.sections(NAMED)},
     **SCRIPTS,
 }
 
