@@ -10,6 +10,9 @@ from drift.rules import RULES
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
+# Areas whose facts the rules of another one need, and that are unreadable for those as well.
+_NEEDED_BY = {"env": ("env", "network")}
+
 
 def check(found: NodeState, wanted: NodeWanted, among: Among | None = None) -> list[Finding]:
     """Return all findings about one node; areas the inventory leaves out are not judged.
@@ -30,7 +33,7 @@ def _judged(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Find
 def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact that could not be read: unknown is never equal."""
     for unread in found.unreadable:
-        if getattr(wanted, unread.area) is None:
+        if not _is_needed(unread.area, wanted):
             continue
         yield Finding(
             rule=f"{unread.area}.unreadable",
@@ -44,3 +47,7 @@ def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
             fixable=False,
             step=unread.area,
         )
+
+
+def _is_needed(area: str, wanted: NodeWanted) -> bool:
+    return any(getattr(wanted, each) is not None for each in _NEEDED_BY.get(area, (area,)))

@@ -14,7 +14,8 @@ class Named:
     """Python environments by their folders, every node of the cluster, and who trains there.
 
     `deep` asks for what takes a while, too; `user` is empty where it is the SSH user. `address` is
-    the node's own; `mesh` tells whether its logins to the others are asked for.
+    the node's own; `mesh` tells whether its logins to the others are asked for. `variables` are
+    those of the environment that the inventory gives a value.
     """
 
     environments: Sequence[str] = ()
@@ -23,6 +24,7 @@ class Named:
     user: str = ""
     address: str = ""
     mesh: bool = False
+    variables: Sequence[str] = ()
 
 
 def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
@@ -34,4 +36,5 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
         user=data.get("launcher_user") or data.get("ssh_user") or "",
         address=data.get("ssh_hostname") or "",
         mesh=data.get("ssh_mesh") is True,
+        variables=tuple(data.get("env") or ()),
     )

@@ -7,18 +7,22 @@ from typing import Any
 
 from typing_extensions import override
 
-from facts import driver, libnccl, limits, nccl, shm, ssh, toolchain
+from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain
 from facts.area import ProbeFact, State
 from facts.named import Named
 from facts.probe import Section, read
 
 _OTHERS = (*driver.SECTIONS, *shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
-SECTIONS = (*_OTHERS, *libnccl.SECTIONS, *ssh.SECTIONS)
+SECTIONS = (
+    *(*_OTHERS, *libnccl.SECTIONS, *ssh.SECTIONS),
+    *(*network.SECTIONS, *env.SECTIONS),
+)
 
 
 def sections(named: Named) -> tuple[Section, ...]:
     """Return all sections, those about what an inventory names included."""
-    return (*_OTHERS, *nccl.sections(named), *ssh.sections(named))
+    asked = (area.sections(named) for area in (nccl, ssh, network, env))
+    return (*_OTHERS, *(each for sections in asked for each in sections))
 
 
 class UnreadSection(State):
@@ -38,6 +42,8 @@ class NodeState(State):
     toolchain: toolchain.ToolchainState
     nccl: nccl.NcclState
     ssh: ssh.SshState
+    network: network.NetworkState
+    env: env.EnvState
     unreadable: tuple[UnreadSection, ...] = ()
 
 
@@ -51,6 +57,8 @@ def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:
         "toolchain": toolchain.parse(readings),
         "nccl": nccl.parse(readings),
         "ssh": ssh.parse(readings),
+        "network": network.parse(readings),
+        "env": env.parse(readings),
     }
     unreadable = [
         UnreadSection(area=name.split(".")[0], section=name, reason=reason)

@@ -78,6 +78,19 @@ class SshWanted(Model):
 _MESH = SshWanted.model_fields
 
 
+class NetworkWanted(Model):
+    SHORT = "interface"
+
+    interface: fields.Interface
+
+
+class LauncherWanted(Model):
+    SHORT = "kind"
+
+    kind: fields.Launcher | None = None
+    user: fields.User | None = None
+
+
 class Areas(Model):
     """What may be said of a node on any level: for all, for its group, or for it alone."""
 
@@ -88,6 +101,9 @@ class Areas(Model):
     toolchain: ToolchainWanted | None = None
     nccl: NcclWanted | None = None
     ssh: SshWanted | None = None
+    network: NetworkWanted | None = None
+    launcher: LauncherWanted | None = None
+    env: fields.Variables | None = None
 
 
 class NodeWanted(Areas):

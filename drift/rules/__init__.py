@@ -1,7 +1,24 @@
 """The rules: one module an area or two; importing this package registers them all."""
 
-from drift.rules import driver, gpus, hazards, libnccl, limits, mesh, nccl, shm, ssh, toolchain
+from drift.rules import (
+    driver,
+    env,
+    env_lint,
+    gpus,
+    hazards,
+    libnccl,
+    limits,
+    mesh,
+    nccl,
+    network,
+    shm,
+    ssh,
+    toolchain,
+)
 from drift.rules.rule import RULES, Rule
 
-_MODULES = (driver, gpus, hazards, libnccl, limits, nccl, shm, toolchain, ssh, mesh)
+_MODULES = (
+    *(driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
+    *(shm, ssh, toolchain),
+)
 __all__ = ["RULES", "Rule"]

@@ -21,6 +21,7 @@ from pyinfra_testing.util import FakeState, create_host
 
 from deploy import controller, replacement, scripts
 from deploy.operations import toolchain
+from deploy.operations.env import BASH_CHECK
 from deploy.scripts import FOLDER
 from facts.mesh import AS_USER, HOME
 from facts.nccl import ASKED
@@ -30,6 +31,7 @@ OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
     *("driver.persistence", "driver.reboot"),
+    *("network.nccl_conf", "env.blocks"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
     *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines"),
 }
@@ -63,7 +65,11 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     alone = variables.pop("lock", "") == scripts.LOCK
     assert alone == (
-        name not in ("confirm", "remount", "restore", "persistence", "as_user", "ssh_modes")
+        name
+        not in (
+            *("confirm", "remount", "restore", "persistence", "as_user", "ssh_modes"),
+            "own_file",
+        )
     )
     if name == "as_user":
         assert variables.pop("as_user") == AS_USER
@@ -79,6 +85,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         assert variables.pop("undo") == undo
         before = "as found" if variables["before"] == sha(found) else variables["before"]
         checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
+        checked = "bash -n" if checked == BASH_CHECK else checked
         variables.update(before=before, content=text, check=checked)
     return {"script": name, **variables}
 

@@ -11,8 +11,10 @@ from typing_extensions import override
 
 from facts.area import AreaFact, ProbeFact, State
 from facts.driver import Driver
+from facts.env import Env
 from facts.limits import ResourceLimits
 from facts.nccl import Nccl
+from facts.network import Network
 from facts.node import SECTIONS, NodeProbe, NodeState
 from facts.probe import Readings
 from facts.shm import SharedMemory
@@ -27,6 +29,8 @@ FACTS: dict[str, type[AreaFact]] = {
     "toolchain": Toolchain,
     "nccl": Nccl,
     "ssh": SshMesh,
+    "network": Network,
+    "env": Env,
 }
 
 

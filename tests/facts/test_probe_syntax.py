@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.operations.env import BASH_CHECK
 from deploy.operations.shm import _VERIFY
 from deploy.scripts import FOLDER
 from facts import mesh
@@ -29,6 +30,7 @@ NAMED = Named(nodes=(Peer(name="a", address="192.0.2.1"), Peer(name="b", address
 PIECES = {
     "the whole probe": render(SECTIONS),
     "the check of fstab": _VERIFY,
+    "the check of bashrc": BASH_CHECK,
     **COMMANDS,
     # What is asked about others is left out where there are none.
     **{f"{each.name} of two nodes": each.command for each in mesh.sections(NAMED)},

@@ -1,0 +1,57 @@
+"""Operations on the start files of a user's shell.
+
+pyinfra's files.block edits in place, without a check, and puts a block at the end, where
+a shell without a terminal may never come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import FunctionCommand, StringCommand, operation
+
+from deploy.replacement import replace, unread
+from deploy.scripts import script
+from drift.bashrc import Blocks, with_blocks
+from facts.files import FileBytes, FileContent
+
+# Refuse a file that bash cannot parse, unless it could not parse the old one either.
+BASH_CHECK = """
+command -v bash >/dev/null 2>&1 || exit 0
+bash -n "$1" && exit 0
+! bash -n "$2" 2>/dev/null
+"""
+_EMPTY = FileContent(exists=True, text="", problem="")
+
+
+@operation()
+def blocks(
+    path: str, user: str, top: str, end: str = ""
+) -> Generator[StringCommand | FunctionCommand, None, None]:
+    """
+    Write our blocks into a start file; every other byte of it stays.
+
+    + path: the file, eg ``/root/.bashrc``
+    + user: to whom a new file belongs
+    + top: what the block at the top says, with its newlines; empty for none
+    + end: what a block at the end says once more
+
+    **Example:**
+
+    .. code:: python
+
+        env.blocks(path="/root/.bashrc", user="root", top="export OMP_NUM_THREADS='8'\\n")
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"]:
+        yield unread(path, old)
+        return
+    new = with_blocks(old["text"], Blocks(top, end))
+    if new == old["text"]:
+        host.noop(f"{path} has what is wanted")
+        return
+    if not old["exists"]:
+        yield script("own_file", file=path, user=user)
+        old = _EMPTY
+    yield replace(path, old, new, check=BASH_CHECK)

@@ -1,0 +1,38 @@
+"""Operations on what NCCL is told about a node's network."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import FunctionCommand, StringCommand, operation
+
+from deploy.replacement import replace, unread
+from drift.bashrc import with_conf
+from facts.files import FileBytes
+
+
+@operation()
+def nccl_conf(path: str, interface: str) -> Generator[StringCommand | FunctionCommand, None, None]:
+    """
+    Name the interface in nccl.conf, before any other line of it: the first one counts for NCCL.
+
+    + path: the file, eg ``/etc/nccl.conf``
+    + interface: its whole name, eg ``eno1``
+
+    **Example:**
+
+    .. code:: python
+
+        network.nccl_conf(path="/etc/nccl.conf", interface="eno1")
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"]:
+        yield unread(path, old)
+        return
+    # No export, no quotes, no blanks; the second = means the whole name.
+    new = with_conf(old["text"], f"NCCL_SOCKET_IFNAME=={interface}\n")
+    if old["exists"] and new == old["text"]:
+        host.noop(f"{path} names {interface}")
+        return
+    yield replace(path, old, new)

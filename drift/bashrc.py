@@ -1,0 +1,109 @@
+"""Our blocks of ~/.bashrc: what they say, where they stand, and the same of /etc/nccl.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from facts.env import EnvState
+from facts.start_files import BEGIN, BLOCK, END, Setting
+
+BASHRC = "~/.bashrc"
+# What is wanted of each variable: a value, or None where it is to be taken out.
+Values = Mapping[str, str | None]
+_SAYS = "written by every run from the inventory: edit that, not this"
+# In front of our last block, where the file had no newline at its end: it goes with the block.
+_GAP = f"{BEGIN} (the file had no newline at its end)"
+_TOP, _LAST = f"{BEGIN}: {_SAYS}", f"{BEGIN}, once more below what was set above"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What our blocks say: the one at the top, and the one at the end; empty for none."""
+
+    top: str = ""
+    end: str = ""
+
+
+def body(values: Values) -> str:
+    """Return the lines of a block, for any shell of the Bourne family."""
+    return "".join(
+        f"unset {name}\n" if value is None else f"export {name}={_quoted(value)}\n"
+        for name, value in values.items()
+    )
+
+
+def _quoted(value: str) -> str:
+    """Quote always: zsh would expand a value that begins with =."""
+    return "'" + value.replace("'", "'\\''") + "'"
+
+
+def with_blocks(text: str, blocks: Blocks) -> str:
+    """Return a start file's text with these blocks of ours and no others; all else stays."""
+    own = without_blocks(text)
+    top = f"{_TOP}\n{blocks.top}{END}\n" if blocks.top else ""
+    if not blocks.end:
+        return top + own
+    gap = "" if own.endswith("\n") or not own else "\n"
+    begin = _GAP if gap else _LAST
+    return f"{top}{own}{gap}{begin}\n{blocks.end}{END}\n"
+
+
+def without_blocks(text: str) -> str:
+    """Return a file's text as it would be had we never written into it."""
+    for found in reversed(list(BLOCK.finditer(text))):
+        start, rest = found.start(), text[found.end() :]
+        if found[0].startswith(_GAP) and not rest and text[:start].endswith("\n"):
+            start -= 1
+        text = text[:start] + rest
+    return text
+
+
+def with_conf(text: str, lines: str) -> str:
+    """Return nccl.conf's text with our lines first: of a name given twice the first counts."""
+    return with_blocks(text, Blocks(top=lines))
+
+
+def inside(block: str) -> str:
+    """Return what a block says between its marks."""
+    return "".join(block.splitlines(keepends=True)[1:-1])
+
+
+def users_lines(found: EnvState, path: str = BASHRC) -> list[Setting]:
+    """Return what a file sets by lines that are not ours."""
+    return [each for each in found.settings or () if each.path == path and not each.ours]
+
+
+def are_placed(found: EnvState, blocks: Blocks) -> bool:
+    """Whether ~/.bashrc has these blocks, where they count, and no others of ours."""
+    assert found.bashrc is not None
+    there = found.bashrc.blocks
+    wish = [each for each in (blocks.top, blocks.end) if each]
+    if [inside(each.text) for each in there] != wish:
+        return False
+    if not there:
+        return True
+    reached = found.bashrc.returns is None or there[0].first < found.bashrc.returns
+    last = max((each.line for each in users_lines(found)), default=0)
+    return reached and (not blocks.end or there[-1].first > last)
+
+
+def last_value(found: EnvState, name: str) -> Setting | None:
+    """Return the line of ~/.bashrc that decides for a shell that reads all of it."""
+    lines = [each for each in found.settings or () if each.path == BASHRC and each.name == name]
+    return max(lines, key=lambda each: each.line, default=None)
+
+
+def deciding(found: EnvState, name: str) -> Setting | None:
+    """Return the user's line that decides for a shell without a terminal, if one can be seen."""
+    returns = found.bashrc.returns if found.bashrc else None
+    reached = [
+        each
+        for each in users_lines(found)
+        if each.name == name and (returns is None or each.line < returns)
+    ]
+    if reached:
+        return reached[-1]
+    # Of the others a later file wins: PAM's, then the profile's; the order of the section.
+    others = [each for each in found.settings or () if each.name == name and not each.ours]
+    return next((each for each in reversed(others) if each.path.startswith("/etc/")), None)

@@ -1,0 +1,180 @@
+"""NCCL_SOCKET_IFNAME on a node: what is wanted, what a process would get in each place, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from drift.bashrc import (
+    BASHRC,
+    Blocks,
+    Values,
+    are_placed,
+    body,
+    deciding,
+    last_value,
+    users_lines,
+)
+from drift.libnccl import environments, own
+from drift.network import Choice, Version, candidates, choose, is_unset, selected
+from facts.env import EnvState, Line
+from facts.nccl import NcclState, shown
+from facts.node import NodeState
+from facts.start_files import Setting
+from inventories.fields import IFNAME
+from inventories.schema import NodeWanted
+
+CONF = "/etc/nccl.conf"
+SHELL, INTERACTIVE = "a launcher's shell", "an interactive shell"
+# Since when NCCL_CONF_FILE is read, in the place of ~/.nccl.conf.
+_CONF_FILE_SINCE = (2, 23, 4)
+
+
+def versions(found: NcclState) -> list[Version]:
+    """Return the NCCL versions in use: those that torch loads, else the system's; oldest first."""
+    loaded = {each.loaded.version for _, each in environments(found) if each.loaded}
+    told = {shown(version) for version in loaded if version}
+    told |= set() if told else {each.version.partition("-")[0] for each in own(found)}
+    return sorted(tuple(map(int, each.split("."))) for each in told if _is_version(each))
+
+
+def _is_version(text: str) -> bool:
+    return all(part.isdecimal() for part in text.split("."))
+
+
+def oldest(found: NodeState) -> Version | None:
+    """Return the oldest NCCL in use; None where none was found."""
+    return next(iter(versions(found.nccl)), None)
+
+
+def is_deepspeed(wanted: NodeWanted) -> bool:
+    """Whether DeepSpeed starts the jobs: it sends the launching shell's NCCL* to every node."""
+    return wanted.launcher is not None and wanted.launcher.kind == "deepspeed"
+
+
+def chosen(found: NodeState, wanted: NodeWanted) -> Choice:
+    """Return the interface this node should train over."""
+    if wanted.network is None:
+        return Choice(None, "the inventory does not manage it", known=False)
+    return choose(found.network, wanted.network, wanted.address)
+
+
+def managed(found: NodeState, wanted: NodeWanted) -> Values | None:
+    """Return what ~/.bashrc should say of each variable; None where that is not known."""
+    values: dict[str, str | None] = {}
+    if wanted.network is not None:
+        name = chosen(found, wanted).name
+        if name is None and not is_deepspeed(wanted):
+            return None
+        values[IFNAME] = None if is_deepspeed(wanted) else f"={name}"
+    return {**values, **(wanted.env or {})}
+
+
+def is_right(found: NodeState, name: str, value: str | None, wish: str | None) -> bool:
+    """Whether a value is as good as the wanted one: an interface may be said in several ways."""
+    if wish is None or value is None:
+        return is_unset(value) if wish is None else False
+    if name != IFNAME:
+        return value == wish
+    names = candidates(found.network, oldest(found))
+    return not is_unset(value) and selected(value, names) == [wish.removeprefix("=")]
+
+
+def wanted_blocks(found: NodeState, values: Values) -> Blocks:
+    """Return the blocks ~/.bashrc needs: the last one for what the user's lines set otherwise."""
+    again = {
+        each.name
+        for each in users_lines(found.env)
+        if each.name in values
+        and not (each.is_plain and is_right(found, each.name, each.value, values[each.name]))
+    }
+    return Blocks(
+        body(values), body({name: value for name, value in values.items() if name in again})
+    )
+
+
+def obstacle(found: EnvState) -> str | None:
+    """Return why no block in ~/.bashrc would help; None where it would, or that is not known."""
+    if found.user is not None and not found.user.shell.endswith("/bash"):
+        shell = found.user.shell
+        return f"the login shell is {shell}, which does not read {BASHRC}: set it where that does"
+    return None
+
+
+def by_hand(found: NodeState, values: Values | None, name: str) -> str | None:
+    """Return what a person has to do about a variable of a shell; None where the deploy does it."""
+    state = found.env
+    if values is None:
+        return "say which interface: network: {interface: NAME} in the inventory"
+    if None in (state.bashrc, state.settings, state.user):
+        return "find out first what could not be read, see env.unreadable"
+    if said := obstacle(state):
+        return said
+    if not are_placed(state, wanted_blocks(found, values)):
+        return None
+    line = deciding(state, name)
+    if line is not None:
+        return f"take out the line {line.place}, which comes after what we set"
+    return f"find what sets it after our block in {BASHRC}: a file that is read there"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process gets its value from: a shell, or NCCL's files; `origin` is the line."""
+
+    name: str
+    value: str | None
+    origin: str = ""
+    # What a person has to do; None where the deploy does it.
+    hand: str | None = None
+
+
+def places(found: NodeState, wanted: NodeWanted) -> Iterator[Place]:
+    """Yield where NCCL_SOCKET_IFNAME comes from on a node, as far as that is known."""
+    values = managed(found, wanted)
+    if not is_deepspeed(wanted):
+        yield from shell_places(found, values)
+    if found.env.conf is not None:
+        yield _conf_place(found)
+
+
+def shell_places(found: NodeState, values: Values | None) -> Iterator[Place]:
+    """Yield what the shells have: the launcher's, and an interactive one where that is another."""
+    state = found.env
+    if state.launcher is None:
+        return
+    hand = by_hand(found, values, IFNAME)
+    value, line = state.launcher.get(IFNAME), deciding(state, IFNAME)
+    origin = line.place if line is not None and line.value == value else ""
+    yield Place(SHELL, value, origin, hand)
+    last = last_value(state, IFNAME)
+    if last is not None and not last.ours and last.is_plain and last.value != value:
+        yield Place(INTERACTIVE, last.value, last.place, hand)
+
+
+def conf_settings(found: NodeState) -> list[Setting]:
+    """Return what NCCL's files set, in NCCL's order: of a name given twice the first counts."""
+    first = (found.env.launcher or {}).get("NCCL_CONF_FILE", "")
+    version = oldest(found)
+    if not first or (version is not None and version < _CONF_FILE_SINCE):
+        first = "~/.nccl.conf"
+    lines = found.env.conf or ()
+    ordered = [each for path in (first, CONF) for each in lines if each.path == path]
+    return [setting for each in ordered if (setting := _conf_setting(each)) is not None]
+
+
+def _conf_setting(line: Line) -> Setting | None:
+    name, equals, value = line.text.partition("=")
+    if not equals or name.startswith("#"):
+        return None
+    return Setting(path=line.path, line=line.line, name=name, value=value)
+
+
+def _conf_place(found: NodeState) -> Place:
+    first = next((each for each in conf_settings(found) if each.name == IFNAME), None)
+    if first is None:
+        return Place(CONF, None)
+    hand = None
+    if first.path != CONF:
+        hand = f"take out the line {first.place}, which NCCL reads before {CONF}"
+    return Place(CONF, first.value, first.place, hand)

@@ -1,0 +1,146 @@
+"""Which interface a node should train over, and which NCCL takes for a value or by itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from facts.network import Address, Link, NetworkState
+from inventories.schema import NetworkWanted
+
+AUTO = "auto"
+# Made for containers, virtual machines and tunnels: never chosen, whatever address they carry.
+_NEVER = re.compile(
+    r"lo|(docker|virbr|br-|veth|cni|cali|flannel|podman|lxc|lxdbr|kube|tailscale|zt).*", re.DOTALL
+)
+# NCCL's own exceptions from what it takes by itself, the last one since 2.28.3.
+_SPARED, _SPARED_SINCE, RUNNING_SINCE = ("docker", "lo"), ("virbr",), (2, 28, 3)
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The interface to train over; `name` is None where there is none, `why` says how it came.
+
+    It is not `known` where what could not be read might change it.
+    """
+
+    name: str | None
+    why: str
+    known: bool = True
+
+
+def is_never(name: str) -> bool:
+    """Whether an interface leads to no other machine by its name."""
+    return _NEVER.fullmatch(name) is not None
+
+
+def choose(found: NetworkState, wanted: NetworkWanted, address: str) -> Choice:
+    """Return the interface for a node that the others know by `address`."""
+    if found.links is None or found.addresses is None:
+        return Choice(None, "the interfaces could not be read", known=False)
+    if wanted.interface != AUTO:
+        exists = any(link.name == wanted.interface for link in found.links)
+        why = "the inventory names it" if exists else f"there is no interface {wanted.interface}"
+        return Choice(wanted.interface if exists else None, why)
+    carriers = carrying(found, address)
+    fit = [name for name in carriers if not is_never(name)]
+    if fit:
+        return Choice(fit[0], f"it carries {address}")
+    if carriers:
+        return Choice(None, f"{carriers[0]} carries {address}, and leads to no other machine")
+    return _by_routes(found, address)
+
+
+def _by_routes(found: NetworkState, address: str) -> Choice:
+    """The interface that leads to all other nodes, where the address is on none: NAT, or a name."""
+    if found.routes is None:
+        return Choice(None, "the routes could not be read", known=False)
+    others = [route for route in found.routes if not route.local and route.device]
+    if any(route.device is None and not route.local for route in found.routes):
+        return Choice(None, f"no interface carries {address}, and not every node has a route")
+    devices = {route.device for route in others if route.device}
+    if len(devices) == 1 and not is_never(name := devices.pop()):
+        return Choice(name, "it leads to every other node")
+    many = "the routes to the other nodes take several" if devices else "no route tells"
+    return Choice(None, f"no interface carries {address}, and {many}")
+
+
+def carrying(found: NetworkState, address: str) -> list[str]:
+    """Return the interfaces that carry an address; none where it is a name."""
+    wish = _ip(address)
+    if wish is None:
+        return []
+    return [each.interface for each in found.addresses or () if _ip(each.address) == wish]
+
+
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_interface(text).ip
+    except ValueError:
+        return None
+
+
+def link_of(found: NetworkState, name: str | None) -> Link | None:
+    """Return an interface by its name."""
+    return next((link for link in found.links or () if link.name == name), None)
+
+
+def sharing(found: NetworkState, name: str) -> list[tuple[str, str]]:
+    """Return the other interfaces with an address in a subnet of this one's, each with that."""
+    own = [each for each in found.addresses or () if each.interface == name]
+    subnets = {net for each in own if (net := _subnet(each)) is not None}
+    others = [each for each in found.addresses or () if each.interface != name]
+    return [
+        (each.interface, str(net))
+        for each in others
+        if (net := _subnet(each)) in subnets and not is_never(each.interface)
+    ]
+
+
+def _subnet(address: Address) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """The subnet that an address opens; none of a link-local one, which every interface has."""
+    net = ipaddress.ip_interface(address.address).network
+    return None if net.is_link_local or net.num_addresses == 1 else net
+
+
+def candidates(found: NetworkState, version: Version | None = None) -> list[str]:
+    """Return the interfaces that NCCL looks at: those with an address, later those that run."""
+    names = dict.fromkeys(each.interface for each in found.addresses or ())
+    if version is None or version < RUNNING_SINCE:
+        return list(names)
+    down = {link.name for link in found.links or () if not link.up or link.state == "down"}
+    return [name for name in names if name not in down]
+
+
+def is_unset(value: str | None) -> bool:
+    """Whether NCCL takes a value for none: an empty one, or one of a single character."""
+    return value is None or len(value) < 2
+
+
+def selected(value: str, names: list[str]) -> list[str]:
+    """Return the interfaces that NCCL takes for a value of NCCL_SOCKET_IFNAME.
+
+    A list of prefixes; `=` in front makes them whole names, `^` excludes. Nothing is trimmed.
+    """
+    rest = value
+    excluding, rest = rest.startswith("^"), rest.removeprefix("^")
+    exact, rest = rest.startswith("="), rest.removeprefix("=")
+    listed = [each for each in rest.split(",") if each]
+
+    def matches(name: str) -> bool:
+        return any(name == each if exact else name.startswith(each) for each in listed)
+
+    return [name for name in names if matches(name) != excluding]
+
+
+def by_itself(found: NetworkState, version: Version | None) -> list[str]:
+    """Return what NCCL takes where nothing is set."""
+    names = candidates(found, version)
+    spared: tuple[str, ...] = _SPARED
+    if version is not None and version >= RUNNING_SINCE:
+        spared += _SPARED_SINCE
+    infiniband = [name for name in names if name.startswith("ib")]
+    others = [name for name in names if not name.startswith(spared)]
+    return infiniband or others or names

@@ -1,0 +1,278 @@
+"""Network rules: the interface is there and fit, and NCCL takes it, wherever its value is from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from drift.among import Among
+from drift.environments import are_read
+from drift.finding import Severity
+from drift.ifname import (
+    CONF,
+    SHELL,
+    Place,
+    by_hand,
+    chosen,
+    is_deepspeed,
+    is_right,
+    managed,
+    oldest,
+    places,
+    shell_places,
+)
+from drift.network import (
+    AUTO,
+    by_itself,
+    candidates,
+    carrying,
+    choose,
+    is_unset,
+    link_of,
+    selected,
+    sharing,
+)
+from drift.rules.rule import Fault, rule
+from facts.cluster import Peer
+from facts.network import Link, NetworkState
+from facts.node import NodeState
+from inventories.fields import IFNAME
+from inventories.schema import NetworkWanted, NodeWanted
+
+_HANGS = (
+    "NCCL listens on an address that the other nodes cannot reach: the job hangs, or ends in "
+    "'Bootstrap : no socket interface found' or 'Default process group has not been initialized'"
+)
+_AUTO = NetworkWanted(interface=AUTO)
+
+
+@rule("network.interface-gone", "error")
+def interface_gone(found: NetworkState, wanted: NetworkWanted) -> Iterator[Fault]:
+    """The interface that the inventory names does not exist."""
+    if found.links is None or wanted.interface == AUTO or link_of(found, wanted.interface):
+        return
+    known = [link.name for link in found.links if link.kind != "loopback"]
+    yield Fault(
+        subject=wanted.interface,
+        found=f"no such interface; there are {', '.join(known) or 'none'}",
+        wanted=wanted.interface,
+        cause=_HANGS,
+        fix="say network: auto in the inventory, or the interface's new name",
+        fixable=False,
+    )
+
+
+@rule("network.address-missing", "error", whole=True)
+def address_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """No interface fits the address by which the others know this node."""
+    if wanted.network is None:
+        return
+    choice = chosen(found, wanted)
+    if choice.name is None and choice.known and wanted.network.interface == AUTO:
+        yield _address_fault(wanted.address, choice.why, wanted)
+    carriers = carrying(found.network, wanted.address)
+    if choice.name is not None and carriers and choice.name not in carriers:
+        yield _address_fault(choice.name, f"{wanted.address} is on {carriers[0]}", wanted)
+
+
+def _address_fault(subject: str, said: str, wanted: NodeWanted) -> Fault:
+    return Fault(
+        subject=subject,
+        found=said,
+        wanted=f"an interface that carries {wanted.address}",
+        cause=_HANGS,
+        fix="say in the inventory the address that the other nodes reach, or by "
+        "network: {interface: NAME} which interface they reach it by",
+        fixable=False,
+    )
+
+
+@rule("network.interface-down", "error", whole=True)
+def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The interface to train over is down."""
+    link = link_of(found.network, chosen(found, wanted).name)
+    if link is None or (link.up and link.state != "down"):
+        return
+    yield Fault(
+        subject=link.name,
+        found="up, without a carrier" if link.up else "down",
+        wanted="up",
+        cause=_HANGS,
+        fix=f"ip link set {link.name} up, and look at its cable and switch port",
+        fixable=False,
+    )
+
+
+@rule("network.subnet-shared", "warning", whole=True)
+def subnet_shared(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """Another interface is in the same subnet as the one to train over."""
+    name = chosen(found, wanted).name
+    for other, subnet in sharing(found.network, name) if name else ():
+        yield Fault(
+            subject=name or "",
+            found=f"{other} is in {subnet}, too",
+            wanted=f"{subnet} on one interface",
+            cause="the kernel sends by either of them and answers for both addresses (ARP): "
+            "connections break, or take the slow one",
+            fix=f"bond {name} with {other}, or give {other} a subnet of its own",
+            fixable=False,
+        )
+
+
+def _is_judged(found: NodeState, wanted: NodeWanted) -> str | None:
+    """Return the interface that must be selected; None where nothing can be judged."""
+    return chosen(found, wanted).name if wanted.network is not None else None
+
+
+@rule("network.ifname-missing", "error", whole=True)
+def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """NCCL_SOCKET_IFNAME is not set, so NCCL chooses an interface by itself."""
+    name = _is_judged(found, wanted)
+    if name is None:
+        return
+    version = oldest(found)
+    nccl = f"NCCL {'.'.join(map(str, version))}" if version else "NCCL"
+    takes = ", ".join(by_itself(found.network, version)) or "none"
+    for place in places(found, wanted):
+        if is_unset(place.value):
+            cause = f"{nccl} would take {takes} by itself, and others when the node gets them"
+            yield _ifname_fault(place, "not set", name, cause)
+
+
+@rule("network.ifname-wrong", "error", whole=True)
+def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """NCCL_SOCKET_IFNAME does not select exactly the interface by which the others reach this."""
+    name = _is_judged(found, wanted)
+    if name is None:
+        return
+    names = candidates(found.network, oldest(found))
+    for place in places(found, wanted):
+        if is_unset(place.value) or is_right(found, IFNAME, place.value, f"={name}"):
+            continue
+        takes = ", ".join(selected(place.value or "", names)) or "no interface"
+        said = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
+        yield _ifname_fault(place, said, name, _HANGS)
+
+
+def _ifname_fault(place: Place, said: str, name: str, cause: str) -> Fault:
+    line = f"{IFNAME}=={name}" if place.name == CONF else f"export {IFNAME}='={name}'"
+    return Fault(
+        subject=place.name,
+        found=said,
+        wanted=f"={name}",
+        cause=cause,
+        fix=place.hand or f"{line} in {CONF if place.name == CONF else '~/.bashrc'}",
+        fixable=place.hand is None,
+    )
+
+
+@rule("network.launcher-override", "error", between=True)
+def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
+    if wanted.network is None:
+        return
+    if is_deepspeed(wanted):
+        yield from _kept_in(found, wanted)
+    elif wanted.launcher is None or wanted.launcher.kind is None:
+        yield from _would_be_sent(found, among)
+
+
+def _kept_in(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    values = managed(found, wanted)
+    for place in shell_places(found, values):
+        if is_unset(place.value):
+            continue
+        hand = by_hand(found, values, IFNAME)
+        yield _override_fault(place, hand or f"unset {IFNAME} in ~/.bashrc", hand is None)
+
+
+def _would_be_sent(found: NodeState, among: Among) -> Iterator[Fault]:
+    """Judge by the value of this shell against the right interface of each node that was asked."""
+    value = (found.env.launcher or {}).get(IFNAME)
+    if is_unset(value) or not _has_deepspeed(found):
+        return
+    wrong = [
+        peer.name
+        for peer in among.others
+        if (state := among.found.get(peer.name)) is not None
+        and (name := choose(state.network, _AUTO, peer.address).name) is not None
+        and not is_right(state, IFNAME, value, f"={name}")
+    ]
+    if wrong:
+        fix = "say launcher: deepspeed in the inventory: the values then live in /etc/nccl.conf"
+        yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), "warning")
+
+
+def _override_fault(
+    place: Place, fix: str, fixable: bool, where: str = "every node", severity: Severity = "error"
+) -> Fault:
+    return Fault(
+        subject=place.name,
+        found=f"{place.value!r}{f' ({place.origin})' if place.origin else ''}",
+        wanted=f"no {IFNAME}, so that each node's {CONF} counts",
+        cause="deepspeed exports each NCCL* variable of the shell it is started in to all nodes, "
+        f"over what they say themselves: {where} would look for this node's interface",
+        fix=fix,
+        fixable=fixable,
+        severity=severity,
+    )
+
+
+def _has_deepspeed(found: NodeState) -> bool:
+    environments = found.nccl.environments.values()
+    return are_read(found) and any(each and "deepspeed" in each.packages for each in environments)
+
+
+@rule("network.mtu-differs", "warning", between=True)
+def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The interface has another MTU than those of the other nodes."""
+    cause = "large packets are dropped on the way where a switch does not fragment them: small "
+    cause += "messages pass, and the first large all-reduce hangs"
+    fix = "ip link set {name} mtu {value}, and in the interface's configuration"
+    yield from _differing(found, wanted, among, lambda link: link.mtu, cause, fix)
+
+
+@rule("network.speed-differs", "warning", between=True)
+def speed_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The interface is slower or faster than those of the other nodes."""
+    cause = "every step waits for the slowest node"
+    fix = "look at what {name} agreed on with its switch port (ethtool {name}): {value} Mbit/s are "
+    fix += "what the others have"
+    yield from _differing(found, wanted, among, lambda link: link.speed, cause, fix)
+
+
+def _differing(
+    found: NodeState,
+    wanted: NodeWanted,
+    among: Among,
+    measure: Callable[[Link], int | None],
+    cause: str,
+    fix: str,
+) -> Iterator[Fault]:
+    """Judge by what most nodes have, or the first of the inventory where none has more."""
+    mine = link_of(found.network, chosen(found, wanted).name)
+    if mine is None or measure(mine) is None:
+        return
+    values = {among.name: measure(mine)}
+    for peer in among.others:
+        state = among.found.get(peer.name)
+        link = _theirs(state, peer) if state is not None else None
+        if link is not None and measure(link) is not None:
+            values[peer.name] = measure(link)
+    ordered = [values[peer.name] for peer in among.nodes if peer.name in values]
+    usual = Counter(ordered).most_common(1)
+    if usual and usual[0][0] != measure(mine):
+        others = ", ".join(name for name, value in values.items() if value == usual[0][0])
+        yield Fault(
+            subject=mine.name,
+            found=str(measure(mine)),
+            wanted=f"{usual[0][0]}, as {others}",
+            cause=cause,
+            fix=fix.format(name=mine.name, value=usual[0][0]),
+            fixable=False,
+        )
+
+
+def _theirs(state: NodeState, peer: Peer) -> Link | None:
+    """Return another node's interface; what its inventory entry says of it is not known here."""
+    return link_of(state.network, choose(state.network, _AUTO, peer.address).name)

@@ -1,0 +1,44 @@
+"""What users' own lines set on a node, in every place that a process may get it from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.ifname import CONF, conf_settings
+from facts.env import EnvState, Line
+from facts.node import NodeState
+from facts.start_files import BLOCK, Setting
+
+DEEPSPEED = "~/.deepspeed_env"
+
+
+def everywhere(found: NodeState) -> Iterator[Setting]:
+    """Yield what lines that are not ours set: start files, NCCL's files, DeepSpeed's."""
+    yield from (each for each in found.env.settings or () if not each.ours)
+    ours = our_conf_lines(found.env)
+    yield from (each for each in conf_settings(found) if each.path != CONF or each.line not in ours)
+    for line in found.env.conf or ():
+        name, equals, value = line.text.partition("=")
+        if line.path == DEEPSPEED and equals and not name.startswith("#"):
+            yield Setting(path=line.path, line=line.line, name=name, value=value)
+
+
+def our_conf_lines(found: EnvState) -> set[int]:
+    """Return the numbers of the lines of /etc/nccl.conf that we wrote."""
+    text = conf_text(found)
+    numbers: set[int] = set()
+    for block in BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start()) + 1
+        numbers |= set(range(first, first + block[0].count("\n")))
+    return numbers
+
+
+def conf_text(found: EnvState) -> str:
+    """Return /etc/nccl.conf as far as it was told: bytes that are no ASCII stand as ?."""
+    return "".join(f"{each.text}\n" for each in found.conf or () if each.path == CONF)
+
+
+def conf_lines(found: EnvState) -> list[Line]:
+    """Return the lines of NCCL's and DeepSpeed's files that we did not write."""
+    ours = our_conf_lines(found)
+    return [each for each in found.conf or () if each.path != CONF or each.line not in ours]

@@ -1,0 +1,151 @@
+"""Lines that set variables: how a shell, PAM, NCCL and DeepSpeed read them, and which are ours."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from facts.area import State
+
+# How our part of a file begins and ends; nothing else is in it than what we write there.
+BEGIN, END = "# >>> gpu-node", "# <<< gpu-node"
+BLOCK = re.compile(
+    rf"(?m)^{BEGIN}[^\n]*\n(?:(?!{BEGIN}|{END})(?:#|export |unset |[A-Z][A-Za-z0-9_]*=)[^\n]*\n)*"
+    rf"{END}[^\n]*(?:\n|\Z)"
+)
+# What launchers, NCCL, PyTorch and the libraries below them read; no other name is looked at.
+PREFIXES = (
+    *("NCCL_", "TORCH_", "ENABLE_NCCL_", "GLOO_", "TP_SOCKET_", "UCX_", "CUDA_", "OMP_", "MKL_"),
+    *("LOGLEVEL", "DS_"),
+)
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_DECLARING = ("export", "declare", "typeset", "readonly")
+_PAM = ("/etc/environment", "~/.pam_environment")
+
+
+class Setting(State):
+    """A line that sets a variable, or unsets it (`value` is None); `ours` is one of our block."""
+
+    path: str
+    line: int
+    name: str
+    value: str | None
+    ours: bool = False
+
+    @property
+    def place(self) -> str:
+        """File and line, as an editor takes them."""
+        return f"{self.path}:{self.line}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value is what stands there: the shell computes no part of it."""
+        return self.value is None or not re.search(r"[$`]", self.value)
+
+
+def is_of_interest(name: str) -> bool:
+    """Whether one of the libraries or launchers may read a variable of that name."""
+    return name.startswith(PREFIXES)
+
+
+def assignments(path: str, text: str) -> list[tuple[str, str | None]]:
+    """Return what a line of a start file sets for good, in order."""
+    if path == _PAM[1] and (found := re.match(r"\s*(\w+)\s+.*?(?:OVERRIDE|DEFAULT)=(\S*)", text)):
+        return [(found[1], found[2].strip("\"'"))]
+    if path in _PAM:
+        found = _ASSIGNMENT.match(text.strip().removeprefix("export "))
+        return [(found[1], found[2].strip("\"'"))] if found else []
+    commands = _commands(text)
+    return [each for command in commands for each in _set_by(command)]
+
+
+def _commands(text: str) -> list[list[str]]:
+    """Return the simple commands of a line of shell, as words; a CR is a character like others."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|(){}")
+    lexer.whitespace, lexer.whitespace_split = " \t\n", True
+    commands: list[list[str]] = [[]]
+    try:
+        for word in lexer:
+            if word and not word.strip(";&|(){}"):
+                commands.append([])
+            else:
+                commands[-1].append(word)
+    except ValueError:  # a quote that another line closes
+        found = re.match(r"\s*(?:export\s+)?(\w+=\S*)", text)
+        return [["export", found[1].replace('"', "").replace("'", "")]] if found else []
+    return commands
+
+
+def _set_by(command: list[str]) -> list[tuple[str, str | None]]:
+    """Return what a simple command sets; `NAME=value program` sets nothing for good."""
+    words = command[1:] if command[:1] and command[0] in ("then", "else", "do", "!") else command
+    if words[:1] == ["unset"]:
+        return [(word, None) for word in words[1:] if not word.startswith("-")]
+    if words and words[0] in _DECLARING:
+        words = words[1:]
+        pairs = [_ASSIGNMENT.fullmatch(word) for word in words]
+        return [(pair[1], pair[2]) for pair in pairs if pair]
+    pairs = [_ASSIGNMENT.fullmatch(word) for word in words]
+    return [(pair[1], pair[2]) for pair in pairs if pair] if all(pairs) else []
+
+
+class Block(State):
+    """A part of a file that we wrote: its first and last line, and its text."""
+
+    first: int
+    last: int
+    text: str
+
+
+class StartFile(State):
+    """~/.bashrc: our blocks in it, and the line at which a shell without a terminal leaves it."""
+
+    exists: bool
+    lines: int
+    blocks: tuple[Block, ...]
+    returns: int | None
+
+
+def parse_start_file(text: str) -> StartFile:
+    """Parse `NUMBER<tab>line` for the lines that matter, and `lines<tab>COUNT` at the end."""
+    rows = [line.split("\t", 1) for line in text.split("\n") if "\t" in line]
+    if text.strip() == "absent":
+        return StartFile(exists=False, lines=0, blocks=(), returns=None)
+    if not rows or rows[-1][0] != "lines":
+        raise ValueError("its end is missing")
+    numbered = [(int(number), line) for number, line in rows[:-1]]
+    blocks = tuple(_blocks(numbered))
+    ours = {line for block in blocks for line in range(block.first, block.last + 1)}
+    others = [(number, line) for number, line in numbered if number not in ours]
+    count = int(rows[-1][1])
+    return StartFile(exists=True, lines=count, blocks=blocks, returns=_returns(others))
+
+
+def _blocks(numbered: list[tuple[int, str]]) -> list[Block]:
+    text = "".join(f"{line}\n" for _, line in numbered)
+    blocks = []
+    for found in BLOCK.finditer(text):
+        index, count = text.count("\n", 0, found.start()), found[0].count("\n")
+        first, last = numbered[index][0], numbered[index + count - 1][0]
+        blocks.append(Block(first=first, last=last, text=found[0]))
+    return blocks
+
+
+# How a start file asks whether a person sits there, and how far below that it may leave.
+_ASKS = re.compile(r"\$-|PS1|\b-t [01]\b|\btty\b")
+_LEAVES = re.compile(r"(?<![\w-])(return|exit)(?![\w-])")
+_NEAR = 4
+
+
+def _returns(numbered: list[tuple[int, str]]) -> int | None:
+    """Return the first line that leaves the file where nobody sits there, by what is written."""
+    asked: int | None = None
+    for number, line in numbered:
+        code = line.strip()
+        if code.startswith("#"):
+            continue
+        if _ASKS.search(code):
+            asked = number
+        if _LEAVES.search(code) and asked is not None and number - asked <= _NEAR:
+            return number
+    return None
