@@ -26,9 +26,10 @@ _WHO = """
 [ -n "$user" ] || user=$(id -un)
 entry=$(getent passwd "$user" 2>/dev/null || grep "^$user:" /etc/passwd) ||
   { echo "no user $user"; exit 1; }
-shell=${entry##*:} home=${entry%:*} home=${home##*:}
+home=${entry%:*} home=${home##*:}
+[ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $(id -un)"; exit 1; }
 """
-_USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "$shell"'
+_USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
 # The probe's own shell is what a launcher gets that logs in as the same user. For another one, bash
 # is made to believe that sshd started it: it reads ~/.bashrc then, and nobody's login is needed.
 _LAUNCHER = """
@@ -55,7 +56,6 @@ awk '
   END { print "lines\t" NR }' "$home/.bashrc"
 """
 _SETTINGS = r"""
-echo "$variables"
 for f in /etc/environment /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc \
   "$home/.pam_environment" "$home/.bash_profile" "$home/.bash_login" "$home/.profile" \
   "$home/.bashrc"; do
@@ -76,10 +76,12 @@ for f in "${NCCL_CONF_FILE:-}" "$home/.nccl.conf" /etc/nccl.conf "$home/.deepspe
 done
 """
 # Shells at a terminal, servers of screen and tmux, trainers: pid, when it began, what it is, then
-# the variables it was started with. `cat` passes over processes that end meanwhile.
+# the variables it was started with; containers' processes are in another space of pids. `cat`
+# passes over processes that end meanwhile.
 _PROCESSES = r"""
 uid=$(id -u "$user") || exit 1
-echo "$(stat -L -c %Y "$home/.bashrc" 2>/dev/null || echo 0)"
+space=$(readlink /proc/self/ns/pid)
+stat -L -c %Y "$home/.bashrc" 2>/dev/null || echo 0
 boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
 cat /proc/[0-9]*/stat 2>/dev/null | awk -v boot="$boot" '
   { pid = $1; comm = $0; sub(/^[0-9]+ \(/, "", comm); rest = comm
@@ -90,9 +92,10 @@ cat /proc/[0-9]*/stat 2>/dev/null | awk -v boot="$boot" '
   function tell(kind) { sub(/ /, "_", comm); print pid, int(boot + field[20] / 100), kind, comm }
 ' | while read -r pid began kind comm; do
   [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue
-  has=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ") ||
-    { [ -d "/proc/$pid" ] && echo "$pid $began $kind $comm closed"; continue; }
-  [ "$kind" != trainer ] || case $has in *RANK=*) ;; *) continue ;; esac
+  [ "$(readlink "/proc/$pid/ns/pid")" = "$space" ] || continue
+  has=$({ tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null) ||
+    { [ ! -d "/proc/$pid" ] || echo "$pid $began $kind $comm closed"; continue; }
+  [ "$kind" != trainer ] || printf '%s\n' "$has" | grep -q -E '^(LOCAL_)?RANK=' || continue
   echo "$pid $began $kind $comm open"
   printf '%s\n' "$has" | awk -v names="$names" '
     BEGIN { wanted = "^(" names ")" }
@@ -107,12 +110,12 @@ def sections(named: Named) -> tuple[Section, ...]:
     # The names that matter, as a pattern for awk: prefixes, and the inventory's own in full.
     names = "|".join((*PREFIXES, *(f"{name}=" for name in named.variables)))
     head = f"user={shlex.quote(named.user)}\n{_WHO}"
-    asked = f"{head}variables={shlex.quote(variables)}\nnames={shlex.quote(names)}\n"
+    asked = f"{head}names={shlex.quote(names)}\n"
     return (
         Section("env.user", head + _USER),
         Section("env.launcher", asked + _LAUNCHER),
         Section("env.bashrc", head + _BASHRC),
-        Section("env.settings", asked + _SETTINGS),
+        Section("env.settings", f"{asked}echo {shlex.quote(variables)}\n{_SETTINGS}"),
         Section("env.conf", head + _CONF),
         Section("env.processes", asked + _PROCESSES),
     )

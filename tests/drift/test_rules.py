@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from drift.among import Among
 from drift.check import check
 from drift.rules import RULES
+from facts.cluster import peers
 from facts.node import NodeState
 from tests.drift import states
 
@@ -27,6 +29,13 @@ def _load(path: Path) -> dict[str, Any]:
     case: dict[str, Any] = yaml.safe_load(path.read_text())
     assert case.keys() <= {"found", "wanted", "among", "findings"}
     return case
+
+
+def _beside(said: dict[str, Any] | None) -> Among:
+    """The node among others: `found` are those that answered, each a change of the healthy one."""
+    case = said or {}
+    found = {name: states.found(change) for name, change in case.get("found", {}).items()}
+    return Among(case.get("name", ""), peers(case.get("nodes", ())), found)
 
 
 def test_the_healthy_node_has_no_finding() -> None:
@@ -52,8 +61,8 @@ def test_a_case_says_what_it_is_about(path: Path) -> None:
 def test_findings(path: Path) -> None:
     """The node of a case has these findings and no other, with these words in cause or fix."""
     case = _load(path)
-    change, around = case.get("found"), None
-    if "among" in case:  # else it is judged of a node alone
+    change, around = case.get("found"), _beside(case.get("beside"))
+    if "among" in case:  # in the mesh of base.yml
         change, around = states.meshed(change), states.among(case["among"])
     findings = check(states.found(change), states.wanted(case.get("wanted")), around)
     expected = case["findings"]

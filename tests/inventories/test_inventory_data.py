@@ -89,6 +89,10 @@ def test_the_flat_keys() -> None:
         "nccl_repository_url",
         "nccl_repository_key",
         "ssh_mesh",
+        "network_interface",
+        "launcher_kind",
+        "launcher_user",
+        "env",
         "address",
     ]
 
