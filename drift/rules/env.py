@@ -37,15 +37,13 @@ def not_set(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if value != wish:
             said = "not set" if value is None else repr(value)
             origin = f" ({line.place})" if line is not None and line.value == value else ""
-            yield _not_set_fault(found, values, name, f"{said}{origin}")
+            yield _not_set_fault(name, wish, f"{said}{origin}", by_hand(found, values, name))
         elif last and not last.ours and last.is_plain and last.value != wish:
             said = f"{last.value!r} in an interactive shell ({last.place})"
-            yield _not_set_fault(found, values, name, said)
+            yield _not_set_fault(name, wish, said, by_hand(found, values, name))
 
 
-def _not_set_fault(found: NodeState, values: Values | None, name: str, said: str) -> Fault:
-    hand = by_hand(found, values, name)
-    wish = (values or {}).get(name) or ""
+def _not_set_fault(name: str, wish: str, said: str, hand: str | None) -> Fault:
     return Fault(
         subject=name,
         found=said,
