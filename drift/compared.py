@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from drift import ifname, network
 from drift.boot import next_boot
 from drift.environments import are_read, names, pins, version
 from drift.finding import Finding
-from drift.ifname import conf_settings
 from drift.libnccl import loaded, own
-from drift.network import is_never
 from drift.quantity import limit, size
 from facts.limits import Item
 from facts.nccl import Environment, plain
 from facts.node import NodeState
-from inventories.fields import IFNAME
 from inventories.schema import NodeWanted
 
 # What the facts about packages of Python environments begin with.
@@ -182,28 +180,6 @@ def _packages(node: NodeState) -> str | None:
     return ", ".join(dict.fromkeys(versions)) or "none"
 
 
-def _addresses(node: NodeState) -> str | None:
-    """The interfaces that may lead to other machines, with their addresses."""
-    if node.network.addresses is None:
-        return None
-    told = [
-        f"{each.interface} {each.address}"
-        for each in node.network.addresses
-        if each.scope == "global" and not is_never(each.interface)
-    ]
-    return ", ".join(told) or "none"
-
-
-def _ifname(node: NodeState) -> str | None:
-    """What a process gets that a launcher starts, and from where."""
-    if node.env.launcher is None or node.env.conf is None:
-        return None
-    if value := node.env.launcher.get(IFNAME):
-        return value
-    told = next((each.value for each in conf_settings(node) if each.name == IFNAME), None)
-    return f"{told} in nccl.conf" if told else "not set"
-
-
 def _has_environments(node: NodeState) -> bool:
     return bool(node.nccl.environments)
 
@@ -238,7 +214,6 @@ def _cmake_is_managed(wanted: NodeWanted) -> bool:
 
 _BOOT = ("driver.next-boot", "driver.module-not-built")
 _GPUS = ("driver.gpu-differs", "driver.smi-fails", "driver.not-loaded", "driver.library-mismatch")
-_IFNAME = ("network.ifname-missing", "network.ifname-wrong", "network.launcher-override")
 FACTS: tuple[Fact, ...] = (
     Fact(
         "driver.version",
@@ -299,8 +274,8 @@ FACTS: tuple[Fact, ...] = (
         _mesh_is_managed,
         applies=lambda node: not node.ssh.left_out and node.ssh.logins != (),
     ),
-    Fact("network.addresses", "per-host", ("network.address-missing",), _addresses),
-    Fact("network.ifname", "per-host", _IFNAME, _ifname),
+    Fact("network.addresses", "per-host", ("network.address-missing",), network.shown),
+    Fact("network.ifname", "per-host", ifname.RULES, ifname.effective),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
     Fact("toolchain.kernel", "per-host", (), lambda node: _short(node.toolchain.kernel)),
 )

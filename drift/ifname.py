@@ -25,6 +25,7 @@ from inventories.fields import IFNAME
 from inventories.schema import NodeWanted
 
 CONF = "/etc/nccl.conf"
+RULES = ("network.ifname-missing", "network.ifname-wrong", "network.launcher-override")
 SHELL, INTERACTIVE = "a launcher's shell", "an interactive shell"
 # Since when NCCL_CONF_FILE is read, in the place of ~/.nccl.conf.
 _CONF_FILE_SINCE = (2, 23, 4)
@@ -178,3 +179,13 @@ def _conf_place(found: NodeState) -> Place:
     if first.path != CONF:
         hand = f"take out the line {first.place}, which NCCL reads before {CONF}"
     return Place(CONF, first.value, first.place, hand)
+
+
+def effective(node: NodeState) -> str | None:
+    """What a process gets that a launcher starts, and from where; None if unread."""
+    if node.env.launcher is None or node.env.conf is None:
+        return None
+    if value := node.env.launcher.get(IFNAME):
+        return value
+    told = next((each.value for each in conf_settings(node) if each.name == IFNAME), None)
+    return f"{told} in nccl.conf" if told else "not set"

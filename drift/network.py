@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from facts.network import Address, Link, NetworkState
+from facts.node import NodeState
 from inventories.schema import NetworkWanted
 
 AUTO = "auto"
@@ -144,3 +145,15 @@ def by_itself(found: NetworkState, version: Version | None) -> list[str]:
     infiniband = [name for name in names if name.startswith("ib")]
     others = [name for name in names if not name.startswith(spared)]
     return infiniband or others or names
+
+
+def shown(node: NodeState) -> str | None:
+    """The interfaces that may lead to other machines, with their addresses; None if unread."""
+    if node.network.addresses is None:
+        return None
+    told = [
+        f"{each.interface} {each.address}"
+        for each in node.network.addresses
+        if each.scope == "global" and not is_never(each.interface)
+    ]
+    return ", ".join(told) or "none"

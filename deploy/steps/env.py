@@ -6,9 +6,7 @@ from pyinfra.api import deploy
 
 from deploy.operations import env
 from deploy.plan import Plan
-from drift.ifname import INTERACTIVE, SHELL, managed, wanted_blocks
-
-_IFNAME = ("network.ifname-missing", "network.ifname-wrong", "network.launcher-override")
+from drift.ifname import INTERACTIVE, RULES, SHELL, managed, wanted_blocks
 
 
 @deploy("Environment")
@@ -23,5 +21,5 @@ def converge(plan: Plan) -> None:
 
 
 def _is_asked(plan: Plan) -> bool:
-    shells = {SHELL, INTERACTIVE} & set(plan.subjects(*_IFNAME))
+    shells = {SHELL, INTERACTIVE} & set(plan.subjects(*RULES))
     return bool(shells) or plan.repairs("env.not-set", "env.block-outdated")

@@ -10,6 +10,7 @@ from drift.check import check
 from drift.compare import differences, settled
 from drift.compared import FACTS, Fact
 from facts.node import NodeState
+from inventories.fields import IFNAME
 from tests.drift import states
 
 MODELS = {"a100-01": "A100", "a100-02": "A100", "v100-01": "V100"}
@@ -224,6 +225,8 @@ VALUES = {
     "nccl.torch": "2.1.2+cu121",
     "nccl.loaded": "2.18.1",
     "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib",
+    "network.addresses": "eno1 192.0.2.10/24",
+    "network.ifname": "=eno1",
     "nccl.package": "2.18.1-1+cuda12.1",
     "ssh.logins": "4 of 4",
     "toolchain.os": "CentOS Linux 7 (Core)",
@@ -273,6 +276,11 @@ SPECIAL = [
     ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}, "torch": {
         "version": "2.1.0a0", "nccl": None}}), "built in"),
     ("nccl.loaded", _in({"loaded": None, "loads": {"path": None, "problem": "none"}}), "broken"),
+    ("network.addresses", {"network": {"addresses": None}}, None),
+    ("network.addresses", {"network": {"addresses": []}}, "none"),
+    ("network.ifname", {"env": {"launcher": None}}, None),
+    ("network.ifname", {"env": {"launcher": {IFNAME: ""}}}, "=eno1 in nccl.conf"),
+    ("network.ifname", {"env": {"launcher": {IFNAME: ""}, "conf": []}}, "not set"),
     ("nccl.loaded_by", _in(None), None),
     ("nccl.loaded_by", _in({"loads": None}), "none"),
     ("nccl.loaded_by", _in({"loads": {"path": "/opt/x/libnccl.so.2", "reason": "LD_PRELOAD"}}),
