@@ -9,3 +9,7 @@ END
 environment /root/miniconda3/envs/dis torch-2.1.2 nvidia_nccl_cu11-2.14.3 nvidia_nccl_cu12-2.18.1 \
     pyarrow-11.0.0
 rpm_packages libnccl-2.19.3
+
+# A line of server A's ~/.bashrc, whose interface is called so; this one's is eno1.
+printf '%s\n' '' '# zhang: as on A' >>/root/.bashrc
+printf 'export NCCL_SOCKET_IFNAME=bond0' >>/root/.bashrc

@@ -36,15 +36,17 @@ AS_FOUND = {
     *("nccl.package-missing", "driver.headers-missing"),
     *("ssh.key-missing", "ssh.not-authorised", "ssh.unknown-host-key"),
     *("ssh.name-unresolved", "ssh.no-login"),
+    *("network.ifname-missing", "env.not-set"),
 }
 # The wheel that came last was the wrong one, and rpm was given two versions. The kernel was updated
-# on both, and one was rebooted since.
+# on both, and one was rebooted since. One's ~/.bashrc was copied from the other.
 ALONE = {
     "a100-01": {
         *("nccl.wheel-damaged", "nccl.loaded-mismatch", "nccl.duplicate-packages"),
         *("driver.module-not-built", "driver.not-loaded"),
     },
-    "v100-01": {"toolchain.package-differs", "driver.next-boot", "driver.persistence"},
+    "v100-01": {"toolchain.package-differs", "driver.next-boot", "driver.persistence"}
+    | {"network.ifname-wrong"},
 }
 
 KERNELS = ("3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64")
@@ -245,6 +247,8 @@ def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Conver
         "toolchain.Toolchain",
         "nccl.Nccl",
         "ssh.SshMesh",
+        "network.Network",
+        "env.Env",
         "node.NodeProbe",
     ],
 )

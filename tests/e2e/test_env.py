@@ -1,0 +1,180 @@
+"""Interface and environment, from the launcher's side: what `ssh node env` has, and what stays."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import disks, nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import MANAGED, changed, converge, drift, dry, manifest, on
+
+pytestmark = pytest.mark.lab
+
+IFNAME = "NCCL_SOCKET_IFNAME"
+RETURN = b"case $- in\n    *i*) ;;\n      *) return;;\nesac\n"
+# What a user has: lines of either kind of ending, bytes of an old encoding, no newline at the end.
+HARD = (
+    b"# ~/.bashrc of zhang \xd6\xd0\xce\xc4\r\n"
+    + RETURN
+    + b"".join(b"alias a%d='ls -l'\n# %d: copied from Windows\r\n" % (n, n) for n in range(98))
+    + b"export NCCL_SOCKET_IFNAME=eno9"
+)
+# Field note A8.
+DEBUG = """
+export LOGLEVEL=DEBUG
+export NCCL_DEBUG=INFO
+export NCCL_IB_DISABL=1
+export NCCL_DESYNC_DEBUG=1
+export NCCL_ASYNC_ERROR_HANDLING=1
+export TORCH_CPP_LOG_LEVEL=INFO
+export TORCH_DISTRIBUTED_DEBUG=DETAIL
+"""
+
+
+@pytest.fixture(scope="module")
+def as_converged() -> None:
+    """Both nodes were converged once, and their disks kept like that."""
+    nodes.reset(MANAGED)
+    assert converge().code == 0
+    for node in MANAGED:
+        disks.keep(node)
+
+
+@pytest.fixture
+def put_back(as_converged: None) -> None:
+    """Both nodes are as converged, whatever a test before did to them."""
+    nodes.put_back(MANAGED)
+
+
+def over_ssh(node: str, command: str) -> str:
+    """What a command prints that is started by ssh, as launchers do."""
+    options = [f"UserKnownHostsFile={roster.KNOWN_HOSTS}", "IdentitiesOnly=yes", "BatchMode=yes"]
+    given = [word for option in options for word in ("-o", option)]
+    address = f"root@{roster.NODES[node].address}"
+    done = subprocess.run(
+        ["ssh", "-F", "none", "-i", str(roster.CLIENT_KEY), *given, address, command],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    return done.stdout
+
+
+def variables(node: str) -> dict[str, str]:
+    """The environment of a command that is started by ssh."""
+    lines = over_ssh(node, "env").splitlines()
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def write(node: str, path: str, content: bytes) -> None:
+    """Write a file on a node, byte for byte."""
+    coded = base64.b64encode(content).decode()
+    on(node, f"echo {coded} | base64 -d >{path}")
+
+
+def content(node: str, path: str) -> bytes:
+    """A file's bytes."""
+    return base64.b64decode(on(node, f"base64 {path}"))
+
+
+def findings(node: str, *options: str) -> set[tuple[str, str, bool]]:
+    """Rule, subject and fixable of a node's findings."""
+    host = drift(*options).json["hosts"][node]
+    return {(each["rule"], each["subject"], each["fixable"]) for each in host["findings"]}
+
+
+def test_the_other_servers_interface_is_cured(as_converged: None) -> None:
+    """The copied line is still there, ours has the last word, and each node has its own."""
+    assert b"\nexport NCCL_SOCKET_IFNAME=bond0\n" in content("v100-01", "/root/.bashrc")
+    for node in MANAGED:
+        wanted = f"={roster.NODES[node].interface}"
+        assert variables(node)[IFNAME] == wanted
+        assert on(node, f"bash -ic 'echo ${IFNAME}' 2>/dev/null").strip() == wanted
+        assert f"{IFNAME}={wanted}" in on(node, "cat /etc/nccl.conf").splitlines()
+
+
+def test_a_users_bashrc_stays_byte_for_byte(put_back: None) -> None:
+    """Nothing outside our blocks changes; every kind of shell gets ours; then nothing is left."""
+    write("a100-01", "/root/.bashrc", HARD)
+    plan, result = dry(), converge()
+    assert (result.code, result.executed) == (0, plan)
+    after = content("a100-01", "/root/.bashrc")
+    head, own, tail = after.partition(HARD)
+    assert own == HARD
+    assert head.startswith(b"# >>> gpu-node") and head.endswith(b"\n# <<< gpu-node\n")
+    assert tail.startswith(b"\n# >>> gpu-node") and tail.endswith(b"\n# <<< gpu-node\n")
+    on("a100-01", "bash -n /root/.bashrc")
+    assert variables("a100-01")[IFNAME] == "=bond0"
+    assert variables("a100-01")["OMP_NUM_THREADS"] == "4"
+    assert on("a100-01", f"bash -ic 'echo ${IFNAME}' 2>/dev/null").strip() == "=bond0"
+    before = manifest("a100-01")
+    second = converge()
+    assert (second.code, second.executed) == (0, {})
+    assert changed(before, manifest("a100-01")) == set()
+
+
+def test_the_fields_debug_block(put_back: None) -> None:
+    """Each line of field note A8 is told by its rule, and none is touched."""
+    on("a100-01", f"cat >>/root/.bashrc <<'END'{DEBUG}END")
+    before = content("a100-01", "/root/.bashrc")
+    rules = {
+        (rule, subject.partition(" ")[0], fixable) for rule, subject, fixable in findings("a100-01")
+    }
+    loud = ("LOGLEVEL", "NCCL_DEBUG", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG")
+    assert rules == {
+        ("env.unknown-variable", "NCCL_IB_DISABL", False),
+        ("env.deprecated", "NCCL_DESYNC_DEBUG", False),
+        ("env.deprecated", "NCCL_ASYNC_ERROR_HANDLING", False),
+        *(("env.debug-left-on", name, False) for name in loud),
+    }
+    assert (converge().executed, content("a100-01", "/root/.bashrc")) == ({}, before)
+
+
+def test_a_trainer_of_before_is_named(put_back: None) -> None:
+    """By its pid, and only while it runs."""
+    started = f"RANK=0 {IFNAME}=bond0 nohup python3 -c 'import time; time.sleep(60)'"
+    pid = on("v100-01", f"{started} >/dev/null 2>&1 & echo $!").strip()
+    assert findings("v100-01") == {("env.stale-process", f"pid {pid} (python3)", False)}
+    on("v100-01", f"kill {pid}")
+    assert findings("v100-01") == set()
+
+
+def test_deepspeed_leaves_nothing_to_send(put_back: None, inventory: WriteInventory) -> None:
+    """The launching shell has no NCCL_SOCKET_IFNAME; each node's own is where NCCL reads it."""
+    path = inventory({node: {"launcher_kind": "deepspeed"} for node in MANAGED})
+    plan, result = dry(path), converge(path)
+    assert (result.code, result.executed) == (0, plan)
+    for node in MANAGED:
+        assert IFNAME not in variables(node)
+        assert variables(node)["OMP_NUM_THREADS"] == "4"
+        assert on(node, f"bash -ic 'echo x${{{IFNAME}-}}' 2>/dev/null").strip() == "x"
+        conf = on(node, "cat /etc/nccl.conf").splitlines()
+        assert f"{IFNAME}=={roster.NODES[node].interface}" in conf
+    second = converge(path)
+    assert (second.code, second.executed) == (0, {})
+
+
+def test_what_leaves_the_inventory_leaves_the_block(
+    put_back: None, inventory: WriteInventory
+) -> None:
+    """Another variable in the place of the first, then none: the users' files are as they were."""
+    path = inventory({})
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"]["env"] = {"MKL_NUM_THREADS": "it's 2"}
+    file.write_text(yaml.safe_dump(cluster))
+    assert converge(path).code == 0
+    assert variables("v100-01")["MKL_NUM_THREADS"] == "it's 2"
+    assert "OMP_NUM_THREADS" not in variables("v100-01")
+    cluster["defaults"]["env"] = {}
+    del cluster["defaults"]["network"]
+    file.write_text(yaml.safe_dump(cluster))
+    assert converge(path).code == 0
+    assert content("v100-01", "/root/.bashrc").endswith(b"\nexport NCCL_SOCKET_IFNAME=bond0")
+    assert b"gpu-node" not in content("v100-01", "/root/.bashrc")
