@@ -132,7 +132,7 @@ def _blocks(numbered: list[tuple[int, str]]) -> list[Block]:
 
 
 # How a start file asks whether a person sits there, and how far below that it may leave.
-_ASKS = re.compile(r"\$-|PS1|\b-t [01]\b|\btty\b")
+_ASKS = re.compile(r"\$-|PS1|(?<!\S)-t [01]|\btty\b")
 _LEAVES = re.compile(r"(?<![\w-])(return|exit)(?![\w-])")
 _NEAR = 4
 

@@ -160,6 +160,25 @@ def test_deepspeed_leaves_nothing_to_send(put_back: None, inventory: WriteInvent
     assert (second.code, second.executed) == (0, {})
 
 
+def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
+    """A new ~/.bashrc is theirs; what root has is not what they have; then nothing is left."""
+    on("v100-01", "useradd -m -s /bin/bash train; rm -f /home/train/.bashrc")
+    path = inventory({"v100-01": {"launcher_user": "train"}})
+    told = {(rule, subject) for rule, subject, _ in findings("v100-01", path)}
+    assert told == {
+        ("network.ifname-missing", "a launcher's shell"),
+        ("env.not-set", "OMP_NUM_THREADS"),
+    }
+    before = content("v100-01", "/root/.bashrc")
+    assert converge(path).code == 0
+    assert on("v100-01", "stat -c '%U %G %a' /home/train/.bashrc").strip() == "train train 644"
+    asked = "env -i SSH_CLIENT=1 SHLVL=0 su train -c env"
+    assert f"{IFNAME}==eno1" in on("v100-01", asked).splitlines()
+    assert content("v100-01", "/root/.bashrc") == before
+    second = converge(path)
+    assert (second.code, second.executed) == (0, {})
+
+
 def test_what_leaves_the_inventory_leaves_the_block(
     put_back: None, inventory: WriteInventory
 ) -> None:

@@ -1,0 +1,68 @@
+"""A start file written for real, under each kind of sh: checked by bash, given to who it is for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deploy.operations.env import BASH_CHECK
+from deploy.replacement import replace
+from deploy.scripts import script
+from facts.files import FileContent
+from tests.deploy.running import run
+
+GOOD, BAD = "export A='1'\n", "if true; then\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        pytest.param(GOOD, f"# x\n{GOOD}", 0, id="both can be parsed"),
+        pytest.param(GOOD, BAD, 1, id="only the old one can"),
+        pytest.param(BAD, f"{GOOD}{BAD}", 0, id="neither can, and it is not our fault"),
+        pytest.param(BAD, GOOD, 0, id="only the new one can"),
+    ],
+)
+def test_bash_can_parse_the_new_file(
+    tmp_path: Path, backups: Path, shell: str, old: str, new: str, code: int
+) -> None:
+    """A file that bash cannot parse is refused, unless it was like that before."""
+    file = tmp_path / ".bashrc"
+    file.write_text(old)
+    found = FileContent(exists=True, text=old, problem="")
+    done = run(replace(str(file), found, new, check=BASH_CHECK), shell)
+    assert (done.code, file.read_text()) == (code, old if code else new)
+    assert ("the check refused it" in done.err) == bool(code)
+
+
+def test_a_link_stays_a_link(tmp_path: Path, backups: Path, shell: str) -> None:
+    """Somebody keeps start files elsewhere: the file is written there."""
+    (tmp_path / "dotfiles").write_text(GOOD)
+    file = tmp_path / ".bashrc"
+    file.symlink_to("dotfiles")
+    found = FileContent(exists=True, text=GOOD, problem="")
+    assert run(replace(str(file), found, f"# x\n{GOOD}", check=BASH_CHECK), shell).code == 0
+    assert file.is_symlink()
+    assert (tmp_path / "dotfiles").read_text() == f"# x\n{GOOD}"
+
+
+def test_a_new_file_belongs_to_the_user(tmp_path: Path, shell: str) -> None:
+    """Empty, readable, and theirs."""
+    file = tmp_path / ".bashrc"
+    user = "nobody" if os.getuid() == 0 else file.parent.owner()
+    assert run(script("own_file", file=str(file), user=user), shell).code == 0
+    assert (file.read_text(), file.owner()) == ("", user)
+    assert file.stat().st_mode & 0o7777 == 0o644
+
+
+def test_a_file_that_appeared_meanwhile_is_not_emptied(tmp_path: Path, shell: str) -> None:
+    """Neither a file nor a link to one."""
+    (tmp_path / "other").write_text(GOOD)
+    (tmp_path / ".bashrc").symlink_to("other")
+    for file in (tmp_path / "other", tmp_path / ".bashrc"):
+        done = run(script("own_file", file=str(file), user=file.owner()), shell)
+        assert done.code == 1
+        assert "appeared while we worked" in done.err
+    assert (tmp_path / "other").read_text() == GOOD
