@@ -159,8 +159,12 @@ def conf_settings(found: NodeState) -> list[Setting]:
     version = oldest(found)
     if not first or (version is not None and version < _CONF_FILE_SINCE):
         first = "~/.nccl.conf"
+    home = found.env.user.home if found.env.user else ""
+    if home and first.startswith(f"{home}/"):
+        first = f"~{first.removeprefix(home)}"
     lines = found.env.conf or ()
-    ordered = [each for path in (first, CONF) for each in lines if each.path == path]
+    paths = dict.fromkeys((first, CONF))
+    ordered = [each for path in paths for each in lines if each.path == path]
     return [setting for each in ordered if (setting := _conf_setting(each)) is not None]
 
 

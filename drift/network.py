@@ -83,6 +83,11 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
+def is_down(link: Link) -> bool:
+    """Whether nothing goes through an interface; an unknown state is none of being down."""
+    return not link.up or link.state in ("down", "lowerlayerdown", "notpresent")
+
+
 def link_of(found: NetworkState, name: str | None) -> Link | None:
     """Return an interface by its name."""
     return next((link for link in found.links or () if link.name == name), None)
@@ -111,7 +116,7 @@ def candidates(found: NetworkState, version: Version | None = None) -> list[str]
     names = dict.fromkeys(each.interface for each in found.addresses or ())
     if version is None or version < RUNNING_SINCE:
         return list(names)
-    down = {link.name for link in found.links or () if not link.up or link.state == "down"}
+    down = {link.name for link in found.links or () if is_down(link)}
     return [name for name in names if name not in down]
 
 

@@ -18,7 +18,7 @@ _PLUGINS = ("NCCL_NET_", "NCCL_TUNER_", "NCCL_PROFILER_", "NCCL_ENV_", "NCCL_GIN
 # Values that write pages a second into the log; the names themselves may stay.
 _LOUD = {
     "NCCL_DEBUG": ("INFO", "TRACE"),
-    "LOGLEVEL": ("DEBUG", "INFO"),
+    "LOGLEVEL": ("DEBUG",),
     "TORCH_CPP_LOG_LEVEL": ("INFO",),
     "TORCH_DISTRIBUTED_DEBUG": ("DETAIL", "INFO"),
     "TORCH_SHOW_CPP_STACKTRACES": ("1",),
@@ -29,6 +29,8 @@ _LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT")
 _NUMBER = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]|[0-9])")
 _SWITCH = re.compile(r"NCCL_\w+_(DISABLE|ENABLE)")
 _WORDS = ("true", "false", "yes", "no", "on", "off", "enable", "disable", "enabled", "disabled")
+# Since when NCCL's guide says to leave NCCL_IB_GID_INDEX unset.
+_GID_BY_ITSELF = (2, 21)
 Version = tuple[int, ...]
 
 
@@ -66,7 +68,9 @@ def is_unknown(name: str) -> bool:
     row = table().get(name)
     if row is not None:
         return row.kind == NEVER
-    return name.startswith(_WHOLE) and not name.startswith(_PLUGINS)
+    if name.startswith(_PLUGINS):
+        return bool(get_close_matches(name, table(), n=1, cutoff=0.9))
+    return name.startswith(_WHOLE)
 
 
 def suggestion(name: str) -> str:
@@ -106,6 +110,8 @@ def _outside(row: Variable, nccl: Version | None) -> str:
     if row.until is not None and nccl > row.until:
         instead = f", use {row.use_instead}" if row.use_instead else ""
         return f"last read by NCCL {_text(row.until)}, and {_text(nccl)} is in use{instead}"
+    if row.name == "NCCL_IB_GID_INDEX" and nccl >= _GID_BY_ITSELF:
+        return f"NCCL {_text(nccl)} finds the index by itself, and a fixed one may be wrong"
     if row.since is not None and nccl < row.since:
         return f"not known before NCCL {_text(row.since)}, and {_text(nccl)} is in use"
     return ""

@@ -34,7 +34,7 @@ _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
 # is made to believe that sshd started it: it reads ~/.bashrc then, and nobody's login is needed.
 _LAUNCHER = """
 if [ "$user" = "$(id -un)" ]; then
-  all=$(env)
+  all=$(env) || exit 1
 elif [ "$(id -u)" = 0 ]; then
   all=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \\
     su -s /bin/bash "$user" -c env 2>&1) || { echo "$all" | tail -n 1; exit 1; }
@@ -81,6 +81,7 @@ done
 _PROCESSES = r"""
 uid=$(id -u "$user") || exit 1
 space=$(readlink /proc/self/ns/pid)
+trainers=" "
 stat -L -c %Y "$home/.bashrc" 2>/dev/null || echo 0
 boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
 cat /proc/[0-9]*/stat 2>/dev/null | awk -v boot="$boot" '
@@ -89,13 +90,27 @@ cat /proc/[0-9]*/stat 2>/dev/null | awk -v boot="$boot" '
   comm ~ /^(bash|sh|zsh|fish|ksh|tcsh|dash)$/ && field[5] != 0 { tell("shell") }
   (comm ~ /^(screen|SCREEN)$/ && field[5] == 0) || comm ~ /^tmux: server/ { tell("server") }
   comm ~ /^(python|pt_main|deepspeed|accelerate|torchrun)/ { tell("trainer") }
-  function tell(kind) { sub(/ /, "_", comm); print pid, int(boot + field[20] / 100), kind, comm }
-' | while read -r pid began kind comm; do
+  function tell(kind) {
+    sub(/ /, "_", comm)
+    told[pid] = pid " " field[2] " " int(boot + field[20] / 100) " " kind " " comm
+  }
+  # Oldest first: a trainer comes before the workers that it started.
+  END {
+    for (;;) {
+      first = 0
+      for (each in told) if (!first || each + 0 < first) first = each + 0
+      if (!first) break
+      print told[first]; delete told[first]
+    }
+  }
+' | while read -r pid parent began kind comm; do
+  case $trainers in *" $parent "*) continue ;; esac # a data loader's worker
   [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue
   [ "$(readlink "/proc/$pid/ns/pid")" = "$space" ] || continue
   has=$({ tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null) ||
     { [ ! -d "/proc/$pid" ] || echo "$pid $began $kind $comm closed"; continue; }
   [ "$kind" != trainer ] || printf '%s\n' "$has" | grep -q -E '^(LOCAL_)?RANK=' || continue
+  [ "$kind" != trainer ] || trainers="$trainers$pid "
   echo "$pid $began $kind $comm open"
   printf '%s\n' "$has" | awk -v names="$names" '
     BEGIN { wanted = "^(" names ")" }

@@ -20,6 +20,8 @@ IFNAME = "NCCL_SOCKET_IFNAME"
 # Without which, or with another value, nobody might get in any more.
 _SHELLS_OWN = ("PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "BASH_ENV", "ENV", "LD_PRELOAD")
 
+_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)")
+
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
 
@@ -173,6 +175,8 @@ def _variable(name: object) -> str:
         raise ValueError(f"{name!r} is no name of a variable")
     if name == IFNAME:
         raise ValueError(f"{name} differs by host: say it by network: {{interface: ...}}")
+    if _SECRET.search(name):
+        raise ValueError(f"{name} looks like a secret, and reports show values: keep it elsewhere")
     if name in _SHELLS_OWN:
         raise ValueError(f"a login needs {name} as it is")
     return name

@@ -18,7 +18,21 @@ SHELLS: dict[str, list[str]] = {
 }
 # What the probe's script and its sections call, less what a test leaves out.
 PROGRAMS = (
-    *("awk", "cat", "df", "grep", "head", "id", "kill", "ls", "od", "printf", "readlink", "sed"),
+    *(
+        "awk",
+        "cat",
+        "df",
+        "env",
+        "grep",
+        "head",
+        "id",
+        "kill",
+        "ls",
+        "od",
+        "printf",
+        "readlink",
+        "sed",
+    ),
     *("setsid", "sh", "sleep", "tail", "timeout", "tr", "uname"),
 )
 

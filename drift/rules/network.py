@@ -27,6 +27,7 @@ from drift.network import (
     candidates,
     carrying,
     choose,
+    is_down,
     is_unset,
     link_of,
     selected,
@@ -91,7 +92,7 @@ def _address_fault(subject: str, said: str, wanted: NodeWanted) -> Fault:
 def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The interface to train over is down."""
     link = link_of(found.network, chosen(found, wanted).name)
-    if link is None or (link.up and link.state != "down"):
+    if link is None or not is_down(link):
         return
     yield Fault(
         subject=link.name,
