@@ -27,7 +27,7 @@ def _name(path: Path) -> str:
 
 def _load(path: Path) -> dict[str, Any]:
     case: dict[str, Any] = yaml.safe_load(path.read_text())
-    assert case.keys() <= {"found", "wanted", "among", "findings"}
+    assert case.keys() <= {"found", "wanted", "among", "beside", "findings"}
     return case
 
 
