@@ -63,6 +63,13 @@ _AUTHORIZED = f"""
 file=$home/.ssh/authorized_keys
 [ ! -e "$file" ] || {PRINT} <"$file"
 """
+# Marks of changes that the node will undo by itself: no new session has confirmed them yet.
+_PENDING = r"""
+file=$(readlink -f "$home/.ssh/authorized_keys" || echo "$home/.ssh/authorized_keys")
+for mark in "${file%/*}/.${file##*/}.gpu-node-"*; do
+  [ ! -e "$mark" ] || printf '%s\n' "$mark"
+done
+"""
 # Without root only the files tell: those that sshd offers are then taken to be all of them.
 _HOST_KEYS = r"""
 PATH=$PATH:/usr/sbin:/sbin
@@ -159,11 +166,12 @@ wait
 def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about the mesh of the nodes that are `named`."""
     logins = LOGINS_SECONDS + LOGIN_SECONDS + 3
-    known = f"{_as_user(named, _known(named))}\n{_KNOWN_BLOCK}"
+    known = f"{_as_user(named, _known(named))} || exit 1\n{_KNOWN_BLOCK}"
     return (
         Section("ssh.host-keys", _HOST_KEYS),
         account(named),
         Section("ssh.authorized", _as_user(named, _AUTHORIZED)),
+        Section("ssh.pending", _as_user(named, _PENDING)),
         Section("ssh.known", known, seconds=20),
         Section("ssh.names", _names(named), seconds=2 * NAME_SECONDS + 4),
         Section("ssh.hosts", _hosts(named)),

@@ -93,6 +93,8 @@ class SshState(State):
     host_keys: tuple[str, ...] | None
     account: Account | None
     authorized: Block | None
+    # Marks of changes of authorized_keys that no new session has confirmed yet.
+    pending: tuple[str, ...] | None
     known_hosts: Known | None
     names: Names | None
     hosts: Hosts | None
@@ -204,6 +206,7 @@ def parse(readings: Readings) -> SshState:
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
         account=readings.take("ssh.account", parse_account),
         authorized=readings.take("ssh.authorized", lambda text: parse_block(text.splitlines())),
+        pending=readings.take("ssh.pending", lambda text: tuple(text.splitlines())),
         known_hosts=readings.take("ssh.known", parse_known),
         names=readings.take("ssh.names", parse_names),
         hosts=readings.take("ssh.hosts", parse_hosts),
@@ -242,3 +245,22 @@ class TrainingAccount(ProbeFact):
     def told(self, output: list[str]) -> dict[str, Any]:
         account = read(output, self.asked).take("ssh.account", parse_account)
         return account.model_dump(mode="json") if account is not None else {}
+
+
+class PendingKeys(ProbeFact):
+    """Returns {"pending": [...]}: changes of authorized_keys that wait; {} is no answer."""
+
+    @override
+    def command(
+        self, environments: Sequence[str] | str = (), deep: bool = False, user: str = ""
+    ) -> str:
+        return self.asking(Named(user=user))
+
+    @override
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return [each for each in mesh.sections(named) if each.name == "ssh.pending"]
+
+    @override
+    def told(self, output: list[str]) -> dict[str, Any]:
+        pending = read(output, self.asked).take("ssh.pending", str.splitlines)
+        return {"pending": pending} if pending is not None else {}

@@ -22,7 +22,7 @@ from drift.mesh import authorized_line
 from drift.rules.ssh import refused
 from facts.files import FileBytes, FileContent
 from facts.mesh import AS_USER, HOME
-from facts.ssh import Account, TrainingAccount
+from facts.ssh import Account, PendingKeys, TrainingAccount
 
 Command = StringCommand | FunctionCommand
 Commands = Generator[Command, None, None]
@@ -103,6 +103,20 @@ def authorized_keys(
         yield from _write(path, user, old, new)
     if without:
         yield FunctionCommand(refuse_keyless, [path, without], {})
+
+
+@operation()
+def settle(path: str, user: str) -> Commands:
+    """
+    Confirm, in a new session, an authorized_keys that a run wrote which was cut off.
+
+    + path: the file, eg ``/root/.ssh/authorized_keys``
+    + user: whose file it is
+    """
+    if not host.get_fact(PendingKeys, user=user).get("pending", True):
+        host.noop(f"{path} waits for nothing")
+        return
+    yield FunctionCommand(keep_or_restore, [path], {})
 
 
 def _write(path: str, user: str, old: FileContent, new: str) -> Commands:

@@ -25,6 +25,9 @@ def converge(plan: Plan) -> None:
     user, among = account.user, plan.among
     nodes = [peer.name for peer in among.nodes]
     outdated = plan.subjects("ssh.block-outdated", severity="warning")
+    path = f"{account.home}/.ssh/authorized_keys"
+    if plan.repairs("ssh.unconfirmed"):
+        ssh.settle(name="Confirm authorized_keys of a run cut off", path=path, user=user)
     if plan.repairs("ssh.permissions"):
         ssh.permissions(name="Close the SSH files to others", user=user)
     if plan.repairs("ssh.key-missing"):
@@ -32,7 +35,7 @@ def converge(plan: Plan) -> None:
     if plan.repairs("ssh.not-authorised") or AUTHORIZED in outdated:
         ssh.authorized_keys(
             name="Let the nodes in",
-            path=f"{account.home}/.ssh/authorized_keys",
+            path=path,
             user=user,
             itself=among.name,
             nodes=nodes,

@@ -123,6 +123,20 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
         )
 
 
+@rule("ssh.unconfirmed", "error", between=True)
+def unconfirmed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A run was cut off before a new session confirmed its change of authorized_keys."""
+    if found.ssh.pending and has_mesh(wanted, among):
+        yield Fault(
+            subject=AUTHORIZED,
+            found="a change that no new session has confirmed",
+            wanted="a confirmed file",
+            cause="a run was cut off after it wrote the file: within a minute the node puts back "
+            "what was there before",
+            fix="open a new session and confirm it",
+        )
+
+
 @rule("ssh.unknown-host-key", "error", between=True)
 def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""

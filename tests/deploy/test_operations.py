@@ -33,7 +33,7 @@ OPERATIONS = {
     *("driver.persistence", "driver.reboot"),
     *("network.nccl_conf", "env.blocks"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
-    *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines"),
+    *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),
 }
 CACHE = Path("/cache")
 
