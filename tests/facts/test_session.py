@@ -7,12 +7,16 @@ from typing import Any, cast
 
 import pytest
 from pyinfra.api import Host
+from pyinfra.api.host import HostData
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from facts.node import NodeProbe
 from facts.session import ProbeError, probe
 from tests.shells import as_lines, run
+
+# What an inventory says of the node.
+NOTHING = HostData(cast(Host, None))
 
 
 class Connector:
@@ -40,7 +44,7 @@ class Broken:
 
 def reason(connector: Any) -> str:
     """Why there is no state."""
-    host = cast(Host, SimpleNamespace(connector=cast(BaseConnector, connector), data={}))
+    host = cast(Host, SimpleNamespace(connector=cast(BaseConnector, connector), data=NOTHING))
     with pytest.raises(ProbeError) as caught:
         probe(host)
     return str(caught.value)
@@ -86,5 +90,5 @@ def test_a_connection_that_breaks(error: Exception, told: str) -> None:
 def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:
     """Is passed over."""
     connector = cast(BaseConnector, Connector(True, ["Welcome", "", *whole]))
-    state = probe(cast(Host, SimpleNamespace(connector=connector, data={})))
+    state = probe(cast(Host, SimpleNamespace(connector=connector, data=NOTHING)))
     assert state.toolchain.kernel
