@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
 
 from pyinfra import logger
 from pyinfra.api import Host, State
-from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 from pyinfra.connectors.base import BaseConnector
 
+from deploy.arguments import of_operation
 from deploy.replacement import confirm, restore
 from drift.report.visible import visible
 from facts.session import fresh
@@ -28,7 +27,7 @@ def keep_or_restore(
 
     `after` is the sha256 of the file as it was written.
     """
-    arguments = _connector_arguments(state, host)
+    arguments = of_operation(state, host, SESSION_SECONDS)
     try:
         with fresh(host) as connector:
             reason = complaint(host, connector) if complaint else ""
@@ -53,11 +52,3 @@ def keep_or_restore(
     )
     logger.error(f"{host.print_prefix}{visible(reason)}: {outcome}")
     return False
-
-
-def _connector_arguments(state: State, host: Host) -> dict[str, Any]:
-    """Return the sudo and like arguments of the running operation, with a time limit."""
-    data = state.get_op_data_for_host(host, cast(str, host.executing_op_hash))
-    arguments = dict(data.global_arguments)
-    chosen = {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
-    return {**chosen, "_timeout": SESSION_SECONDS, "_stdin": None}

@@ -15,7 +15,8 @@ class Named:
 
     `deep` asks for what takes a while, too; `user` is empty where it is the SSH user. `address` is
     the node's own; `mesh` tells whether its logins to the others are asked for. `variables` are
-    those of the environment that the inventory gives a value.
+    those of the environment that the inventory gives a value. `sudo` tells that the SSH user may
+    become root.
     """
 
     environments: Sequence[str] = ()
@@ -25,6 +26,7 @@ class Named:
     address: str = ""
     mesh: bool = False
     variables: Sequence[str] = ()
+    sudo: bool = False
 
 
 def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
@@ -37,4 +39,5 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
         address=data.get("ssh_hostname") or "",
         mesh=data.get("ssh_mesh") is True,
         variables=tuple(data.get("env") or ()),
+        sudo=data.get("_sudo") is True,
     )

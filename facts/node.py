@@ -12,17 +12,18 @@ from facts.area import ProbeFact, State
 from facts.named import Named
 from facts.probe import Section, read
 
-_OTHERS = (*driver.SECTIONS, *shm.SECTIONS, *limits.SECTIONS, *toolchain.SECTIONS)
+_OTHERS = (*limits.SECTIONS, *toolchain.SECTIONS)
 SECTIONS = (
-    *(*_OTHERS, *libnccl.SECTIONS, *ssh.SECTIONS),
-    *(*network.SECTIONS, *env.SECTIONS),
+    *(*driver.SECTIONS, *shm.SECTIONS, *_OTHERS, *libnccl.SECTIONS),
+    *(*ssh.SECTIONS, *network.SECTIONS, *env.SECTIONS),
 )
 
 
 def sections(named: Named) -> tuple[Section, ...]:
     """Return all sections, those about what an inventory names included."""
     asked = (area.sections(named) for area in (nccl, ssh, network, env))
-    return (*_OTHERS, *(each for sections in asked for each in sections))
+    rest = (each for sections in asked for each in sections)
+    return (*driver.SECTIONS, *shm.sections(named), *_OTHERS, *rest)
 
 
 class UnreadSection(State):

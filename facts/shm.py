@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from typing_extensions import override
+
+from facts import segments
 from facts.area import AreaFact, State
+from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
 
 PATH = "/dev/shm"
@@ -36,7 +41,7 @@ place=$(readlink -f /dev/shm) || place=/dev/shm
 awk -v place="$place" '$5 == place' /proc/self/mountinfo
 """
 
-SECTIONS = (
+_MEMORY = (
     Section("shm.mount", _MOUNT),
     Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5),
     Section("shm.mode", "ls -ldn /dev/shm/."),
@@ -44,6 +49,12 @@ SECTIONS = (
     Section("shm.container", _CONTAINER),
     Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo"),
 )
+SECTIONS = (*_MEMORY, segments.USE)
+
+
+def sections(named: Named) -> tuple[Section, ...]:
+    """Return the area's sections; what needs root is asked as an inventory allows."""
+    return (*_MEMORY, *segments.sections(named))
 
 
 class Mount(State):
@@ -96,6 +107,7 @@ class ShmState(State):
     container: Container | None
     # Bytes of the node's memory: what a size in percent, or none at all, is counted from.
     memory: int | None
+    use: segments.Use | None
 
 
 def parse_mount(text: str) -> Mount:
@@ -156,6 +168,7 @@ def parse(readings: Readings) -> ShmState:
         fstab=readings.take("shm.fstab", parse_fstab),
         container=readings.take("shm.container", parse_container),
         memory=readings.take("shm.memory", lambda text: int(text) * 1024),
+        use=readings.take("shm.use", segments.parse),
     )
 
 
@@ -164,3 +177,7 @@ class SharedMemory(AreaFact):
 
     sections = SECTIONS
     parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return sections(named)

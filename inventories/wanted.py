@@ -34,6 +34,7 @@ class DriverWanted(Model):
 
 class ShmWanted(Model):
     size: fields.Size
+    kill_orphans: fields.Switch | None = None
 
 
 class LimitsWanted(Model):

@@ -34,6 +34,7 @@ PROGRAMS = (
         "sed",
     ),
     *("setsid", "sh", "sleep", "tail", "timeout", "tr", "uname"),
+    *("cut", "date", "find", "sort", "stat", "wc"),
 )
 
 

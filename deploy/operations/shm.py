@@ -10,12 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 
-from pyinfra import host
-from pyinfra.api import FunctionCommand, QuoteString, StringCommand, operation
+from pyinfra import host, logger
+from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
 
+from deploy.arguments import of_operation
 from deploy.replacement import replace, unread
 from deploy.scripts import script
+from drift.report.visible import visible
+from drift.segments import is_certain, orphans, stale
 from facts.files import FileBytes
+from facts.segments import LOOK
 from facts.shm import SharedMemory, ShmState
 
 FSTAB = "/etc/fstab"
@@ -120,3 +124,61 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
         return
     # Five digits: GNU chmod leaves a directory's setgid where the mode has four.
     yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(f"0{mode}"), "/dev/shm")
+
+
+SECONDS = 120
+
+
+@operation()
+def segments() -> Generator[FunctionCommand, None, None]:
+    """Remove the segments of /dev/shm that no live process has open or mapped, each by its name."""
+    use = _state().use
+    found = stale(use) if use else []
+    # What an orphan holds is left over as soon as that is ended.
+    ended = [each for each in orphans(use) if is_certain(each)] if use else []
+    if not found and not any(each.segments for each in ended):
+        host.noop("/dev/shm has no segment that is left over")
+        return
+    lines = [f"{each.inode} {each.modified} {each.name}" for each in found]
+    yield FunctionCommand(remove, [lines], {})
+
+
+def remove(state: State, host: Host, lines: list[str]) -> bool:
+    """Remove segments, each told by inode, time and name, and say which are in use by now."""
+    done, said = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm")
+    kept = [line.removeprefix("kept ") for line in said if line.startswith("kept ")]
+    if kept:
+        names = ", ".join(kept[:5]) + (", ..." if kept[5:] else "")
+        logger.warning(f"{host.print_prefix}in use again, so it stays: {visible(names)}")
+    return done
+
+
+@operation()
+def trainers(pids: list[int]) -> Generator[FunctionCommand, None, None]:
+    """
+    End training processes whose launcher is gone, with what they have started.
+
+    + pids: those that were found so; each is looked at again, and known by the time of its start
+    """
+    use = _state().use
+    found = [each for each in orphans(use) if each.pid in pids and is_certain(each)] if use else []
+    if not found:
+        host.noop("these processes are gone")
+        return
+    yield FunctionCommand(end, [[f"{each.pid} {each.start} {each.parent}" for each in found]], {})
+
+
+def end(state: State, host: Host, lines: list[str]) -> bool:
+    """End processes, each told by its pid, the start that it must have, and its parent."""
+    return _run(state, host, "trainers", lines)[0]
+
+
+def _run(
+    state: State, host: Host, name: str, lines: list[str], **variables: str
+) -> tuple[bool, list[str]]:
+    """Run a script that reads `lines`; return whether it went well, and what it said."""
+    arguments = of_operation(state, host, SECONDS, lines)
+    done, output = host.run_shell_command(script(name, **variables), **arguments)
+    if not done:
+        logger.error(f"{host.print_prefix}{visible(output.stderr)}")
+    return done, output.stdout_lines

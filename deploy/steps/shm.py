@@ -1,4 +1,4 @@
-"""Shared memory: /dev/shm gets its size, now and at every boot, and its permissions."""
+"""Shared memory: /dev/shm gets its size, now and at every boot, and what nobody uses goes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from deploy.operations import shm
 from deploy.plan import Plan
 from drift.rules.shm import MODE
 from inventories.schema import format_size
+
+ORPHANED = "shm.orphaned-trainer"
 
 
 @deploy("Shared memory")
@@ -22,3 +24,9 @@ def converge(plan: Plan) -> None:
         shm.size(name="Remount /dev/shm", size=wanted.size)
     if plan.repairs("shm.permissions"):
         shm.permissions(name="Open /dev/shm to users", mode=MODE)
+    pids = [int(each.removeprefix("pid ")) for each in plan.subjects(ORPHANED, severity="warning")]
+    if pids:
+        shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)
+    # Last: what an orphan had open is left over now.
+    if pids or plan.repairs("shm.stale-segments"):
+        shm.segments(name="Remove segments that nobody uses")

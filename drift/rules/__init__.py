@@ -11,6 +11,7 @@ from drift.rules import (
     mesh,
     nccl,
     network,
+    segments,
     shm,
     ssh,
     toolchain,
@@ -19,6 +20,6 @@ from drift.rules.rule import RULES, Rule
 
 _MODULES = (
     *(driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
-    *(shm, ssh, toolchain),
+    *(segments, shm, ssh, toolchain),
 )
 __all__ = ["RULES", "Rule"]

@@ -29,6 +29,7 @@ from facts.nccl import ASKED
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
+    *("shm.segments", "shm.trainers"),
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
     *("driver.persistence", "driver.reboot"),
     *("network.nccl_conf", "env.blocks"),

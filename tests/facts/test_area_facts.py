@@ -53,7 +53,8 @@ def test_a_fact_says_what_the_probe_says(area: str) -> None:
     alone, whole = _told(FACTS[area]()), _told(NodeProbe())
     assert alone.pop("unreadable") == {}
     assert whole["unreadable"] == []
-    changing = {"usage", "processes"}  # other programs use /dev/shm, and run, meanwhile
+    # Other programs run, and use /dev/shm, meanwhile.
+    changing = {"usage", "use", "processes"}
     assert alone.keys() == whole[area].keys()
     for key in alone.keys() - changing:
         assert alone[key] == whole[area][key], key

@@ -74,6 +74,7 @@ def test_the_flat_keys() -> None:
         "driver_version",
         "driver_persistence",
         "shm_size",
+        "shm_kill_orphans",
         "limits_nofile",
         "limits_memlock",
         "limits_stack",

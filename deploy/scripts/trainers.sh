@@ -1,0 +1,39 @@
+# End processes and what they have started: TERM, and KILL for what is there after ten seconds.
+# stdin has "PID START PARENT" lines; a pid with another start, or parent, is another process.
+# shellcheck shell=sh
+table() { cat /proc/[0-9]*/stat 2>/dev/null | awk '
+  { pid = $1; sub(/.*\) /, "") } NF > 20 && !/^[ZX]/ { print pid, $20, $2 }'; }
+# The wanted that are there, and below them what they started, as "PID START".
+wanted=$(sed 's/^/wanted /')
+all=$({ printf '%s\n' "$wanted"; table; } | awk '
+  $1 == "wanted" { wanted[$2] = $3 " " $4; next }
+  { start[$1] = $2; below[$3] = below[$3] " " $1; if (wanted[$1] == $2 " " $3) queue[++last] = $1 }
+  END {
+    for (next_one = 1; next_one <= last; next_one++) {
+      print queue[next_one], start[queue[next_one]]
+      count = split(below[queue[next_one]], child, " ")
+      for (i = 1; i <= count; i++) queue[++last] = child[i]
+    }
+  }')
+# Those of them that are still the same processes.
+left() {
+  { printf '%s\n' "$all" | sed 's/^/wanted /'; table; } | awk '
+    $1 == "wanted" { wanted[$2] = $3; next }
+    ($1 in wanted) && wanted[$1] == $2 { print $1 }'
+}
+signal() { for pid in $(left); do kill -s "$1" "$pid" 2>/dev/null; done; }
+# wait_for SECONDS: until none is left.
+wait_for() {
+  seconds=$1
+  while [ -n "$(left)" ]; do
+    [ "$seconds" -gt 0 ] || return 1
+    seconds=$((seconds - 1))
+    sleep 1
+  done
+}
+signal TERM
+! wait_for 10 || exit 0
+signal KILL
+! wait_for 5 || exit 0
+echo "gpu-node: still there after KILL, waiting for a device or a disk: $(left | tr '\n' ' ')" >&2
+exit 1

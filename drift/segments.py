@@ -1,0 +1,94 @@
+"""What is left over in /dev/shm: segments that nobody has open, trainers without a launcher."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from drift.quantity import size
+from facts.segments import Adopted, Segment, Unseen, Use
+
+# A file is made, sized and mapped within a second, and a rank that is late opens its peers' by
+# name within the launcher's time for a rendezvous. Five minutes are more than both.
+STALE_SECONDS = 300
+_NAMED = 3
+
+# sshd's own process for a connection that has not logged in: it is root's, and opens nothing.
+_SSHD = re.compile(r"sshd(-session|-auth)?")
+# Variables that a launcher alone sets: of torchrun, which accelerate uses, too, of DeepSpeed's, of
+# mpirun and of srun. RANK and its like are also set by hand, where there is no launcher to miss.
+_LAUNCHERS = {
+    *("TORCHELASTIC_RUN_ID", "CROSS_SIZE", "ACCELERATE_MIXED_PRECISION"),
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
+}
+_RANKS = {"LOCAL_RANK", "RANK", "WORLD_SIZE"}
+# How a child of Python's multiprocessing is started; its parent is there as long as it is wanted.
+_CHILD = re.compile(r"--multiprocessing-fork|from multiprocessing\.(spawn|forkserver)")
+# Pid 1 of a container may be the launcher itself.
+_LAUNCHER = re.compile(
+    r"python|torchrun|accelerate|deepspeed|mpirun|mpiexec|orted|prte|hydra|srun|slurm|ray|jupyter"
+)
+
+
+def old(use: Use) -> list[Segment]:
+    """Return the segments that nobody was seen to use and that are no longer just being made."""
+    return [each for each in use.unused if use.now - each.modified > STALE_SECONDS]
+
+
+def stale(use: Use) -> list[Segment]:
+    """Return the segments that no live process has open or mapped, nor can have."""
+    return [each for each in old(use) if not any(_may_hold(one, each) for one in use.unseen)]
+
+
+def in_doubt(use: Use) -> list[Segment]:
+    """Return the segments of which that cannot be said: not every process may be looked into."""
+    known = set(stale(use))
+    return [each for each in old(use) if each not in known]
+
+
+def _may_hold(process: Unseen, segment: Segment) -> bool:
+    """Whether a process that nobody may look into can have opened a file: root's can open all."""
+    if _SSHD.fullmatch(process.name):
+        return False
+    open_to_others = int(segment.mode, 8) & 0o066
+    return bool(open_to_others) or not {0, segment.uid}.isdisjoint(process.uids)
+
+
+def orphans(use: Use) -> list[Adopted]:
+    """Return the processes of a launch that hold GPUs or segments and whose launcher is gone."""
+    return [
+        each
+        for each in use.adopted
+        if _is_of_a_launch(each) and not each.tty and not _LAUNCHER.search(each.parent_name)
+    ]
+
+
+def _is_of_a_launch(process: Adopted) -> bool:
+    names = set(process.launched)
+    return bool(names & (_LAUNCHERS | _RANKS)) or bool(_CHILD.search(process.command))
+
+
+def is_certain(process: Adopted) -> bool:
+    """Whether a launcher has started it, and not a person who set the variables by hand."""
+    return bool(set(process.launched) & _LAUNCHERS) or bool(_CHILD.search(process.command))
+
+
+def told(use: Use, segments: list[Segment]) -> str:
+    """Return segments as a report shows them: how many and how much, since when, whose, a few."""
+    oldest = datetime.fromtimestamp(min(each.modified for each in segments), timezone.utc)
+    owners = sorted({each.owner for each in segments})
+    names = [each.name for each in segments]
+    more = ", ..." if names[_NAMED:] else ""
+    files = "1 file" if len(segments) == 1 else f"{len(segments)} files"
+    return (
+        f"{files}, {size(sum(each.size for each in segments))}, oldest {oldest:%Y-%m-%d}, "
+        f"of {', '.join(owners)}: {', '.join(names[:_NAMED])}{more}"
+    )
+
+
+def age(seconds: int) -> str:
+    """Return an age as people say it: its largest unit alone."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"

@@ -1,0 +1,187 @@
+"""Segments that are left over go, and no others: found and removed really, by each kind of sh."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from deploy.scripts import script
+from facts.segments import LOOK, USE, Use, parse
+from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, until
+
+# A file of the same name as one that a process has open, and that was deleted.
+NAMES = ("nccl-open", "nccl-mapped", "nccl-again", "nccl-stale", "sem.mp-stale", "torch_1_2")
+OTHERS = ("psm_8d1c", "nccl", "nccl with a blank", "nccl-'quoted'", "sem")
+DEAD, ALIVE = 999_999_999, os.getpid()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder of segments: one open, one mapped, a new one of a deleted one's name, and others."""
+    place = tmp_path / "shm"
+    (place / "nccl-folder").mkdir(parents=True)
+    kernels = [f"__KMP_REGISTERED_LIB_{pid}_0" for pid in (DEAD, ALIVE)]
+    for name in (*NAMES, *OTHERS, *kernels):
+        (place / name).write_bytes(b"segment")
+        os.utime(place / name, (1_700_000_000, 1_700_000_000))
+    (place / "nccl-link").symlink_to("nccl-stale")
+    with ExitStack() as held:
+        held.enter_context((place / "nccl-open").open("rb"))
+        held.enter_context((place / "nccl-again").open("rb"))
+        with (place / "nccl-mapped").open("rb") as file:
+            held.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        (place / "nccl-again").unlink()
+        (place / "nccl-again").write_bytes(b"another")
+        yield place
+
+
+def use(place: Path, shell: str) -> Use:
+    """What the probe's section says of a folder in the place of /dev/shm."""
+    argv = [*SHELLS[shell], "-c", USE.command]
+    env = {**environment(shell), "place": str(place)}
+    return parse(subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout)
+
+
+def removed(place: Path, shell: str, lines: list[str]) -> Ended:
+    """Run the script that removes what these lines name."""
+    return run(script("segments", "\n".join(lines), look=LOOK, place=str(place)), shell)
+
+
+def line(path: Path) -> str:
+    """A file as the script is told of it."""
+    found = path.stat()
+    return f"{found.st_ino} {int(found.st_mtime)} {path.name}"
+
+
+UNUSED = {"nccl-again", "nccl-stale", "sem.mp-stale", "torch_1_2", f"__KMP_REGISTERED_LIB_{DEAD}_0"}
+
+
+def test_what_is_unused(place: Path, shell: str) -> None:
+    """Neither what is open or mapped, nor what is not a segment by its name and kind."""
+    found = use(place, shell)
+    assert {each.name for each in found.unused} == UNUSED
+    assert (found.used, found.used_bytes) == (3, 21)
+    (stale,) = [each for each in found.unused if each.name == "nccl-stale"]
+    assert f"{stale.inode} {stale.modified} {stale.name}" == line(place / "nccl-stale")
+    assert (stale.size, stale.mode, stale.uid) == (7, "644", os.getuid())
+
+
+def test_what_is_removed(place: Path, shell: str) -> None:
+    """All that is asked for and unused; what is in use by now is told and stays, and all others."""
+    before = {path.name for path in place.iterdir()}
+    asked = [line(place / name) for name in (*NAMES, *OTHERS[:2])]
+    done = removed(place, shell, asked)
+    assert (done.code, done.err) == (0, "")
+    gone = {"nccl-again", "nccl-stale", "sem.mp-stale", "torch_1_2"}
+    assert {path.name for path in place.iterdir()} == before - gone
+    kept = {"nccl-open", "nccl-mapped"}
+    assert {each.removeprefix("kept ") for each in done.out.splitlines()} == kept
+
+
+def test_another_file_of_the_name_stays(place: Path, shell: str) -> None:
+    """It has another inode, or was written to since: nobody has judged it."""
+    inode, modified, _ = line(place / "nccl-stale").split()
+    done = removed(place, shell, [f"{inode} {int(modified) - 1} nccl-stale", "1 2 sem.mp-stale"])
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (place / "nccl-stale").exists() and (place / "sem.mp-stale").exists()
+
+
+def test_nothing_to_remove(place: Path, shell: str) -> None:
+    """An orphan that was to leave some has left none."""
+    before = set(place.iterdir())
+    assert removed(place, shell, []).code == 0
+    assert set(place.iterdir()) == before
+
+
+def test_a_place_that_is_not_there(tmp_path: Path, shell: str) -> None:
+    """Said, and nothing else is done."""
+    done = removed(tmp_path / "none", shell, ["1 2 nccl-stale"])
+    assert done.code == 1
+    assert "cannot be listed" in done.err
+
+
+def test_a_container_sees_it_at_another_path(tmp_path: Path, shell: str) -> None:
+    """A process among mounts of its own has the file open at a path that is nowhere else."""
+    (tmp_path / "shm").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("nccl-theirs", "nccl-nobodys"):
+        (tmp_path / "shm" / name).write_bytes(b"segment")
+    theirs = tmp_path / "elsewhere" / "nccl-theirs"
+    before = f"""
+mount --bind {tmp_path}/shm {tmp_path}/elsewhere
+unshare --mount sh -c 'umount {tmp_path}/shm 2>/dev/null; exec sleep 20' <{theirs} >&- 2>&- &
+umount -l {tmp_path}/elsewhere"""
+    lines = [line(tmp_path / "shm" / name) for name in ("nccl-theirs", "nccl-nobodys")]
+    asked = script("segments", "\n".join(lines), look=LOOK, place=str(tmp_path / "shm"))
+    done = run_apart(asked, shell, before, ["kill $!"])
+    assert (done.code, done.out) == (0, "kept nccl-theirs\n")
+    assert [path.name for path in (tmp_path / "shm").iterdir()] == ["nccl-theirs"]
+
+
+def test_thousands(tmp_path: Path, shell: str) -> None:
+    """One pass over them all: no process for each file."""
+    for number in range(3000):
+        (tmp_path / f"nccl-{number}").touch()
+    assert len(use(tmp_path, shell).unused) == 3000
+    assert removed(tmp_path, shell, [line(path) for path in tmp_path.iterdir()]).code == 0
+    assert not list(tmp_path.iterdir())
+
+
+TRAINER = """
+import subprocess, sys, time
+if "worker" not in sys.argv:
+    subprocess.Popen([sys.executable, "-c", open("/proc/self/cmdline").read().split(chr(0))[2],
+                      "worker"])
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def trainer() -> Iterator[subprocess.Popen[str]]:
+    """A process that has started another, which waits as it does."""
+    argv = [sys.executable, "-c", TRAINER]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["started\n"] * 2
+        yield process
+        process.kill()
+
+
+def stat(pid: int) -> list[str]:
+    """The fields of a process behind its name: state, parent and so on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_trainer_ends_with_its_workers(trainer: subprocess.Popen[str], shell: str) -> None:
+    """TERM reaches both; the pid, its start and its parent are all as they were found."""
+    (worker,) = children(trainer.pid)
+    said = f"{trainer.pid} {stat(trainer.pid)[19]} {os.getpid()}"
+    done = run(script("trainers", said), shell)
+    assert (done.code, done.err) == (0, "")
+    assert trainer.wait(5) == -15
+    assert until(lambda: not Path(f"/proc/{worker}").exists() or stat(worker)[0] == "Z")
+
+
+@pytest.mark.parametrize("wrong", [0, 1], ids=["start", "parent"])
+def test_another_process_of_the_pid_stays(
+    trainer: subprocess.Popen[str], shell: str, wrong: int
+) -> None:
+    """A pid that was given to somebody else by now is not touched."""
+    facts = [int(stat(trainer.pid)[19]), os.getpid()]
+    facts[wrong] += 1
+    done = run(script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}"), shell)
+    assert (done.code, done.err) == (0, "")
+    assert trainer.poll() is None
