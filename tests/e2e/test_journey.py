@@ -45,8 +45,10 @@ ALONE = {
         *("nccl.wheel-damaged", "nccl.loaded-mismatch", "nccl.duplicate-packages"),
         *("driver.module-not-built", "driver.not-loaded"),
     },
-    "v100-01": {"toolchain.package-differs", "driver.next-boot", "driver.persistence"}
-    | {"network.ifname-wrong"},
+    "v100-01": {
+        *("toolchain.package-differs", "driver.next-boot", "driver.persistence"),
+        *("shm.stale-segments", "network.ifname-wrong"),
+    },
 }
 
 KERNELS = ("3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64")

@@ -1,0 +1,140 @@
+"""What is left in /dev/shm goes, what is in use stays, and an orphaned trainer ends if it may."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import assert_at_rest, converge, drift, dry, on
+
+pytestmark = pytest.mark.lab
+
+NODE = "v100-02"
+STALE = """
+cd /dev/shm
+for number in $(seq 300); do echo segment >nccl-$number; done
+echo segment >nccl-live; echo segment >nccl-mapped; echo segment >psm_others; echo data >somebodys
+touch -d '2025-06-03 03:12:00' *
+"""
+# A job of today: one segment it holds open, one it has mapped and closed.
+LIVE = """
+sleep 600 </dev/shm/nccl-live >/dev/null 2>&1 &
+python3 -c 'import mmap, time
+with open("/dev/shm/nccl-mapped", "r+b") as file:
+    kept = mmap.mmap(file.fileno(), 0)
+time.sleep(600)' >/dev/null 2>&1 &
+sleep 1
+"""
+# The shell that launched it ends at once: the trainer goes to pid 1.
+ORPHAN = """
+echo segment >/dev/shm/nccl-orphan; touch -d '2025-06-03' /dev/shm/nccl-orphan
+setsid sh -c 'TORCHELASTIC_RUN_ID=none LOCAL_RANK=0 sleep 1234 </dev/shm/nccl-orphan &' \
+  >/dev/null 2>&1
+"""
+# Trainers like it whose launchers are there: in a screen, and behind nohup.
+LAUNCHED = """
+echo segment >/dev/shm/nccl-launched
+TERM=xterm screen -dmS job sh -c 'TORCHELASTIC_RUN_ID=a sleep 1235 </dev/shm/nccl-launched; true'
+TORCHELASTIC_RUN_ID=b nohup sh -c 'sleep 1235 </dev/shm/nccl-launched; true' >/dev/null 2>&1 &
+sleep 1
+"""
+
+
+@pytest.fixture
+def path(inventory: WriteInventory) -> str:
+    """An inventory of one node, of which its shared memory alone is managed; it is converged."""
+    nodes.reset([NODE])
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    path = inventory({})
+    _write(path, size="64M")
+    assert converge(path).code == 0
+    return path
+
+
+def _write(path: str, **shm: Any) -> None:
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "shm": shm}
+    cluster["groups"] = {"v100": None}
+    cluster["hosts"] = {NODE: {"address": roster.NODES[NODE].address, "group": "v100"}}
+    file.write_text(yaml.safe_dump(cluster))
+
+
+def _findings(path: str) -> dict[str, Any]:
+    return {each["rule"]: each for each in drift(path).json["hosts"][NODE]["findings"]}
+
+
+def test_stale_segments_go_and_live_ones_stay(path: str) -> None:
+    """300 files that nobody uses, one that is open, one that is mapped, and other programs'."""
+    on(NODE, STALE)
+    on(NODE, LIVE)
+    found = _findings(path)
+    assert list(found) == ["shm.stale-segments"], json.dumps(found)
+    assert found["shm.stale-segments"]["found"].startswith(
+        "300 files, 2.3K, oldest 2025-06-03, of root: nccl-1, nccl-10, nccl-100, ..."
+    )
+    name = "Shared memory | Remove segments that nobody uses"
+    assert dry(path)[name] == [NODE]
+    done = converge(path)
+    assert (done.code, done.executed[name]) == (0, [NODE]), done.err
+    assert on(NODE, "ls /dev/shm").split() == [
+        "nccl-live",
+        "nccl-mapped",
+        "psm_others",
+        "somebodys",
+    ]
+    assert_at_rest(path, NODE)
+
+
+def test_an_orphan_ends_with_permission_alone(path: str) -> None:
+    """Named and left alone; with kill_orphans it ends, and its segment goes with it."""
+    on(NODE, LAUNCHED)
+    assert len(on(NODE, "pgrep -x -f 'sleep 1235'").split()) == 2
+    on(NODE, ORPHAN)
+    pid = on(NODE, "pgrep -x -f 'sleep 1234'").strip()
+    found = _findings(path)
+    assert list(found) == ["shm.orphaned-trainer"], json.dumps(found)
+    assert found["shm.orphaned-trainer"]["subject"] == f"pid {pid}"
+    assert found["shm.orphaned-trainer"]["found"].startswith("sleep 1234 of root, ")
+    left = converge(path)
+    assert (left.code, left.executed) == (0, {})
+    assert f"shm.orphaned-trainer: pid {pid}" in left.err
+    assert on(NODE, "pgrep -x -f 'sleep 1234'").strip() == pid
+
+    _write(path, size="64M", kill_orphans=True)
+    assert [each for each in dry(path) if pid in each]
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert on(NODE, "pgrep -x -f 'sleep 1234' || echo gone").strip() == "gone"
+    assert len(on(NODE, "pgrep -x -f 'sleep 1235'").split()) == 2
+    assert on(NODE, "ls /dev/shm").split() == ["nccl-launched"]
+    assert_at_rest(path, NODE)
+
+
+def test_what_not_everybody_may_see(path: str) -> None:
+    """The SSH user is no root: nothing is called left over; with sudo it is."""
+    on(NODE, STALE)
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(NODE, "useradd -m -s /bin/bash train && install -d -m 700 -o train /home/train/.ssh")
+    on(NODE, f"echo '{key}' >/home/train/.ssh/authorized_keys; chown -R train: /home/train")
+    on(NODE, "echo 'train ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/train")
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"]["ssh"]["user"] = "train"
+    file.write_text(yaml.safe_dump(cluster))
+    found = _findings(path)["shm.stale-segments"]
+    assert (found["severity"], found["fixable"]) == ("info", False)
+    assert converge(path).executed == {}
+    cluster["defaults"]["ssh"]["sudo"] = True
+    file.write_text(yaml.safe_dump(cluster))
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert on(NODE, "ls /dev/shm").split() == ["psm_others", "somebodys"]
+    assert drift(path).code == 0
