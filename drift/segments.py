@@ -15,13 +15,13 @@ _NAMED = 3
 
 # sshd's own process for a connection that has not logged in: it is root's, and opens nothing.
 _SSHD = re.compile(r"sshd(-session|-auth)?")
-# Variables that a launcher alone sets: of torchrun, which accelerate uses, too, of DeepSpeed's, of
-# mpirun and of srun. RANK and its like are also set by hand, where there is no launcher to miss.
-_LAUNCHERS = {
-    *("TORCHELASTIC_RUN_ID", "CROSS_SIZE", "ACCELERATE_MIXED_PRECISION"),
-    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
-}
-_RANKS = {"LOCAL_RANK", "RANK", "WORLD_SIZE"}
+# Variables that a launcher alone sets beside LOCAL_RANK: torchrun, which accelerate uses, too, and
+# DeepSpeed's; mpirun sets its own. RANK and its like are also set by hand, where there is no
+# launcher to miss, and every one of them comes to all that a trainer starts.
+_LAUNCHERS = {"TORCHELASTIC_RUN_ID", "CROSS_SIZE"}
+_ALONE = {"OMPI_COMM_WORLD_RANK"}
+# A shell looks after what it has started, and trains nothing.
+_SHELL = re.compile(r"\S*\b(ba|da|z|k|a|tc|c|fi)?sh( |$)")
 # How a child of Python's multiprocessing is started; its parent is there as long as it is wanted.
 _CHILD = re.compile(r"--multiprocessing-fork|from multiprocessing\.(spawn|forkserver)")
 # Pid 1 of a container may be the launcher itself.
@@ -59,18 +59,16 @@ def orphans(use: Use) -> list[Adopted]:
     return [
         each
         for each in use.adopted
-        if _is_of_a_launch(each) and not each.tty and not _LAUNCHER.search(each.parent_name)
+        if (each.launched or _CHILD.search(each.command))
+        and not (each.tty or _LAUNCHER.search(each.parent_name) or _SHELL.match(each.command))
     ]
-
-
-def _is_of_a_launch(process: Adopted) -> bool:
-    names = set(process.launched)
-    return bool(names & (_LAUNCHERS | _RANKS)) or bool(_CHILD.search(process.command))
 
 
 def is_certain(process: Adopted) -> bool:
     """Whether a launcher has started it, and not a person who set the variables by hand."""
-    return bool(set(process.launched) & _LAUNCHERS) or bool(_CHILD.search(process.command))
+    names = set(process.launched)
+    by_launcher = "LOCAL_RANK" in names and bool(names & _LAUNCHERS)
+    return by_launcher or bool(names & _ALONE) or bool(_CHILD.search(process.command))
 
 
 def told(use: Use, segments: list[Segment]) -> str:

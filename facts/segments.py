@@ -22,7 +22,7 @@ LOOK = r"""
 LC_ALL=C; export LC_ALL
 place=${place:-/dev/shm}
 # Where a process goes whose parent ended; any other parent is there still, and looks after it.
-reapers='^(systemd|init|tini|dumb-init|docker-init|podman-init|catatonit|conmon|containerd-shim)'
+reapers='^(systemd|init|tini|dumb-init|docker-init|podman-init|catatonit)$'
 segments() {
   find "$place/" -maxdepth 1 -type f \( -name 'nccl-*' -o -name 'sem.*' -o -name 'torch_*' \
     -o -name '__KMP_REGISTERED_LIB_*' \) ! -name '*[!-A-Za-z0-9._+:=@%,~]*' \
@@ -52,7 +52,7 @@ function look(pid,   file, line, part) {
   close(file)
   comm = line; sub(/^[0-9]+ \(/, "", comm); sub(/\) [A-Za-z] [0-9].*/, "", comm)
   sub(/.*\) /, "", line); split(line, part, " ")
-  parent = part[2]; leads = part[3] == pid ? "leads" : "follows"; tty = part[5]; start = part[20]
+  parent = part[2]; tty = part[5]; start = part[20]
   return 1
 }
 $1 == "S" && NF > 7 {
@@ -83,7 +83,7 @@ END {
   for (pid in gpus) holds[pid] += 0
   for (pid in holds) {
     if (!look(pid)) continue
-    mine = pid " " start " " tty " " leads " " holds[pid] " " gpus[pid] + 0
+    mine = pid " " start " " tty " " holds[pid] " " gpus[pid] + 0
     if (look(above = parent) && (above == 1 || comm ~ reapers)) print "adopted", mine, above, comm
   }
   print "seen"
@@ -120,10 +120,7 @@ use() {
 }
 """
 # Of what a launcher starts, the names of the variables that it gives to each rank.
-_NAMES = (
-    "TORCHELASTIC_RUN_ID|LOCAL_RANK|RANK|WORLD_SIZE|CROSS_SIZE|OMPI_COMM_WORLD_RANK|PMI_RANK"
-    "|SLURM_PROCID|ACCELERATE_MIXED_PRECISION"
-)
+_NAMES = "TORCHELASTIC_RUN_ID|LOCAL_RANK|RANK|WORLD_SIZE|CROSS_SIZE|OMPI_COMM_WORLD_RANK|PMI_RANK"
 _TOLD = rf"""
 echo "clock $(date +%s) $(cut -d ' ' -f 1 /proc/uptime)"
 found=$(use) || {{ echo "$found"; exit 1; }}
@@ -176,15 +173,14 @@ class Unseen(State):
 class Adopted(State):
     """A process that holds segments or GPUs and whose parent is an init: its own parent ended.
 
-    `start` is in ticks since the boot, `leads` tells that it has a process group of its own, and
-    `launched` names the variables of a launcher that it was started with.
+    `start` is in ticks since the boot, `launched` names the variables of a launcher that it was
+    started with.
     """
 
     pid: int
     start: int
     age: int
     tty: bool
-    leads: bool
     segments: int
     gpus: int
     parent: int
@@ -255,14 +251,13 @@ def _by_pid(lines: list[str]) -> dict[str, str]:
 def _adopted(
     line: str, uptime: float, launched: dict[str, str], command: dict[str, str]
 ) -> Adopted:
-    pid, start, tty, leads, segments, gpus, parent, name = line.split(" ", 7)
+    pid, start, tty, segments, gpus, parent, name = line.split(" ", 6)
     user, _, said = command.get(pid, "").partition(" ")
     return Adopted(
         pid=int(pid),
         start=int(start),
         age=max(0, int(uptime - int(start) / _TICKS)),
         tty=tty != "0",
-        leads=leads == "leads",
         segments=int(segments),
         gpus=int(gpus),
         parent=int(parent),

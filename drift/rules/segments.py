@@ -69,6 +69,7 @@ def orphaned_trainer(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
             "job, and nobody waits for it",
             fix=_fix(each, killed),
             fixable=killed,
+            severity=None if is_certain(each) else "info",
         )
 
 

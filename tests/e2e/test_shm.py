@@ -37,11 +37,12 @@ echo segment >/dev/shm/nccl-orphan; touch -d '2025-06-03' /dev/shm/nccl-orphan
 setsid sh -c 'TORCHELASTIC_RUN_ID=none LOCAL_RANK=0 sleep 1234 </dev/shm/nccl-orphan &' \
   >/dev/null 2>&1
 """
-# Trainers like it whose launchers are there: in a screen, and behind nohup.
+# Trainers like it whose launchers are there: in a screen, and behind nohup. The launchers have what
+# the trainers have: the variable, or the segment, which dash keeps open meanwhile.
 LAUNCHED = """
 echo segment >/dev/shm/nccl-launched
-TERM=xterm screen -dmS job sh -c 'TORCHELASTIC_RUN_ID=a sleep 1235 </dev/shm/nccl-launched; true'
-TORCHELASTIC_RUN_ID=b nohup sh -c 'sleep 1235 </dev/shm/nccl-launched; true' >/dev/null 2>&1 &
+TERM=xterm screen -dmS job sh -c 'LOCAL_RANK=0 TORCHELASTIC_RUN_ID=a sleep 1235 </dev/shm/nccl-launched; true'
+LOCAL_RANK=0 TORCHELASTIC_RUN_ID=b nohup sh -c 'sleep 1235 </dev/shm/nccl-launched; true' >/dev/null 2>&1 &
 sleep 1
 """
 
@@ -68,7 +69,9 @@ def _write(path: str, **shm: Any) -> None:
 
 
 def _findings(path: str) -> dict[str, Any]:
-    return {each["rule"]: each for each in drift(path).json["hosts"][NODE]["findings"]}
+    found = drift(path).json["hosts"][NODE]["findings"]
+    assert len({each["rule"] for each in found}) == len(found), found
+    return {each["rule"]: each for each in found}
 
 
 def test_stale_segments_go_and_live_ones_stay(path: str) -> None:
