@@ -38,11 +38,12 @@ setsid sh -c 'TORCHELASTIC_RUN_ID=none LOCAL_RANK=0 sleep 1234 </dev/shm/nccl-or
   >/dev/null 2>&1
 """
 # Trainers like it whose launchers are there: in a screen, and behind nohup. The launchers have what
-# the trainers have: the variable, or the segment, which dash keeps open meanwhile.
+# the trainers have: the variables, and the segment, which dash keeps open meanwhile.
 LAUNCHED = """
 echo segment >/dev/shm/nccl-launched
-TERM=xterm screen -dmS job sh -c 'LOCAL_RANK=0 TORCHELASTIC_RUN_ID=a sleep 1235 </dev/shm/nccl-launched; true'
-LOCAL_RANK=0 TORCHELASTIC_RUN_ID=b nohup sh -c 'sleep 1235 </dev/shm/nccl-launched; true' >/dev/null 2>&1 &
+export TERM=xterm LOCAL_RANK=0 TORCHELASTIC_RUN_ID=a
+screen -dmS job sh -c 'sleep 1235 </dev/shm/nccl-launched; true'
+nohup sh -c 'sleep 1235 </dev/shm/nccl-launched; true' >/dev/null 2>&1 &
 sleep 1
 """
 
