@@ -11,7 +11,7 @@ from deploy.interruption import watch
 from deploy.peers import tell_apart
 from deploy.plan import plan
 from deploy.proof import prove
-from deploy.steps import driver, env, limits, nccl, network, shm, ssh, toolchain
+from deploy.steps import driver, env, limits, nccl, network, shm, ssh, toolchain, workspace
 
 # How long a node that hangs may hold up the others: a change waits for another run's to end, and a
 # release may come over a thin line.
@@ -29,6 +29,7 @@ if node is not None:
     env.converge(plan=node, _timeout=CHANGE_SECONDS)
     toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     nccl.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
+    workspace.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     driver.rest(plan=node, _timeout=DOWNLOAD_SECONDS)
     driver.restart(plan=node, _timeout=CHANGE_SECONDS)
     prove(node)

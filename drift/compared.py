@@ -180,6 +180,14 @@ def _packages(node: NodeState) -> str | None:
     return ", ".join(dict.fromkeys(versions)) or "none"
 
 
+def _workspace(node: NodeState) -> str | None:
+    told = node.workspace.trees.values()
+    if None in told:
+        return None
+    trees = [each for each in told if each and each.digest]
+    return ", ".join(f"{each.files} files, {size(each.bytes)}" for each in trees) or "none"
+
+
 def _has_environments(node: NodeState) -> bool:
     return bool(node.nccl.environments)
 
@@ -276,6 +284,13 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact("network.addresses", "per-host", ("network.address-missing",), network.shown),
     Fact("network.ifname", "per-host", ifname.RULES, ifname.effective),
+    Fact(
+        "workspace.files",
+        "per-host",
+        ("workspace.missing", "workspace.differs"),
+        _workspace,
+        applies=lambda node: bool(node.workspace.trees),
+    ),
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os),
     Fact("toolchain.kernel", "per-host", (), lambda node: _short(node.toolchain.kernel)),
 )

@@ -8,6 +8,24 @@ from typing import Any
 
 from facts.cluster import Peer, peers_of
 
+# The source of a workspace that is on the machine which asks, and on no node.
+CONTROLLER = "controller"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The workspace: where it is wanted, where it comes from, and what of it is left out."""
+
+    path: str
+    origin: str
+    source: str
+    excludes: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where a node has it: any may be the source."""
+        return tuple(dict.fromkeys((self.path, self.origin)))
+
 
 @dataclass(frozen=True)
 class Named:
@@ -27,6 +45,8 @@ class Named:
     mesh: bool = False
     variables: Sequence[str] = ()
     sudo: bool = False
+    directories: Sequence[str] = ()
+    workspace: Copied | None = None
 
 
 def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
@@ -40,4 +60,18 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
         mesh=data.get("ssh_mesh") is True,
         variables=tuple(data.get("env") or ()),
         sudo=data.get("_sudo") is True,
+        directories=tuple(each["path"] for each in data.get("directories") or ()),
+        workspace=_copied(data),
+    )
+
+
+def _copied(data: Mapping[str, Any]) -> Copied | None:
+    path, said = data.get("workspace_path"), data.get("workspace_exclude") or ()
+    if not path:
+        return None
+    return Copied(
+        path=path,
+        origin=data.get("workspace_from") or path,
+        source=data.get("workspace_source") or "",
+        excludes=tuple(said.split(",") if isinstance(said, str) else said),
     )

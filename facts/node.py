@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain
+from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain, workspace
 from facts.area import ProbeFact, State
 from facts.named import Named
 from facts.probe import Section, read
@@ -15,13 +15,13 @@ from facts.probe import Section, read
 _OTHERS = (*limits.SECTIONS, *toolchain.SECTIONS)
 SECTIONS = (
     *(*driver.SECTIONS, *shm.SECTIONS, *_OTHERS, *libnccl.SECTIONS),
-    *(*ssh.SECTIONS, *network.SECTIONS, *env.SECTIONS),
+    *(*ssh.SECTIONS, *network.SECTIONS, *env.SECTIONS, *workspace.SECTIONS),
 )
 
 
 def sections(named: Named) -> tuple[Section, ...]:
     """Return all sections, those about what an inventory names included."""
-    asked = (area.sections(named) for area in (nccl, ssh, network, env))
+    asked = (area.sections(named) for area in (nccl, ssh, network, env, workspace))
     rest = (each for sections in asked for each in sections)
     return (*driver.SECTIONS, *shm.sections(named), *_OTHERS, *rest)
 
@@ -45,6 +45,7 @@ class NodeState(State):
     ssh: ssh.SshState
     network: network.NetworkState
     env: env.EnvState
+    workspace: workspace.WorkspaceState
     unreadable: tuple[UnreadSection, ...] = ()
 
 
@@ -60,6 +61,7 @@ def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:
         "ssh": ssh.parse(readings),
         "network": network.parse(readings),
         "env": env.parse(readings),
+        "workspace": workspace.parse(readings),
     }
     unreadable = [
         UnreadSection(area=name.split(".")[0], section=name, reason=reason)

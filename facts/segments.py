@@ -88,12 +88,20 @@ END {
   }
   print "seen"
 }'
+# Ourselves, and who called us: the session that this comes by uses none of it.
+callers() {
+  above=$$
+  while [ "${above:-0}" -gt 0 ]; do
+    printf ' %s ' "$above"
+    above=$(sed 's/.*) //' "/proc/$above/stat" 2>/dev/null | cut -d ' ' -f 2)
+  done
+}
 # What could not be looked into: by the user ids that the process has, and its name.
 unseen='
 /No such (file|process)/ { next }
 match($0, /\/proc\/[0-9]+\//) {
   pid = substr($0, RSTART + 6, RLENGTH - 7)
-  if (pid in asked) next
+  if (pid in asked || index(callers, " " pid " ")) next
   asked[pid]; file = "/proc/" pid "/status"; name = ids = ""
   while ((getline line < file) > 0) {
     if (line ~ /^Name:/) name = substr(line, 7)
@@ -102,7 +110,6 @@ match($0, /\/proc\/[0-9]+\//) {
   close(file)
   if (ids != "") print "unseen" ids, name
 }'
-# Ourselves, with what may not be looked into on stderr.
 use() {
   [ -r "$place/" ] && [ -x "$place/" ] || { echo "$place cannot be listed"; return 1; }
   dev=$(device) || return 1
@@ -111,7 +118,7 @@ use() {
   errors=$({ { segments; held; } |
     awk -v dev="$dev" -v unknown="$unknown" -v reapers="$reapers" "$joined" >&3; } 2>&1)
   exec 3>&-
-  printf '%s\n' "$errors" | awk "$unseen"
+  printf '%s\n' "$errors" | awk -v callers="$(callers)" "$unseen"
   [ -e /proc/1 ] || echo "unseen 0 0 0 hidden"
   # A container that shares the /dev/shm of its host, or of its pod, sees its own processes alone.
   [ "$(readlink /proc/self/ns/pid)" = 'pid:[4026531836]' ] ||

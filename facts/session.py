@@ -12,6 +12,7 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
 
+from facts.controller import with_source
 from facts.named import named_by
 from facts.node import NodeProbe, NodeState
 from facts.probe import MARK, time_limit
@@ -42,7 +43,8 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     """
     _expect_any_bytes()
     fact = NodeProbe()
-    script = fact.asking(named_by(host.data.dict(), deep))
+    named = named_by(host.data.dict(), deep)
+    script = fact.asking(named)
     seconds = time_limit(fact.asked)
     connector = connector or host.connector
     try:
@@ -60,7 +62,8 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     if not status:
         raise ProbeError("the probe was cut off before its end; ask again")
     try:
-        return NodeState.model_validate(fact.process(output.stdout_lines))
+        found = NodeState.model_validate(fact.process(output.stdout_lines))
+        return with_source(found, named.workspace)
     except FactProcessError as error:
         raise ProbeError(str(error)) from error
 

@@ -8,15 +8,7 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 from packaging.version import Version as AnyVersion
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    ValidationInfo,
-)
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
 from inventories.sizes import ALLOWED as A_SIZE
 from inventories.sizes import parse_size
@@ -198,46 +190,6 @@ def _value_of(name: str, value: object) -> str:
     return value
 
 
-def _entries(*keys: str) -> BeforeValidator:
-    """A list of mappings, each with the first of the keys and no other than these."""
-
-    def check(value: object) -> object:
-        if not isinstance(value, list | tuple) or not value:
-            raise ValueError("")
-        for entry in value:
-            if not isinstance(entry, dict) or keys[0] not in entry or not entry.keys() <= {*keys}:
-                raise ValueError(f"{entry!r} is no mapping with {keys[0]}")
-        if len({entry[keys[0]] for entry in value}) < len(value):
-            raise ValueError("one of them twice")
-        return value
-
-    return BeforeValidator(check)
-
-
-def _directory_mode(value: object) -> str:
-    text = _text(value)
-    if not re.fullmatch(r"[0-7]?[0-7]{3}", text):
-        raise ValueError("")
-    bits = [int(digit) for digit in text[-3:]]
-    if any(bit & 4 and not bit & 1 for bit in bits):
-        # Whoever may list it is to enter it; that all may write to it is meant by nobody.
-        owner, group, others = (bit | 1 if bit & 4 else bit for bit in bits)
-        meant = f"{text[:-3]}{owner}{group}{others & 5}"
-        raise ValueError(f"without x nobody can enter a directory: {meant} is meant")
-    return text
-
-
-def _patterns(value: object) -> tuple[str, ...]:
-    """Patterns as a list, or as text with commas, which is how --data says them."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple):
-        raise ValueError("")
-    for pattern in listed:
-        if not re.fullmatch(r"[^\x00-\x1f!+][^\x00-\x1f]*", _text(pattern)):
-            raise ValueError(f"{pattern!r} is no pattern")
-    return tuple(listed)
-
-
 def reason(error: Exception) -> str:
     """What a check above said beyond "no"; the field's own words say what is allowed."""
     said = str(error)
@@ -341,47 +293,4 @@ Variables = Annotated[
     dict[str, str],
     BeforeValidator(_variables),
     Field(description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}"""),
-]
-Folder = Annotated[
-    str,
-    _matching(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*"),
-    Field(description="an absolute path without blanks, such as /data/models"),
-]
-DirectoryMode = Annotated[
-    str,
-    BeforeValidator(_directory_mode),
-    Field(description="""a mode in quotes, such as "775" or "2775\""""),
-]
-Group = Annotated[
-    str,
-    _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
-    Field(description="the name of a group, such as train"),
-]
-Source = Annotated[
-    str,
-    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
-    Field(description="controller, or the name of a node under hosts"),
-]
-Patterns = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_patterns),
-    Field(description="a list of rsync's patterns, relative to the source: [.git/, cache/*]"),
-]
-
-
-class Directory(BaseModel):
-    """A directory that is wanted, and what is wanted of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    path: Folder
-    owner: User | None = None
-    group: Group | None = None
-    mode: DirectoryMode | None = None
-
-
-Directories = Annotated[
-    tuple[Directory, ...],
-    _entries("path", "owner", "group", "mode"),
-    Field(description="""a list such as [{path: /data, owner: train, mode: "775"}]"""),
 ]

@@ -23,6 +23,7 @@ from inventories.cluster import (
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
 from inventories.reading import Document, read
 from inventories.sizes import format_size, parse_size
+from inventories.sources import absolute_excludes, unknown_source
 from inventories.wanted import (
     Areas,
     CmakeWanted,
@@ -37,6 +38,7 @@ from inventories.wanted import (
     ShmWanted,
     SshWanted,
     ToolchainWanted,
+    WorkspaceWanted,
     at,
     complaints,
     spelled_out,
@@ -58,13 +60,13 @@ __all__ = [
     "ShmWanted",
     "SshWanted",
     "ToolchainWanted",
+    "WorkspaceWanted",
     "format_size",
     "load",
     "parse_size",
 ]
 
-RESERVED = ("all", "self")
-"""Words that pyinfra needs for itself where group names go."""
+RESERVED = ("all", "self")  # pyinfra needs these words for itself where group names go
 
 
 class SshSettings(SshWanted):
@@ -166,6 +168,9 @@ def _problems(document: Document) -> Iterator[Problem]:
         for problem in complaints(model, {} if entry is None else entry, partial=True):
             yield problem._replace(path=(*path, *problem.path))
         yield from _missing_files(document, path)
+        yield from unknown_source(document, path, _entries(document, "hosts"))
+    for name in _entries(document, "hosts"):
+        yield from absolute_excludes(document, _levels(document, name), _wanted(document, name))
 
 
 def _bad_names(document: Document) -> Iterator[Problem]:

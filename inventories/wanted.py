@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from inventories import fields
+from inventories import fields, places
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, quoted, shown
 
 
@@ -92,6 +92,15 @@ class LauncherWanted(Model):
     user: fields.User | None = None
 
 
+class WorkspaceWanted(Model):
+    path: places.Folder
+    source: places.Source
+    # On the source; where it is not said it is `path`.
+    origin: places.Folder | None = Field(default=None, alias="from")
+    exclude: places.Patterns | None = None
+    delete: fields.Switch | None = None
+
+
 class Areas(Model):
     """What may be said of a node on any level: for all, for its group, or for it alone."""
 
@@ -105,6 +114,8 @@ class Areas(Model):
     network: NetworkWanted | None = None
     launcher: LauncherWanted | None = None
     env: fields.Variables | None = None
+    directories: places.Directories | None = None
+    workspace: WorkspaceWanted | None = None
 
 
 class NodeWanted(Areas):
@@ -148,12 +159,17 @@ def flat_key(path: KeyPath) -> str:
 
 def leaf_paths(model: type[BaseModel], above: KeyPath = ()) -> Iterator[KeyPath]:
     """The path of every value that a model holds, sections left out."""
-    for name, field in model.model_fields.items():
+    for name, field in _keys(model).items():
         inner = _section(field)
         if inner:
             yield from leaf_paths(inner, (*above, name))
         else:
             yield (*above, name)
+
+
+def _keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a model by the keys that a person writes for them."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def complaints(model: type[BaseModel], value: object, *, partial: bool = False) -> list[Problem]:
@@ -212,7 +228,7 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     path, kind = detail["loc"], detail["type"]
     holder, field = _field(model, path)
     if kind == "extra_forbidden":
-        known = sorted(holder.model_fields)
+        known = sorted(_keys(holder))
         why = f"no such key{did_you_mean(str(path[-1]), known)}"
         return Problem(path, quoted(str(path[-1])), why, ", ".join(known))
     found = "nothing" if kind == "missing" else shown(detail["input"])
@@ -223,7 +239,7 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
 def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
     inner = _section(field) if field else holder
     if inner:
-        keys = sorted(inner.model_fields)
+        keys = sorted(_keys(inner))
         mapping = f"a mapping with the {'keys' if keys[1:] else 'key'} {', '.join(keys)}"
         short = _short(inner) if field else ""
         return f"{_description(inner.model_fields[short])}; or {mapping}" if short else mapping
@@ -244,7 +260,7 @@ def _field(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], Fiel
     for key in path:
         inner = _section(field) if field else None
         model = inner or model
-        field = model.model_fields.get(str(key))
+        field = _keys(model).get(str(key))
         if field is None:
             break
     return model, field

@@ -25,7 +25,12 @@ _HARMFUL = (
 # These make a folder to work in, or get a file from the controller (the variable `pushed`).
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
-_FIRST = {"clear_away": _UNTIDY, "lock": _ALONE, "in_use": _HARMFUL, "leftovers": _HARMFUL}
+_FIRST = {
+    "clear_away": _UNTIDY,
+    "lock": _ALONE,
+    "in_use": (*_HARMFUL, "workspace"),
+    "leftovers": _HARMFUL,
+}
 
 
 def text(name: str) -> str:

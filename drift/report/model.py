@@ -73,6 +73,13 @@ class Report(_Part):
         return 2 if self.summary.drift or apart else 0
 
 
+# Whole lists of files, packed: the report has their number, bytes and digest.
+_LEFT_OUT: dict[str, Any] = {
+    "unreadable": True,
+    "workspace": {"trees": {"__all__": {"packed"}}, "source": {"packed"}},
+}
+
+
 @dataclass(frozen=True)
 class Seen:
     """What came back from one node: a state, or the error that stands for it."""
@@ -107,7 +114,7 @@ def _host(node: Seen, among: Among) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
     findings = check(node.state, node.wanted, among)
-    facts = node.state.model_dump(mode="json", exclude={"unreadable"})
+    facts = node.state.model_dump(mode="json", exclude=_LEFT_OUT)
     return HostReport(status=_status(findings), facts=facts, findings=findings)
 
 

@@ -15,11 +15,12 @@ from drift.rules import (
     shm,
     ssh,
     toolchain,
+    workspace,
 )
 from drift.rules.rule import RULES, Rule
 
 _MODULES = (
     *(driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
-    *(segments, shm, ssh, toolchain),
+    *(segments, shm, ssh, toolchain, workspace),
 )
 __all__ = ["RULES", "Rule"]

@@ -29,7 +29,7 @@ from facts.nccl import ASKED
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
-    *("shm.segments", "shm.trainers"),
+    *("shm.segments", "shm.trainers", "workspace.directory", "workspace.files"),
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
     *("driver.persistence", "driver.reboot"),
     *("network.nccl_conf", "env.blocks"),
@@ -69,7 +69,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         name
         not in (
             *("confirm", "remount", "restore", "persistence", "as_user", "ssh_modes"),
-            "own_file",
+            *("own_file", "directory", "workspace"),
         )
     )
     if name == "as_user":

@@ -12,6 +12,7 @@ from drift.among import Among
 from drift.report.model import Seen
 from facts.cluster import peers
 from facts.node import NodeState
+from facts.workspace import tree
 from inventories.schema import NodeWanted
 
 HERE = Path(__file__).parent
@@ -35,7 +36,19 @@ def found(change: Overrides | None = None) -> NodeState:
     named = node["nccl"]["environments"] or {}
     healthy = BASE["environment"]
     whole = {name: None if each is None else merged(healthy, each) for name, each in named.items()}
-    return NodeState.model_validate(merged(node, {"nccl": {"environments": whole}}))
+    changed = merged(node, {"nccl": {"environments": whole}})
+    assert isinstance(changed, dict)
+    own = changed["workspace"]
+    trees = {path: listed(each) for path, each in (own["trees"] or {}).items()}
+    changed["workspace"] = {**own, "trees": trees, "source": listed(own.get("source"))}
+    return NodeState.model_validate(changed)
+
+
+def listed(said: Any) -> Any:
+    """Return a workspace's tree; one that is written as rsync's lines is read from them."""
+    if not isinstance(said, Mapping) or "listed" not in said:
+        return said
+    return tree("\n".join([*said["listed"], "end 0"])).model_dump()
 
 
 def meshed(change: Overrides | None) -> Overrides:

@@ -229,6 +229,7 @@ VALUES = {
     "network.ifname": "=eno1",
     "nccl.package": "2.18.1-1+cuda12.1",
     "ssh.logins": "4 of 4",
+    "workspace.files": "20000 files, 1G",
     "toolchain.os": "CentOS Linux 7 (Core)",
     "toolchain.kernel": "3.10.0-1160.el7",
 }
@@ -240,7 +241,8 @@ def _in(environment: object) -> dict[str, Any]:
     return {"nccl": {"environments": {DIS: environment}}}
 
 
-WHOLE = {**_in({}), **states.MESH}
+TREE = {"exists": True, "files": 20000, "bytes": 1 << 30, "digest": "1"}
+WHOLE = {**_in({}), **states.MESH, "workspace": {"trees": {"/data/ws": TREE}}}
 BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
 GONE = "9, which is not installed"
 SPECIAL = [
@@ -252,6 +254,8 @@ SPECIAL = [
     ("driver.gpus", {"driver": {"smi": {"gpus": []}}}, "none"),
     ("shm.size", {"shm": {"mount": {"layers": 0, "fstype": ""}}}, "not mounted"),
     ("shm.size", {"shm": {"mount": None}}, None),
+    ("workspace.files", {"workspace": {"trees": {"/data/ws": {"exists": False}}}}, "none"),
+    ("workspace.files", {"workspace": {"trees": {"/data/ws": None}}}, None),
     ("shm.fstab", {"shm": {"fstab": []}}, "no line"),
     ("shm.fstab", {"shm": {"fstab": [{"line": 1, "fstype": "tmpfs", "options": "", "size": ""}]}},
      "no size"),
@@ -308,6 +312,7 @@ def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: s
 BLANK = NodeState.model_validate(
     {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
     | {"nccl": {**dict.fromkeys(states.BASE["found"]["nccl"]), "environments": {DIS: None}}}
+    | {"workspace": {"rsync": None, "directories": None, "trees": {"/data/ws": None}}}
 )
 
 

@@ -125,6 +125,7 @@ def test_an_orphan_ends_with_permission_alone(path: str) -> None:
 def test_what_not_everybody_may_see(path: str) -> None:
     """The SSH user is no root: nothing is called left over; with sudo it is."""
     on(NODE, STALE)
+    on(NODE, "sleep 600 >/dev/null 2>&1 &")  # somebody else's, who may have anything open
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(NODE, "useradd -m -s /bin/bash train && install -d -m 700 -o train /home/train/.ssh")
     on(NODE, f"echo '{key}' >/home/train/.ssh/authorized_keys; chown -R train: /home/train")

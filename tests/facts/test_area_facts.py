@@ -20,6 +20,7 @@ from facts.probe import Readings
 from facts.shm import SharedMemory
 from facts.ssh import SshMesh
 from facts.toolchain import Toolchain
+from facts.workspace import Workspace
 from tests.shells import as_lines, run
 
 FACTS: dict[str, type[AreaFact]] = {
@@ -31,6 +32,7 @@ FACTS: dict[str, type[AreaFact]] = {
     "ssh": SshMesh,
     "network": Network,
     "env": Env,
+    "workspace": Workspace,
 }
 
 

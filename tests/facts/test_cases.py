@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain
+from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain, workspace
 from facts.node import SECTIONS
 from facts.probe import Reading, Readings
 
 CASES = Path(__file__).parent / "cases"
 AREAS = {
     **{"driver": driver, "shm": shm, "limits": limits, "toolchain": toolchain, "nccl": nccl},
-    **{"ssh": ssh, "network": network, "env": env},
+    **{"ssh": ssh, "network": network, "env": env, "workspace": workspace},
 }
 FILES = sorted(CASES.glob("*/*.yml"))
 

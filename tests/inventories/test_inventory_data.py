@@ -94,6 +94,12 @@ def test_the_flat_keys() -> None:
         "launcher_kind",
         "launcher_user",
         "env",
+        "directories",
+        "workspace_path",
+        "workspace_source",
+        "workspace_from",
+        "workspace_exclude",
+        "workspace_delete",
         "address",
     ]
 

@@ -1,0 +1,148 @@
+"""Copying the workspace: from the controller, or from one node to another, over verified SSH."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gevent.lock import BoundedSemaphore
+from paramiko import SSHException
+from pyinfra import logger
+from pyinfra.api import Host, State
+
+from deploy.progress import bar
+from drift.report.visible import visible
+from facts.cluster import Peer
+from facts.named import CONTROLLER
+from facts.workspace import PARTIAL, excluding
+
+# What a node or the controller sends at a time: each copy takes a session of the connection, of
+# which sshd allows ten, and all share one line.
+_AT_ONCE = 4
+_sending: dict[str, BoundedSemaphore] = {}
+# How long either side waits for a byte of the other's.
+_IDLE_SECONDS = 600
+# The code with which rsync ends where files went away meanwhile, as those of a running job do.
+_VANISHED = 24
+_HAS_PROGRESS = (3, 1)
+_PROGRESS = re.compile(r"\s*([\d,.]+)\s+\d+%")
+# A host key that is not known, or another one, ends the copy.
+_STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
+
+
+def command(excludes: Sequence[str], delete: bool, owners: bool, version: str) -> list[str]:
+    """Return rsync with its options; folders' times are left out, as they change with each file."""
+    found = ["rsync", "-rlpt", "--omit-dir-times", f"--partial-dir={PARTIAL}"]
+    found += [f"--timeout={_IDLE_SECONDS}", *excluding(excludes)]
+    found += ["--owner", "--group"] if owners else []
+    found += ["--delete-delay"] if delete else []
+    numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+    return [*found, "--info=progress2"] if numbers >= _HAS_PROGRESS else found
+
+
+def place(peer: Peer, user: str | None, path: str) -> str:
+    """Return a folder of a node as rsync takes it; an IPv6 address stands in brackets."""
+    address = f"[{peer.address}]" if ":" in peer.address else peer.address
+    return f"{user}@{address}:{path}/" if user else f"{address}:{path}/"
+
+
+def ssh_of(data: Mapping[str, Any]) -> list[str]:
+    """Return ssh as the controller reaches a host by pyinfra: same key, port and known hosts."""
+    words = ["ssh", *_STRICT, "-o", "ServerAliveInterval=15"]
+    if data.get("ssh_config_file"):
+        words += ["-F", data["ssh_config_file"]]
+    if data.get("ssh_known_hosts_file"):
+        words += ["-o", f'UserKnownHostsFile="{data["ssh_known_hosts_file"]}"']
+    if data.get("ssh_key"):
+        words += ["-o", "IdentitiesOnly=yes", "-i", data["ssh_key"]]
+    return [*words, "-p", str(data["ssh_port"])] if data.get("ssh_port") else words
+
+
+def send(
+    state: State,
+    host: Host,
+    source: str,
+    origin: str,
+    path: str,
+    excludes: Sequence[str],
+    delete: bool,
+    version: str,
+    peer: Mapping[str, Any],
+    total: int,
+) -> bool:
+    """Copy the workspace to a host; what a copy that was cut off has sent is not sent again."""
+    data, target = host.data.dict(), Peer.model_validate(peer)
+    argv = command(excludes, delete, source != CONTROLLER, version)
+    to = place(target, data.get("ssh_user"), path)
+    ssh = ssh_of(data) if source == CONTROLLER else ["ssh", *_STRICT, "-p", str(target.port)]
+    argv += ["-e", shlex.join(ssh), f"{origin}/", to]
+    said: list[str] = []
+    with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
+        try:
+            lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
+            code = _follow(lines, advance, said)
+        except (OSError, SSHException, EOFError) as error:
+            code, said = 1, [str(error) or type(error).__name__]
+    if code not in (0, _VANISHED):
+        why = visible("; ".join(said[-3:]))
+        logger.error(
+            f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; what was "
+            "sent stays, and the next run sends the rest"
+        )
+    return code in (0, _VANISHED)
+
+
+def _follow(lines: Iterator[str | int], advance: Any, said: list[str]) -> int:
+    """Hand rsync's progress on, gather what else it says, and return its code, which comes last."""
+    for line in lines:
+        if isinstance(line, int):
+            return line
+        progress = _PROGRESS.match(line)
+        if progress:
+            advance(int(re.sub(r"\D", "", progress[1])))
+        elif line.strip():
+            said.append(line.strip())
+    return 1
+
+
+def _locally(argv: list[str]) -> Iterator[str | int]:
+    """Run rsync on the controller; its lines, then its code. It ends when nobody reads on."""
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "LC_ALL": "C"},
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield from process.stdout  # a carriage return ends a line, too
+            yield process.wait()
+        finally:
+            process.terminate()
+
+
+def _on(state: State, source: str, argv: list[str]) -> Iterator[str | int]:
+    """Run rsync on the source, as the SSH user, over the connection that is open."""
+    client = getattr(state.inventory.get_host(source).connector, "client", None)
+    transport = client.get_transport() if client else None
+    if transport is None:
+        raise OSError(f"{source} is not connected")
+    channel = transport.open_session()
+    try:
+        channel.set_combine_stderr(True)
+        channel.exec_command(f"LC_ALL=C {shlex.join(argv)}")
+        rest = ""
+        while data := channel.recv(65536):
+            *lines, rest = re.split(r"[\r\n]", rest + data.decode("utf-8", "replace"))
+            yield from lines
+        yield rest
+        yield int(channel.recv_exit_status())
+    finally:
+        channel.close()

@@ -1,0 +1,86 @@
+"""Operations on directories and on the workspace.
+
+pyinfra's files.rsync is always "changed", shows nothing in a dry run and quotes nothing (#737,
+#918, #1156); files.directory with recursive would touch all that is below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api import FunctionCommand, StringCommand, operation
+
+from deploy.copying import send
+from deploy.scripts import script
+from drift.rules.workspace import lacking, mode_of
+from facts.workspace import Directory as Found
+from facts.workspace import FilesFact, FolderFact
+from inventories.places import Directory
+
+
+@operation()
+def directory(
+    path: str, owner: str | None = None, group: str | None = None, mode: str | None = None
+) -> Generator[StringCommand, None, None]:
+    """
+    Make a directory, or give one its owner and mode; what is below it stays as it is.
+
+    + path: where it is
+    + owner: a user of the node, where it is to have one
+    + group: a group of the node
+    + mode: octal, eg ``775``
+    """
+    wanted = Directory(path=path, owner=owner, group=group, mode=mode)
+    found = Found.model_validate(host.get_fact(FolderFact, path=path))
+    if found.problem:
+        # Nothing is known of it: mkdir says why, and changes nothing that is there.
+        yield script("directory", path=path, mode="", owner="", group="")
+        return
+    if not lacking(found, wanted):
+        host.noop(f"{path} is as wanted")
+        return
+    yield script(
+        "directory",
+        path=path,
+        mode=mode_of(found, wanted) if mode else "",
+        owner=owner or "",
+        group=group or "",
+    )
+
+
+@operation()
+def files(
+    source: str,
+    origin: str,
+    path: str,
+    digest: str,
+    peer: Mapping[str, Any],
+    excludes: Sequence[str] = (),
+    delete: bool = False,
+    version: str = "",
+    total: int = 0,
+    allow_disruption: bool = False,
+) -> Generator[StringCommand | FunctionCommand, None, None]:
+    """
+    Copy the workspace to this node by rsync; what is there already is not sent again.
+
+    + source: ``controller``, or the node that sends it
+    + origin: where the source has it
+    + path: where this node gets it
+    + digest: of the list of the source's files
+    + peer: this node's name, address and port, as the source reaches it
+    + excludes: patterns of what is neither sent nor deleted
+    + delete: whether what the source has not goes
+    + version: of the source's rsync
+    + total: bytes that are to be sent
+    + allow_disruption: delete files although a process of this node holds a GPU
+    """
+    found = host.get_fact(FilesFact, path=path, excludes=list(excludes))
+    if found["digest"] == digest:
+        host.noop(f"{path} is as on {source}")
+        return
+    yield script("workspace", path=path, allow="yes" if allow_disruption or not delete else "no")
+    said = [source, origin, path, list(excludes), delete, version, dict(peer), total]
+    yield FunctionCommand(send, said, {})

@@ -1,0 +1,51 @@
+"""Progress of copies on a terminal: a bar for each node, with bytes and rate."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+# All bars stand in one display, which is there while there is a bar.
+_display: list[Progress] = []
+
+
+@contextmanager
+def bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Give what takes the bytes that are done; nothing is shown where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    if not _display:
+        _display.append(_new())
+        _display[0].start()
+    display = _display[0]
+    task = display.add_task(name, total=total)
+    try:
+        yield lambda done: display.update(task, completed=done)
+    finally:
+        display.stop_task(task)
+        display.update(task, visible=not display.tasks[task].finished)
+        if all(each.stop_time is not None for each in display.tasks):
+            display.stop()
+            _display.clear()
+
+
+def _new() -> Progress:
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    return Progress(
+        TextColumn("    [{task.description}]", markup=False),
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+    )

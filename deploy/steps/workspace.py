@@ -1,0 +1,79 @@
+"""Workspace: wanted directories with owner and mode, and the files that the source has."""
+
+from __future__ import annotations
+
+from pyinfra import host, logger
+from pyinfra.api import deploy
+
+from deploy.operations import workspace
+from deploy.plan import Plan
+from drift.quantity import size
+from drift.report.visible import visible
+from drift.workspace import Copy, copy_of
+from inventories.places import CONTROLLER, Directory
+
+# How many files a run names one by one.
+_SHOWN = 50
+
+
+@deploy("Workspace")
+def converge(plan: Plan) -> None:
+    """Repair what the workspace rules found."""
+    bad = plan.subjects("workspace.directory")
+    directories = [each for each in plan.wanted.directories or () if each.path in bad]
+    for each in directories:
+        _directory(f"Make {each.path} a directory as wanted", each)
+    wanted = plan.wanted.workspace
+    if wanted is None or not plan.repairs("workspace.missing", "workspace.differs"):
+        return
+    copy = copy_of(plan.found, wanted, plan.among)
+    if copy is not None and copy.theirs is not None and plan.among.itself is not None:
+        _say(copy)
+        workspace.files(
+            name=f"Copy {copy.path} from {copy.source}: {_amount(copy)}",
+            source=copy.source,
+            origin=copy.origin,
+            path=copy.path,
+            digest=copy.theirs.digest,
+            peer=plan.among.itself.model_dump(),
+            excludes=list(wanted.exclude or ()),
+            delete=bool(copy.remove),
+            version=_version(plan, copy),
+            total=copy.bytes,
+            allow_disruption=plan.allow_disruption,
+        )
+    # rsync gives a folder the mode that the source's has.
+    for each in plan.wanted.directories or ():
+        if each.path == wanted.path:
+            _directory(f"Keep {each.path} as wanted", each)
+
+
+def _directory(name: str, wanted: Directory) -> None:
+    workspace.directory(
+        name=name, path=wanted.path, owner=wanted.owner, group=wanted.group, mode=wanted.mode
+    )
+
+
+def _version(plan: Plan, copy: Copy) -> str:
+    """Return the version of the source's rsync."""
+    if copy.source == CONTROLLER:
+        return plan.found.workspace.source_rsync or ""
+    return plan.among.found[copy.source].workspace.rsync or ""
+
+
+def _amount(copy: Copy) -> str:
+    """Return how much is sent and deleted, in words."""
+    sent = len(copy.send) + len(copy.change)
+    told = f"send {sent} entries, {size(copy.bytes)}"
+    return f"{told}, delete {len(copy.remove)}" if copy.remove else told
+
+
+def _say(copy: Copy) -> None:
+    """Name what is sent and deleted: an operation of pyinfra's has but one line in a dry run."""
+    if copy.ours is not None and not copy.ours.exists:
+        return
+    for verb, paths in (("send", [*copy.send, *copy.change]), ("delete", copy.remove)):
+        for path in paths[:_SHOWN]:
+            logger.info(f"{host.print_prefix}{verb} {visible(path)}")
+        if paths[_SHOWN:]:
+            logger.info(f"{host.print_prefix}{verb} {len(paths) - _SHOWN} more")

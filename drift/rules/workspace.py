@@ -1,0 +1,163 @@
+"""Workspace rules: directories are as wanted, and each node has the files that its source has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.among import Among
+from drift.quantity import size
+from drift.rules.rule import Fault, rule
+from drift.workspace import Copy, can_copy, copy_of, is_source
+from facts.node import NodeState
+from facts.workspace import Directory, WorkspaceState
+from inventories.places import CONTROLLER, relative
+from inventories.places import Directory as DirectoryWanted
+from inventories.schema import NodeWanted, WorkspaceWanted
+
+
+@rule("workspace.directory", "error", whole=True)
+def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A wanted directory is missing, or not its owner's, or nobody can enter it."""
+    known = found.workspace.directories
+    for each in wanted.directories or ():
+        state = known.get(each.path) if known is not None else None
+        if state is None or state.problem:
+            reason = state.problem if state else "no answer"
+            yield _fault(each, f"unreadable: {reason}", fixable=False)
+        elif state.exists and not state.is_directory:
+            yield _fault(each, "no directory", fixable=False)
+        elif unlike := lacking(state, each):
+            yield _fault(each, unlike, fixable=True)
+
+
+def lacking(found: Directory, wanted: DirectoryWanted) -> str:
+    """Return how a directory is, where that is not as wanted; empty if it is."""
+    if not found.exists:
+        return "missing"
+    told = []
+    if wanted.mode is not None and mode_of(found, wanted) != found.mode:
+        told.append(f"mode {found.mode}")
+    if wanted.owner is not None and found.owner != wanted.owner:
+        told.append(f"owner {found.owner}")
+    if wanted.group is not None and found.group != wanted.group:
+        told.append(f"group {found.group}")
+    return ", ".join(told)
+
+
+def mode_of(found: Directory, wanted: DirectoryWanted) -> str:
+    """Return the mode that a directory gets: where three digits are wanted, setgid stays."""
+    mode = wanted.mode or found.mode
+    special = found.mode[:-3] if len(mode) == 3 else mode[:-3]
+    return f"{special.lstrip('0')}{mode[-3:]}"
+
+
+def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
+    said = [
+        f"{name} {value}"
+        for name, value in (("mode", wanted.mode), ("owner", wanted.owner), ("group", wanted.group))
+        if value is not None
+    ]
+    words = f"install -d {f'-m {wanted.mode} ' if wanted.mode else ''}{wanted.path}"
+    return Fault(
+        subject=wanted.path,
+        found=found,
+        wanted=", ".join(["a directory", *said]),
+        cause="what a training reads and writes there fails, on this node alone: No such file or "
+        "directory, or Permission denied",
+        fix=words if fixable else f"look at it by hand: ls -ld {wanted.path}",
+        fixable=fixable,
+    )
+
+
+@rule("workspace.exclude-absolute", "error")
+def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator[Fault]:
+    """A pattern begins with the path of the source, so it excludes nothing."""
+    for pattern in wanted.exclude or ():
+        meant = relative(pattern, (wanted.origin or wanted.path, wanted.path))
+        if meant:
+            yield Fault(
+                subject=pattern,
+                found="an absolute path",
+                wanted=meant,
+                cause="rsync's patterns are relative to the source: this one silently excludes "
+                "nothing, and all that it was to leave out is copied",
+                fix=f"say {meant} in workspace.exclude",
+                fixable=False,
+            )
+
+
+@rule("workspace.rsync-missing", "error", between=True)
+def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """There is no rsync to list and to copy the workspace with."""
+    if wanted.workspace is None:
+        return
+    on_controller = found.workspace.source_rsync == ""
+    for subject, lacks in (("rsync", found.workspace.rsync == ""), (CONTROLLER, on_controller)):
+        if lacks:
+            yield Fault(
+                subject=subject,
+                found="no rsync",
+                wanted="rsync 3.0 or newer",
+                cause="whether the workspace is the same cannot be told without it, nor can it be "
+                "copied",
+                fix=f"{'on this machine: ' if subject == CONTROLLER else ''}apt-get install rsync, "
+                "or yum install rsync",
+                fixable=False,
+            )
+
+
+@rule("workspace.missing", "error", between=True)
+def missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The workspace is not there, or its source has none."""
+    if wanted.workspace is None:
+        return
+    origin = wanted.workspace.origin or wanted.workspace.path
+    if is_source(wanted.workspace, among):
+        own = found.workspace.trees.get(origin)
+        if own is not None and not own.exists:
+            yield _missing(origin, "on this node", fixable=False)
+        return
+    copy = copy_of(found, wanted.workspace, among)
+    if copy is None:
+        return
+    if copy.source == CONTROLLER and copy.theirs is not None and not copy.theirs.exists:
+        yield _missing(f"{origin} on the controller", "there", fixable=False)
+    if copy.ours is not None and not copy.ours.exists:
+        there = copy.theirs is not None and copy.theirs.exists
+        fixable = there and can_copy(found, wanted.workspace, among)
+        yield _missing(copy.path, f"as on {copy.source}{_amount(copy)}", fixable)
+
+
+def _missing(subject: str, where: str, fixable: bool) -> Fault:
+    return Fault(
+        subject=subject,
+        found="missing",
+        wanted=f"the workspace, {where}",
+        cause="the launcher goes to the same folder on every node, and the training does not start "
+        "where it is not",
+        fix="copy it with rsync" if fixable else "find out where it is, and say so in workspace",
+        fixable=fixable,
+    )
+
+
+def _amount(copy: Copy) -> str:
+    if copy.theirs is None or not copy.theirs.digest:
+        return ""
+    return f": {copy.theirs.files} files, {size(copy.theirs.bytes)}"
+
+
+@rule("workspace.differs", "error", between=True)
+def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Files of the workspace are not as its source has them."""
+    copy = copy_of(found, wanted.workspace, among) if wanted.workspace else None
+    if copy is None or not copy.is_known or copy.is_same:
+        return
+    yield Fault(
+        subject=copy.path,
+        found=copy.shown,
+        wanted=f"as on {copy.source}{_amount(copy)}",
+        cause="nodes that run other code, or read other data, train something that nobody wrote, "
+        "or stop in the middle of it",
+        fix=f"rsync {copy.origin}/ from {copy.source}",
+        fixable=can_copy(found, wanted.workspace, among) if wanted.workspace else False,
+    )

@@ -1,0 +1,70 @@
+"""The controller's workspace, where nodes get theirs from: listed by rsync, as on a node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from facts.named import CONTROLLER, Copied
+from facts.node import NodeState, UnreadSection
+from facts.probe import Unreadable
+from facts.workspace import TREE_SECONDS, Tree, listing, parse_rsync, section_of, tree
+
+# Nodes that are asked side by side are told of one list.
+_KEPT_SECONDS = 5.0
+_kept: dict[Copied, tuple[float, Tree]] = {}
+
+
+def with_source(found: NodeState, copied: Copied | None) -> NodeState:
+    """Return a node's state, with the controller's tree beside its own where that is the source."""
+    if copied is None or copied.source != CONTROLLER:
+        return found
+    try:
+        version = parse_rsync(_run(["rsync", "--version"]).stdout.partition("\n")[0])
+        known = {"source_rsync": version, "source": own_tree(copied)}
+    except Unreadable as error:
+        section = f"{section_of(copied.origin)} on the controller"
+        unread = UnreadSection(area="workspace", section=section, reason=str(error))
+        return found.model_copy(update={"unreadable": (*found.unreadable, unread)})
+    workspace = found.workspace.model_copy(update=known)
+    return found.model_copy(update={"workspace": workspace})
+
+
+def own_tree(copied: Copied) -> Tree:
+    """Return what the controller has to copy; raises Unreadable."""
+    kept = _kept.get(copied)
+    if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
+        return kept[1]
+    found = _listed(copied)
+    _kept[copied] = (time.monotonic(), found)
+    return found
+
+
+def _listed(copied: Copied) -> Tree:
+    if not Path(copied.origin).is_dir():
+        return Tree(exists=False)
+    done = _run([*listing(copied.excludes), f"{copied.origin}/"])
+    if done.returncode == 127:
+        return Tree(exists=True)
+    return tree(f"{done.stdout}{done.stderr}end {done.returncode}")
+
+
+def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command with a node's settings; 127, as a shell says, where there is none."""
+    try:
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+            encoding="ascii",
+            errors="backslashreplace",
+            timeout=TREE_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(argv, 127, "", "")
+    except subprocess.TimeoutExpired:
+        raise Unreadable(f"no answer within {TREE_SECONDS} s") from None

@@ -1,0 +1,121 @@
+"""The kinds of value that name directories of a node, and what is copied into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from inventories.fields import _LABEL, User, _matching, _text
+
+# The word for the machine that all this runs on, where the name of a node may stand.
+CONTROLLER = "controller"
+
+
+def relative(pattern: object, folders: Iterable[str]) -> str:
+    """Return what is meant by a pattern that begins with one of these folders; else nothing."""
+    for folder in folders:
+        start = folder.rstrip("/")
+        if isinstance(pattern, str) and f"{pattern.rstrip('/')}/".startswith(f"{start}/"):
+            return pattern[len(start) :].lstrip("/") or "*"
+    return ""
+
+
+def _directories(value: object) -> object:
+    """A list of directories, each complained of by its path."""
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError("")
+    found = [each if isinstance(each, Directory) else _directory(each) for each in value]
+    if len({each.path for each in found}) < len(found):
+        raise ValueError("one of them twice")
+    return tuple(found)
+
+
+def _directory(entry: object) -> Directory:
+    try:
+        return Directory.model_validate(entry)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        key = str(detail["loc"][0]) if detail["loc"] else ""
+        name = entry.get("path") if isinstance(entry, dict) else entry
+        if key not in Directory.model_fields:
+            keys = ", ".join(Directory.model_fields)
+            raise ValueError(f"{name!r}: {key!r} is none of the keys {keys}") from None
+        field = Directory.model_fields[key]
+        words = [each.description for each in field.metadata if isinstance(each, FieldInfo)]
+        said = str(detail["ctx"]["error"]) if detail["type"] == "value_error" else ""
+        found = "nothing" if detail["type"] == "missing" else repr(detail["input"])
+        why = said or field.description or next(iter(words), "") or "not allowed"
+        raise ValueError(f"{name!r}: {key} is {found}: {why}") from None
+
+
+def _directory_mode(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(r"[0-7]?[0-7]{3}", text):
+        raise ValueError("")
+    bits = [int(digit) for digit in text[-3:]]
+    if any(bit & 4 and not bit & 1 for bit in bits):
+        # Whoever may list it is to enter it; that all may write to it is meant by nobody.
+        owner, group, others = (bit | 1 if bit & 4 else bit for bit in bits)
+        meant = f"{text[:-3]}{owner}{group}{others & 5}"
+        raise ValueError(f"without x nobody can enter a directory: {meant} is meant")
+    return text
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    """Patterns as a list, or as text with commas, which is how --data says them."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple):
+        raise ValueError("")
+    for pattern in listed:
+        if not re.fullmatch(r"[^\x00-\x1f!+][^\x00-\x1f]*", _text(pattern)):
+            raise ValueError(f"{pattern!r} is no pattern")
+    return tuple(listed)
+
+
+Folder = Annotated[
+    str,
+    _matching(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*"),
+    Field(description="an absolute path without blanks, such as /data/models"),
+]
+DirectoryMode = Annotated[
+    str,
+    BeforeValidator(_directory_mode),
+    Field(description="""a mode in quotes, such as "775" or "2775\""""),
+]
+Group = Annotated[
+    str,
+    _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
+    Field(description="the name of a group, such as train"),
+]
+Source = Annotated[
+    str,
+    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    Field(description="controller, or the name of a node under hosts"),
+]
+Patterns = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_patterns),
+    Field(description="a list of rsync's patterns, relative to the source: [.git/, cache/*]"),
+]
+
+
+class Directory(BaseModel):
+    """A directory that is wanted, and what is wanted of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: Folder
+    owner: User | None = None
+    group: Group | None = None
+    mode: DirectoryMode | None = None
+
+
+Directories = Annotated[
+    tuple[Directory, ...],
+    BeforeValidator(_directories),
+    Field(description="""a list such as [{path: /data, owner: train, mode: "775"}]"""),
+]
