@@ -20,6 +20,7 @@ COMMANDS = {
     "ip": "iproute2",
     "conmon": "conmon",
     "cc": "gcc",
+    "rsync": "rsync",
 }
 # podman does not start without what makes its networks, though the lab uses none of them; where
 # the distribution has no netavark yet, podman itself depends on what it has instead.

@@ -1,0 +1,189 @@
+"""The workspace is copied really: from one folder to another, with a stand-in for ssh."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyinfra.api import Host, State
+
+from deploy import copying, progress
+from deploy.copying import command, place, send, ssh_of
+from deploy.scripts import script
+from facts.cluster import Peer
+from facts.named import Copied
+from facts.workspace import PARTIAL, Tree, listing, tree
+from tests.deploy.running import run
+
+PEER = Peer(name="v100-01", address="192.0.2.11", port=2222)
+
+
+class Wire:
+    """In the place of ssh: rsync's other end runs here, in a folder."""
+
+    data = SimpleNamespace(dict=lambda: {"ssh_user": "train", "ssh_key": "/k", "ssh_port": 2222})
+    name, print_prefix = "v100-01", "[v100-01] "
+
+
+@pytest.fixture
+def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that stands for ssh, and notes what it was called with."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >{tmp_path}/called\n'
+        'while [ "$1" != rsync ]; do shift; done\nexec "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return tmp_path / "called"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A source with a cache, and a target with a file of its own and another version of one."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    for path in (source / "lib", source / "cache", target / "cache", target / "lib"):
+        path.mkdir(parents=True)
+    (source / "lib" / "two words.py").write_text("new")
+    (source / "cache" / "old").write_text("not wanted")
+    (source / "link").symlink_to("lib")
+    (target / "lib" / "two words.py").write_text("other")
+    (target / "own.log").write_text("mine")
+    (target / "cache" / "kept").write_text("theirs")
+    return source, target
+
+
+def sent(source: Path, target: Path, delete: bool = False) -> bool:
+    """Copy from the controller's folder."""
+    said: list[Any] = [str(source), str(target), ["cache/*"], delete, "3.2.7"]
+    nothing = cast(State, None)
+    host = cast(Host, Wire())
+    return send(nothing, host, "controller", *said, PEER.model_dump(), 10)
+
+
+def listed(folder: Path) -> Tree:
+    """What the rules would see of a folder."""
+    words = [*listing(["cache/*"]), f"{folder}/"]
+    return tree(subprocess.run(words, capture_output=True, text=True).stdout + "end 0")
+
+
+def test_a_copy(folders: tuple[Path, Path], wire: Path) -> None:
+    """What is excluded is not sent, what is the node's own stays, and the lists are then alike."""
+    source, target = folders
+    assert sent(source, target)
+    assert (target / "lib" / "two words.py").read_text() == "new"
+    assert (target / "own.log").read_text() == "mine"
+    assert sorted(path.name for path in (target / "cache").iterdir()) == ["kept"]
+    assert listed(source).entries.items() <= listed(target).entries.items()
+    words = wire.read_text()
+    assert "StrictHostKeyChecking=yes" in words and "BatchMode=yes" in words
+    assert "-i /k -p 2222 -l train 192.0.2.11" in words
+
+
+def test_what_the_source_has_not_goes_when_asked(folders: tuple[Path, Path], wire: Path) -> None:
+    """And what is excluded stays all the same."""
+    source, target = folders
+    assert sent(source, target, delete=True)
+    assert not (target / "own.log").exists()
+    assert (target / "cache" / "kept").exists()
+    assert listed(source) == listed(target)
+
+
+def test_a_copy_that_fails(folders: tuple[Path, Path], wire: Path, caplog: Any) -> None:
+    """Told with what rsync said, and with what comes next."""
+    (wire.parent / "bin" / "ssh").write_text("#!/bin/sh\necho Host key is another >&2; exit 255\n")
+    assert not sent(*folders)
+    assert "Host key is another" in caplog.text and "the next run sends the rest" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("version", "shows"), [("3.0.9", False), ("3.1.2", True), ("4.0", True), ("", False)]
+)
+def test_which_rsync_shows_its_progress(version: str, shows: bool) -> None:
+    """The one of CentOS 7 is the first."""
+    assert ("--info=progress2" in command([], False, False, version)) == shows
+
+
+def test_what_is_left_of_a_copy_is_no_file_of_the_workspace() -> None:
+    """Half a file waits where neither a list nor --delete sees it."""
+    words = command(["*.pyc"], True, True, "3.1.2")
+    assert f"--partial-dir={PARTIAL}" in words and f"--exclude={PARTIAL}" in words
+    assert "--delete-delay" in words and "--owner" in words and "--exclude=*.pyc" in words
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    """Else its first colon would end the host's name."""
+    assert place(Peer(name="n", address="fd00::2"), "train", "/d") == "train@[fd00::2]:/d/"
+    assert place(PEER, None, "/d") == "192.0.2.11:/d/"
+
+
+def test_the_controllers_own_ssh() -> None:
+    """As pyinfra reaches the host: configuration, known hosts, key and port."""
+    data = {"ssh_config_file": "/c", "ssh_known_hosts_file": "/k h", "ssh_key": "/key"}
+    words = ssh_of(data)
+    assert words[words.index("-F") + 1] == "/c"
+    assert 'UserKnownHostsFile="/k h"' in words and "-p" not in words
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes and rate for each node, and nothing is left of it; without a terminal none."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.bar("a100-01", 2_000_000) as first, progress.bar("v100-01", 10) as second:
+        first(1_000_000)
+        second(10)
+        progress._display[0].refresh()
+        assert len(progress._display) == 1
+    assert progress._display == []
+    assert "[a100-01]" in screen.getvalue() and "1.0/2.0 MB" in screen.getvalue()
+    monkeypatch.setattr(progress.sys, "stderr", quiet := io.StringIO())
+    with progress.bar("a100-01", 10) as first:
+        first(5)
+    assert quiet.getvalue() == ""
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["missing", "there"])
+def test_a_directory(tmp_path: Path, shell: str, made: bool) -> None:
+    """It alone gets its mode; what is in it stays, and setgid is what the mode says."""
+    folder = tmp_path / "a" / "models"
+    if made:
+        folder.mkdir(parents=True)
+        folder.chmod(0o2766)
+        (folder / "file").touch(mode=0o600)
+    done = run(script("directory", path=str(folder), mode="775", owner="", group=""), shell)
+    assert (done.code, done.err) == (0, "")
+    assert folder.stat().st_mode & 0o7777 == 0o775
+    assert [path.stat().st_mode & 0o777 for path in folder.iterdir()] == [0o600] * made
+
+
+def test_a_directory_of_nobody(tmp_path: Path, shell: str) -> None:
+    """A user that the node does not know: said, and no mode is set."""
+    done = run(script("directory", path=str(tmp_path), mode="777", owner="nil", group=""), shell)
+    assert done.code == 1 and "nil" in done.err
+    assert tmp_path.stat().st_mode & 0o7777 != 0o777
+
+
+def test_room_for_the_workspace(tmp_path: Path, shell: str) -> None:
+    """With its parents; what is there already is left as it is."""
+    for _ in range(2):
+        asked = script("workspace", path=str(tmp_path / "data" / "ws"), allow="yes")
+        assert run(asked, shell).code == 0
+    assert (tmp_path / "data" / "ws").is_dir()
+
+
+def test_where_a_node_may_have_it() -> None:
+    """One place, unless the source has it elsewhere."""
+    assert Copied("/data/ws", "/data/ws", "n1").paths == ("/data/ws",)
+    assert Copied("/data/ws", "/src/ws", "n1").paths == ("/data/ws", "/src/ws")
+    assert copying.CONTROLLER == "controller"

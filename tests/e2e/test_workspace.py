@@ -1,0 +1,200 @@
+"""The workspace on three nodes: 20,000 files, 1 GB, sent once, and what differs is named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import BIN, DEPLOY, REPOSITORY, converge, drift, dry, on
+
+pytestmark = pytest.mark.lab
+
+NODES = ("a100-01", "v100-01", "v100-02")
+FILES, BIG, BYTES = 20_000, 10, 1 << 30
+PATH = "/data/workspace/XuanYuan"
+COPY = "Workspace | Copy"
+MESH = "cd /root/.ssh && rm -f id_ed25519 && ssh-keygen -q -t ed25519 -N '' -f id_ed25519"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace on this machine, every byte of it written, and a cache that stays here."""
+    folder = tmp_path_factory.mktemp("workspace") / "XuanYuan"
+    small = FILES - BIG
+    for number in range(small):
+        file = folder / f"part-{number % 100:02}" / f"shard {number:05}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"%05d" % number * 200)
+    block = os.urandom((BYTES - small * 1000) // BIG)
+    for number in range(BIG):
+        (folder / f"model-{number}.bin").write_bytes(block)
+    (folder / "llm-code" / "cache").mkdir(parents=True)
+    (folder / "llm-code" / "cache" / "old").write_text("not wanted")
+    (folder / "train.py").symlink_to("part-00/shard 00000.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reset() -> Iterator[None]:
+    """Three nodes as found; the bare one lets the lab's key in for once."""
+    nodes.reset(NODES)
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on("v100-02", f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    yield
+    nodes.reset(NODES)
+
+
+@pytest.fixture
+def path(reset: None, source: Path, inventory: WriteInventory) -> str:
+    """An inventory of three nodes whose workspace alone is managed, from this machine."""
+    path = inventory({})
+    write(path, **{"source": "controller", "from": str(source)})
+    return path
+
+
+def write(inventory: str, **said: Any) -> None:
+    """Say where the workspace comes from."""
+    file = Path(inventory).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    wish = {"path": PATH, "exclude": ["llm-code/cache/*"], **said}
+    models = {"path": "/data/models", "mode": "775"}
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "workspace": wish}
+    cluster["defaults"]["directories"] = [models]
+    cluster["groups"] = {"gpu": None}
+    cluster["hosts"] = {
+        name: {"address": roster.NODES[name].address, "group": "gpu"} for name in NODES
+    }
+    file.write_text(yaml.safe_dump(cluster))
+
+
+def findings(path: str) -> dict[str, dict[str, Any]]:
+    """What is wrong on which node, by its rule."""
+    hosts = drift(path).json["hosts"]
+    return {
+        name: {each["rule"]: each for each in host["findings"]}
+        for name, host in hosts.items()
+        if host["findings"]
+    }
+
+
+def assert_whole(node: str) -> None:
+    """Counted on the node by find and cksum, and no half of a file is left."""
+    counted = on(node, f"cd {PATH} && find . -type f | wc -l && du -sb --apparent-size . | cut -f1")
+    files, size = counted.split()
+    assert int(files) == FILES and int(size) > BYTES
+    assert len(set(on(node, f"cksum {PATH}/*.bin | cut -d' ' -f1").split())) == 1
+    assert on(node, f"find {PATH} -name '.gpu-node*' -o -name '.model*'") == ""
+    assert on(node, f"readlink {PATH}/train.py") == "part-00/shard 00000.jsonl\n"
+
+
+def test_it_is_sent_once(path: str) -> None:
+    """Missing everywhere, then whole on three nodes; the second run sends nothing."""
+    on("v100-01", "chmod 766 /data/models")
+    found = findings(path)
+    assert set(found) == set(NODES)
+    assert found["v100-01"]["workspace.missing"]["wanted"] == (
+        "the workspace, as on controller: 20000 files, 1023.9M"
+    )
+    assert found["v100-01"]["workspace.directory"]["found"] == "mode 766"
+    done = converge(path)
+    assert done.code == 0, done.err
+    for node in NODES:
+        assert_whole(node)
+        assert on(node, "stat -c %a /data/models").strip() == "775"
+    start = time.monotonic()
+    assert findings(path) == {} and dry(path) == {}
+    assert converge(path).executed == {}
+    assert time.monotonic() - start < 30
+
+
+def test_a_changed_file_is_named(path: str) -> None:
+    """By the report and by the dry run; that file alone is sent, and others' files stay."""
+    on("v100-01", f"cd {PATH} && echo changed >>'part-07/shard 00007.jsonl' && echo mine >my.log")
+    (node,) = (found := findings(path))
+    assert (node, set(found[node])) == ("v100-01", {"workspace.differs"})
+    assert found[node]["workspace.differs"]["found"] == "1 changed: part-07/shard 00007.jsonl"
+    planned = dry(path)
+    assert [hosts for name, hosts in planned.items() if name.startswith(COPY)] == [["v100-01"]]
+    before = on("v100-01", f"ls -i {PATH}/*.bin")
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert "[v100-01] send part-07/shard 00007.jsonl" in done.err
+    assert on("v100-01", f"ls -i {PATH}/*.bin") == before
+    assert on("v100-01", f"cat {PATH}/my.log") == "mine\n"
+    assert findings(path) == {}
+
+
+def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
+    """What was sent stays, and half a file is gone on with; nothing of it is left over."""
+    on("v100-02", f"rm {PATH}/*.bin")
+    argv = [str(BIN / "pyinfra"), "-y", path, DEPLOY, "--limit", "v100-02"]
+    with subprocess.Popen(
+        argv,
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as run:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and run.poll() is None:
+            if on("v100-02", f"ls -A {PATH} | grep -c '^.model' || :").strip() != "0":
+                break
+        assert run.poll() is None
+        os.killpg(run.pid, signal.SIGKILL)
+    time.sleep(2)
+    (node,) = (found := findings(path))
+    assert (node, set(found[node])) == ("v100-02", {"workspace.differs"})
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert_whole("v100-02")
+
+
+def test_nothing_is_deleted_unasked_nor_under_a_job(path: str, source: Path) -> None:
+    """With delete, and while a process holds a GPU, the node is refused; data may allow it."""
+    on("v100-02", f"echo mine >{PATH}/my.log; mkdir -p {PATH}/llm-code/cache")
+    on("v100-02", f"echo kept >{PATH}/llm-code/cache/new")
+    assert "v100-02" not in findings(path)
+    write(path, **{"source": "controller", "from": str(source), "delete": True})
+    found = findings(path)["v100-02"]["workspace.differs"]
+    assert found["found"] == "1 extra: my.log"
+    on("v100-02", "mknod /dev/nvidia7 c 1 3; sleep 600 </dev/nvidia7 >/dev/null 2>&1 &")
+    refused = converge(path, "--limit", "v100-02")
+    assert refused.code == 1 and "in use by pid " in refused.err
+    assert on("v100-02", f"cat {PATH}/my.log") == "mine\n"
+    done = converge(path, "--limit", "v100-02", "--data", "allow_disruption=true")
+    assert done.code == 0, done.err
+    assert on("v100-02", f"cat {PATH}/my.log || echo gone").strip() == "gone"
+    assert on("v100-02", f"cat {PATH}/llm-code/cache/new") == "kept\n"
+
+
+def test_from_a_node_to_the_others(path: str) -> None:
+    """The source sends it itself, as itself, to hosts whose keys it knows, and to no others."""
+    on("a100-01", MESH)
+    on("a100-01", f"cp -a {PATH} /data/workspace/ours; rm -rf /data/workspace/ours/part-99")
+    key = on("a100-01", "cat /root/.ssh/id_ed25519.pub").strip()
+    for node in NODES[1:]:
+        on(node, f"rm -rf {PATH}; echo '{key}' >>/root/.ssh/authorized_keys")
+    said = {"source": "a100-01", "from": "/data/workspace/ours"}
+    write(path, **said)
+    stopped = converge(path)
+    assert stopped.code == 1 and "Host key verification failed" in stopped.err
+    known = roster.KNOWN_HOSTS.read_text()
+    on("a100-01", f"cat >/root/.ssh/known_hosts <<'END'\n{known}\nEND")
+    done = converge(path)
+    assert done.code == 0, done.err
+    for node in NODES[1:]:
+        count = on(node, f"find {PATH} -type f | wc -l").strip()
+        assert int(count) == FILES - (FILES - BIG) // 100
+    assert findings(path) == {}
+    assert converge(path).executed == {}
