@@ -10,13 +10,16 @@ from typing import Any, cast
 
 import pytest
 from pyinfra.api import Host, State
+from typing_extensions import override
 
-from deploy import copying, progress
+from deploy import progress
 from deploy.copying import command, place, send, ssh_of
 from deploy.scripts import script
+from facts import named
 from facts.cluster import Peer
 from facts.named import Copied
 from facts.workspace import PARTIAL, Tree, listing, tree
+from inventories import places
 from tests.deploy.running import run
 
 PEER = Peer(name="v100-01", address="192.0.2.11", port=2222)
@@ -134,11 +137,12 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes and rate for each node, and nothing is left of it; without a terminal none."""
 
     class Terminal(io.StringIO):
+        @override
         def isatty(self) -> bool:
             return True
 
     screen = Terminal()
-    monkeypatch.setattr(progress.sys, "stderr", screen)
+    monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     with progress.bar("a100-01", 2_000_000) as first, progress.bar("v100-01", 10) as second:
         first(1_000_000)
@@ -147,7 +151,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(progress._display) == 1
     assert progress._display == []
     assert "[a100-01]" in screen.getvalue() and "1.0/2.0 MB" in screen.getvalue()
-    monkeypatch.setattr(progress.sys, "stderr", quiet := io.StringIO())
+    monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
     with progress.bar("a100-01", 10) as first:
         first(5)
     assert quiet.getvalue() == ""
@@ -186,4 +190,4 @@ def test_where_a_node_may_have_it() -> None:
     """One place, unless the source has it elsewhere."""
     assert Copied("/data/ws", "/data/ws", "n1").paths == ("/data/ws",)
     assert Copied("/data/ws", "/src/ws", "n1").paths == ("/data/ws", "/src/ws")
-    assert copying.CONTROLLER == "controller"
+    assert named.CONTROLLER == places.CONTROLLER  # neither room may import the other
