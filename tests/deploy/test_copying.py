@@ -63,10 +63,8 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 def sent(source: Path, target: Path, delete: bool = False) -> bool:
     """Copy from the controller's folder."""
-    said: list[Any] = [str(source), str(target), ["cache/*"], delete, "3.2.7"]
-    nothing = cast(State, None)
-    host = cast(Host, Wire())
-    return send(nothing, host, "controller", *said, PEER.model_dump(), 10)
+    said = ("controller", str(source), str(target), ["cache/*"], delete, "3.2.7")
+    return send(cast(State, None), cast(Host, Wire()), *said, PEER.model_dump(), 10)
 
 
 def listed(folder: Path) -> Tree:
