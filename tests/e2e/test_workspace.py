@@ -168,7 +168,7 @@ def test_nothing_is_deleted_unasked_nor_under_a_job(path: str, source: Path) -> 
     write(path, **{"source": "controller", "from": str(source), "delete": True})
     found = findings(path)["v100-02"]["workspace.differs"]
     assert found["found"] == "1 extra: my.log"
-    on("v100-02", "mknod /dev/nvidia7 c 1 3; sleep 600 </dev/nvidia7 >/dev/null 2>&1 &")
+    on("v100-02", ": >/dev/nvidia7; sleep 600 </dev/nvidia7 >/dev/null 2>&1 &")
     refused = converge(path, "--limit", "v100-02")
     assert refused.code == 1 and "in use by pid " in refused.err
     assert on("v100-02", f"cat {PATH}/my.log") == "mine\n"
