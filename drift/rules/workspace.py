@@ -143,7 +143,8 @@ def _missing(subject: str, where: str, fixable: bool) -> Fault:
 def _amount(copy: Copy) -> str:
     if copy.theirs is None or not copy.theirs.digest:
         return ""
-    return f": {copy.theirs.files} files, {size(copy.theirs.bytes)}"
+    files = f"{copy.theirs.files} file{'s' * (copy.theirs.files != 1)}"
+    return f": {files}, {size(copy.theirs.bytes)}"
 
 
 @rule("workspace.differs", "error", between=True)
