@@ -10,16 +10,14 @@ from pydantic import Field
 
 from inventories import fields
 from inventories.cluster import (
-    FILES,
-    NO_FILE,
     Cluster,
     Host,
     flat_data,
-    full_path,
     merged,
     spelled,
     with_entries,
 )
+from inventories.existing import missing_files
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
 from inventories.reading import Document, read
 from inventories.sizes import format_size, parse_size
@@ -167,7 +165,7 @@ def _problems(document: Document) -> Iterator[Problem]:
         model = HostEntry if path[0] == "hosts" else Layer
         for problem in complaints(model, {} if entry is None else entry, partial=True):
             yield problem._replace(path=(*path, *problem.path))
-        yield from _missing_files(document, path)
+        yield from missing_files(document, path)
         yield from unknown_source(document, path, _entries(document, "hosts"))
     for name in _entries(document, "hosts"):
         yield from absolute_excludes(document, _levels(document, name), _wanted(document, name))
@@ -228,32 +226,6 @@ def _same(address: str) -> str:
         return str(ipaddress.ip_address(address))
     except ValueError:
         return address.lower()
-
-
-def _missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
-    for path in (("ssh", "key"), ("ssh", "known_hosts"), *FILES):
-        written = at(document.value, (*layer, *path))
-        if not isinstance(written, str) or written.startswith("-") or written in NO_FILE:
-            continue
-        file = full_path(document.file, written)
-        if not os.path.isfile(file) or not os.access(file, os.R_OK):
-            why = f"no readable file {file}"
-            allowed = "an existing file; a relative path starts at the cluster file"
-            yield Problem((*layer, *path), shown(written), why, allowed)
-        elif not _is_text(file):
-            allowed = "a file of UTF-8 text: one other byte, and no key in it is read"
-            yield Problem((*layer, *path), shown(written), f"{file} is none", allowed)
-        elif path in FILES and "-----BEGIN PGP PUBLIC KEY" not in Path(file).read_text("utf-8"):
-            allowed = "a public key as text, as gpg --armor --export writes it"
-            yield Problem((*layer, *path), shown(written), f"{file} is none", allowed)
-
-
-def _is_text(file: str) -> bool:
-    try:
-        Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _incomplete(document: Document) -> Iterator[Problem]:
