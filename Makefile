@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test check quick lab-up lab-test other-nodes test-kernel test-real-wheels setup tools picture clean
+.PHONY: demo test check quick lab-up lab-test other-nodes all-nodes test-kernel test-real-wheels setup tools picture clean
 
 # Whatever environment this is called from, the project uses its own.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -29,7 +29,7 @@ demo: setup
 ## test: format, lint, types, unit and contract tests, then the tests on the lab
 # The lab's tests mostly wait, so the others run beside them; each lane's output stays together.
 test: setup tools
-	@$(MAKE) --no-print-directory -j4 --output-sync=target check quick lab-test other-nodes test-kernel
+	@$(MAKE) --no-print-directory -j4 --output-sync=target check quick lab-test other-nodes all-nodes test-kernel
 
 check: setup tools
 	@$(BIN)/ruff format --check --quiet . || { \
@@ -42,13 +42,17 @@ quick: setup tools
 
 # v100-02 is nobody else's, so its tests run beside those of the two other nodes.
 OTHER_NODES := $(addprefix tests/e2e/,test_other_nodes.py test_nccl.py test_packages_deb.py \
-  test_driver_deb.py)
+  test_driver_deb.py test_shm.py)
+# These need all three.
+ALL_NODES := $(addprefix tests/e2e/,test_ssh.py test_workspace.py)
 lab-up: setup tools
 	@$(BIN)/gpu-node lab up >/dev/null
 lab-test: lab-up
-	@$(BIN)/pytest -m lab $(addprefix --ignore=,$(OTHER_NODES))
+	@$(BIN)/pytest -m lab $(addprefix --ignore=,$(OTHER_NODES) $(ALL_NODES))
 other-nodes: lab-up
 	@$(BIN)/pytest -m lab $(OTHER_NODES)
+all-nodes: lab-test other-nodes
+	@$(BIN)/pytest -m lab $(ALL_NODES)
 
 ## test-kernel: what takes a kernel of its own, in a virtual machine; its disk is built once
 test-kernel: setup tools

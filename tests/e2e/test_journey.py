@@ -251,6 +251,7 @@ def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Conver
         "ssh.SshMesh",
         "network.Network",
         "env.Env",
+        "workspace.Workspace",
         "node.NodeProbe",
     ],
 )
