@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lab import disks, nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import Overrides, WriteInventory
 from tests.e2e.running import MANAGED, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
@@ -163,7 +163,8 @@ def test_deepspeed_leaves_nothing_to_send(put_back: None, inventory: WriteInvent
 def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
     """A new ~/.bashrc is theirs; what root has is not what they have; then nothing is left."""
     on("v100-01", "useradd -m -s /bin/bash train; rm -f /home/train/.bashrc")
-    path = inventory({"v100-01": {"launcher_user": "train"}})
+    alone: Overrides = {"ssh_mesh": False}  # the other node knows no such user
+    path = inventory({"a100-01": alone, "v100-01": {**alone, "launcher_user": "train"}})
     told = {(rule, subject) for rule, subject, _ in findings("v100-01", path)}
     assert told == {
         ("network.ifname-missing", "a launcher's shell"),

@@ -222,7 +222,7 @@ def test_what_only_a_person_can_mend_is_told() -> None:
     on(NODE, "sed -i 's|^tmpfs /dev/shm.*|/dev/sdz1 /dev/shm ext4 noauto 0 0|' /etc/fstab")
     done = _converge()
     assert (done.code, done.executed) == (0, {})
-    assert "shm.not-persistent: /etc/fstab is line" in done.err and "by hand" in done.err
+    assert "shm.not-persistent: /etc/fstab: line" in done.err and "by hand" in done.err
 
 
 def _refuse_logins_with(condition: str) -> str:
