@@ -80,6 +80,13 @@ done
 # passes over processes that end meanwhile.
 _PROCESSES = r"""
 uid=$(id -u "$user") || exit 1
+environ() { has=$({ tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null); }
+# One that is ending has no environment any more, and is there for a moment.
+lives() {
+  sleep 1
+  state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+  case $state in [ZX]* | "") return 1 ;; esac
+}
 space=$(readlink /proc/self/ns/pid)
 trainers=" "
 stat -L -c %Y "$home/.bashrc" 2>/dev/null || echo 0
@@ -107,8 +114,7 @@ cat /proc/[0-9]*/stat 2>/dev/null | awk -v boot="$boot" '
   case $trainers in *" $parent "*) continue ;; esac # a data loader's worker
   [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue
   [ "$(readlink "/proc/$pid/ns/pid")" = "$space" ] || continue
-  has=$({ tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null) ||
-    { [ ! -d "/proc/$pid" ] || echo "$pid $began $kind $comm closed"; continue; }
+  environ "$pid" || { ! lives "$pid" || echo "$pid $began $kind $comm closed"; continue; }
   [ "$kind" != trainer ] || printf '%s\n' "$has" | grep -q -E '^(LOCAL_)?RANK=' || continue
   [ "$kind" != trainer ] || trainers="$trainers$pid "
   echo "$pid $began $kind $comm open"

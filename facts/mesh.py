@@ -146,7 +146,9 @@ login() {
     -o ControlMaster=no -o ControlPath=none -o ClearAllForwardings=yes -o ForwardAgent=no \
     -o ForwardX11=no -o PermitLocalCommand=no $port "$3" 'exit 0' 2>&1)
   code=$?
-  said=$(printf '%s\n' "$said" | tr -d '\r' | sed '/^[[:space:]]*$/d' | tail -n 1)
+  # What the other node's shell greets with may be in any encoding.
+  said=$(printf '%s\n' "$said" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
+    sed '/^[[:space:]]*$/d' | tail -n 1)
   printf 'pair %s %s %s %s\n' "$1" "$2" "$code" "$said"
 }
 lane() {

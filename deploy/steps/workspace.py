@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
@@ -12,8 +14,9 @@ from drift.report.visible import visible
 from drift.workspace import Copy, copy_of
 from inventories.places import CONTROLLER, Directory
 
-# How many files a run names one by one.
-_SHOWN = 50
+# How many files a run names one by one; a dry run names them all. pyinfra tells a deploy by nothing
+# else that it is one.
+_SHOWN = sys.maxsize if "--dry" in sys.argv else 50
 
 
 @deploy("Workspace")

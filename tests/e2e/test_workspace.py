@@ -15,7 +15,7 @@ import yaml
 
 from lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import BIN, DEPLOY, REPOSITORY, converge, drift, dry, on
+from tests.e2e.running import BIN, DEPLOY, REPOSITORY, converge, drift, dry, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -125,6 +125,10 @@ def test_a_changed_file_is_named(path: str) -> None:
     assert found[node]["workspace.differs"]["found"] == "1 changed: part-07/shard 00007.jsonl"
     planned = dry(path)
     assert [hosts for name, hosts in planned.items() if name.startswith(COPY)] == [["v100-01"]]
+    assert (
+        "[v100-01] send part-07/shard 00007.jsonl"
+        in run("pyinfra", "--dry", "--json", path, DEPLOY).err
+    )
     before = on("v100-01", f"ls -i {PATH}/*.bin")
     done = converge(path)
     assert done.code == 0, done.err

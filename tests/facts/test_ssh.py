@@ -18,10 +18,11 @@ NODES = (
     Peer(name="b", address="192.0.2.2", port=2222),
     Peer(name="c", address="192.0.2.3"),
 )
-# Stands for ssh: it says who was asked, and how, and c is not let in.
+# Stands for ssh: it says who was asked, and how; a greets in Latin-1, and c is not let in.
 SSH = """#!/bin/sh
 printf '%s\\n' "$*" >>FOLDER/asked
 case $* in
+  *192.0.2.1*) printf 'Herzlich willk\\366mmen\\n' ;;
   *192.0.2.3*)
     printf 'a banner\\r\\nroot@192.0.2.3: Permission denied (publickey).\\r\\n\\n' >&2
     exit 255 ;;
