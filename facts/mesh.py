@@ -137,18 +137,27 @@ unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
 end=$(($(date +%s) + SECONDS_IN_ALL))
 limit=
 ! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS_FOR_ONE"
-login() {
-  [ "$(date +%s)" -lt "$end" ] || { printf 'pair %s %s -\n' "$1" "$2"; return; }
-  port=
-  [ "$4" = 22 ] || port="-p $4"
+try() {
   said=$($limit ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
     -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT -o NumberOfPasswordPrompts=0 \
     -o ControlMaster=no -o ControlPath=none -o ClearAllForwardings=yes -o ForwardAgent=no \
-    -o ForwardX11=no -o PermitLocalCommand=no $port "$3" 'exit 0' 2>&1)
+    -o ForwardX11=no -o PermitLocalCommand=no $port "$1" 'exit 0' 2>&1)
   code=$?
   # What the other node's shell greets with may be in any encoding.
   said=$(printf '%s\n' "$said" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
     sed '/^[[:space:]]*$/d' | tail -n 1)
+}
+login() {
+  [ "$(date +%s)" -lt "$end" ] || { printf 'pair %s %s -\n' "$1" "$2"; return; }
+  port=
+  [ "$4" = 22 ] || port="-p $4"
+  try "$3"
+  # Whom sshd has dropped for one login too many at a time (MaxStartups) asks once more.
+  case "$code $said" in
+    255*kex_exchange_identification* | 255*"Connection reset by"* | 255*"Connection closed by"*)
+      sleep 1
+      try "$3" ;;
+  esac
   printf 'pair %s %s %s %s\n' "$1" "$2" "$code" "$said"
 }
 lane() {
@@ -167,7 +176,7 @@ wait
 
 def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about the mesh of the nodes that are `named`."""
-    logins = LOGINS_SECONDS + LOGIN_SECONDS + 3
+    logins = LOGINS_SECONDS + 2 * LOGIN_SECONDS + 4
     known = f"{_as_user(named, _known(named))} || exit 1\n{_KNOWN_BLOCK}"
     return (
         Section("ssh.host-keys", _HOST_KEYS),
