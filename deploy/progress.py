@@ -48,4 +48,7 @@ def _new() -> Progress:
         *columns,
         console=Console(stderr=True),
         transient=True,
+        # pyinfra draws a line of its own again and again: each would stay as one more line.
+        redirect_stdout=False,
+        redirect_stderr=False,
     )

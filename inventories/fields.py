@@ -18,7 +18,10 @@ WRITTEN = {"written": True}
 
 IFNAME = "NCCL_SOCKET_IFNAME"
 # Without which, or with another value, nobody might get in any more.
-_SHELLS_OWN = ("PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "BASH_ENV", "ENV", "LD_PRELOAD")
+_SHELLS_OWN = (
+    *("PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "BASH_ENV", "ENV", "LD_PRELOAD"),
+    *("UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS"),
+)
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)")
 
@@ -185,8 +188,8 @@ def _variable(name: object) -> str:
 def _value_of(name: str, value: object) -> str:
     if isinstance(value, bool | int | float) or not isinstance(value, str):
         raise ValueError(f"{name}: put its value in quotes")
-    if re.search(r"[\x00-\x1f\x7f]", value):
-        raise ValueError(f"{name}: a value has one line, without control characters")
+    if not value.isascii() or not value.isprintable():
+        raise ValueError(f"{name}: a value has one line of plain ASCII")
     return value
 
 

@@ -76,10 +76,39 @@ def _patterns(value: object) -> tuple[str, ...]:
     return tuple(listed)
 
 
+# What a copy would mix with the system's own files, and with `delete` clear away.
+_SYSTEM = (
+    *("bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root"),
+    *("run", "sbin", "srv", "sys", "tmp", "usr", "var"),
+)
+
+
+def _folder(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*", text):
+        raise ValueError("")
+    if {".", ".."} & {*text.split("/")}:
+        raise ValueError(". and .. lead elsewhere than the path says")
+    return text
+
+
+def _tree(value: object) -> str:
+    text = _folder(value)
+    first, *below = text.strip("/").split("/")
+    if first in _SYSTEM and (not below or first in ("boot", "dev", "etc", "proc", "sys")):
+        raise ValueError("that is the system's own")
+    return text
+
+
 Folder = Annotated[
     str,
-    _matching(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*"),
+    BeforeValidator(_folder),
     Field(description="an absolute path without blanks, such as /data/models"),
+]
+Tree = Annotated[
+    str,
+    BeforeValidator(_tree),
+    Field(description="a directory of its own, such as /data/workspace"),
 ]
 DirectoryMode = Annotated[
     str,

@@ -93,7 +93,7 @@ class LauncherWanted(Model):
 
 
 class WorkspaceWanted(Model):
-    path: places.Folder
+    path: places.Tree
     source: places.Source
     # On the source; where it is not said it is `path`.
     origin: places.Folder | None = Field(default=None, alias="from")

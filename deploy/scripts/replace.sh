@@ -14,10 +14,18 @@ if [ "$before" = absent ]; then
   mkdir -p "${file%/*}" || fail "its directory cannot be made; nothing was changed"
 fi
 real=$(readlink -f "$file") || fail "cannot be resolved; nothing was changed"
+if [ "$real" != "$file" ] && [ -e "$real" ]; then
+  # Of root, it would write for a user what that user may not write.
+  [ "$(stat -c %u "$real")" = "$(stat -c %u "${file%/*}/")" ] ||
+    fail "is a link to a file of another owner ($real); nothing was changed"
+fi
 new=${real%/*}/.${real##*/}.gpu-node
 pending=$new-${backups##*/}
 saved=$backups$real
 trap 'rm -f "$new"' EXIT
+# What lies there, of a killed run or of somebody else, is never written into.
+rm -f "$new"
+(set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
 
 if [ "$before" = absent ]; then
   [ ! -e "$real" ] || fail "appeared while we worked; nothing was changed, run again"

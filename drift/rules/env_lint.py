@@ -120,7 +120,7 @@ def _conf_trouble(line: Line, nccl: Version | None) -> tuple[str, str, str] | No
         return None
     wanted = "NAME=VALUE, and nothing else"
     plain = name.strip().removeprefix("export ").strip()
-    fix = f"write {plain}={value.strip(_QUOTES)}"
+    fix = f"write {plain}={value.partition(' #')[0].strip(_QUOTES)}"
     if not equals:
         return wanted, "NCCL passes over a line without =", f"complete {line.path}:{line.line}"
     if name.startswith("export ") or name != name.strip():

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from drift.among import Among
+from drift.bashrc import BASHRC
 from drift.environments import are_read
 from drift.finding import Severity
 from drift.ifname import (
@@ -34,6 +35,7 @@ from drift.network import (
     sharing,
 )
 from drift.rules.rule import Fault, rule
+from drift.users_settings import everywhere
 from facts.cluster import Peer
 from facts.network import Link, NetworkState
 from facts.node import NodeState
@@ -180,11 +182,19 @@ def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Ite
 
 def _kept_in(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     values = managed(found, wanted)
+    told: set[str] = set()
     for place in shell_places(found, values):
         if is_unset(place.value):
             continue
+        told.add(place.origin)
         hand = by_hand(found, values, IFNAME)
         yield _override_fault(place, hand or f"unset {IFNAME} in ~/.bashrc", hand is None)
+    # A login shell reads some of these, deepspeed itself its own file; none of them is ours.
+    for each in everywhere(found):
+        elsewhere = each.path != BASHRC and not each.path.endswith("nccl.conf")
+        if each.name == IFNAME and elsewhere and each.place not in told:
+            fix = f"take {IFNAME} out of {each.place}"
+            yield _override_fault(Place(each.path, each.value, each.place), fix, False)
 
 
 def _would_be_sent(found: NodeState, among: Among) -> Iterator[Fault]:

@@ -151,7 +151,12 @@ def _amount(copy: Copy) -> str:
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Files of the workspace are not as its source has them."""
     copy = copy_of(found, wanted.workspace, among) if wanted.workspace else None
-    if copy is None or not copy.is_known or copy.is_same:
+    if copy is None:
+        return
+    is_there = copy.ours is not None and copy.ours.exists
+    if is_there and copy.source != CONTROLLER and copy.source not in among.found:
+        yield _not_compared(copy)
+    if not copy.is_known or copy.is_same:
         return
     yield Fault(
         subject=copy.path,
@@ -161,4 +166,16 @@ def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
         "or stop in the middle of it",
         fix=f"rsync {copy.origin}/ from {copy.source}",
         fixable=can_copy(found, wanted.workspace, among) if wanted.workspace else False,
+    )
+
+
+def _not_compared(copy: Copy) -> Fault:
+    return Fault(
+        subject=copy.path,
+        found=f"not compared: {copy.source} gave no answer in this run",
+        wanted=f"as on {copy.source}",
+        cause="what could not be compared is never taken for right",
+        fix=f"run it over this node and {copy.source}",
+        fixable=False,
+        severity="warning",
     )

@@ -116,6 +116,30 @@ def test_a_symlink_stays_one(place: Place, backups: Path, shell: str) -> None:
     assert place.holds() == {"conf": b"new"}
 
 
+def test_a_link_to_another_owners_file_is_refused(place: Place, backups: Path, shell: str) -> None:
+    """A user's ~/.bashrc may lead to a file of root's: as root, we would write it for them."""
+    folder = place.folder
+    done = run_apart(
+        replace(str(folder / "conf"), content("old"), "new"),
+        shell,
+        f'mount -t tmpfs tmpfs "{backups.parents[1]}"; mkdir "{folder}"; cd "{folder}/.."; '
+        f'echo -n old >victim; chown 1234 "{folder}"; ln -s "$PWD/victim" "{folder}/conf"',
+        ['[ "$(cat victim)" = old ]', f'[ "$(ls -A "{folder}")" = conf ]'],
+    )
+    assert done.code == 1
+    assert "is a link to a file of another owner" in done.err
+
+
+def test_what_lies_beside_it_is_not_written_into(place: Place, backups: Path, shell: str) -> None:
+    """The name of the new file can be foreseen: a link there would lead us anywhere."""
+    victim = place.folder.parent / "victim"
+    victim.write_text("theirs")
+    (place.folder / ".conf.gpu-node").symlink_to(victim)
+    assert run(replace(str(place.file), content("old"), "new"), shell).code == 0
+    assert place.holds() == {"conf": b"new"}
+    assert victim.read_text() == "theirs"
+
+
 @pytest.mark.parametrize("now", [b"OLD", b"old\n", b"", None], ids=repr)
 def test_a_file_changed_meanwhile(
     place: Place, backups: Path, shell: str, now: bytes | None
