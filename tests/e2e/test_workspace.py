@@ -68,7 +68,8 @@ def write(inventory: str, **said: Any) -> None:
     cluster = yaml.safe_load(file.read_text())
     wish = {"path": PATH, "exclude": ["llm-code/cache/*"], **said}
     models = {"path": "/data/models", "mode": "775"}
-    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "workspace": wish}
+    ssh = {**cluster["defaults"]["ssh"], "mesh": False}
+    cluster["defaults"] = {"ssh": ssh, "workspace": wish}
     cluster["defaults"]["directories"] = [models]
     cluster["groups"] = {"gpu": None}
     cluster["hosts"] = {
