@@ -116,7 +116,9 @@ def test_a_container_sees_it_at_another_path(tmp_path: Path, shell: str) -> None
     theirs = tmp_path / "elsewhere" / "nccl-theirs"
     before = f"""
 mount --bind {tmp_path}/shm {tmp_path}/elsewhere
-unshare --mount sh -c 'umount {tmp_path}/shm 2>/dev/null; exec sleep 20' <{theirs} >&- 2>&- &
+exec 7<{theirs}
+unshare --mount sh -c 'umount {tmp_path}/shm 2>/dev/null; exec sleep 20' <&7 7<&- >&- 2>&- &
+exec 7<&-
 umount -l {tmp_path}/elsewhere"""
     lines = [line(tmp_path / "shm" / name) for name in ("nccl-theirs", "nccl-nobodys")]
     asked = script("segments", "\n".join(lines), look=LOOK, place=str(tmp_path / "shm"))
