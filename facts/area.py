@@ -10,7 +10,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
 
-from facts.named import Named
+from facts.named import Named, listed
 from facts.probe import Reading, Readings, Section, read, render
 
 _NOT_ASKED = Reading(0, "", "not asked")
@@ -43,8 +43,7 @@ class ProbeFact(FactBase[dict[str, Any]]):
 
     @override
     def command(self, environments: Sequence[str] | str = (), deep: bool = False) -> str:
-        folders = environments.split(",") if isinstance(environments, str) else environments
-        return self.asking(Named(environments=folders, deep=deep))
+        return self.asking(Named(environments=listed(environments), deep=deep))
 
     def asking(self, named: Named) -> str:
         """Return the script that asks about what an inventory names."""

@@ -52,7 +52,7 @@ class Named:
 def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
     """Return what a host's data names."""
     return Named(
-        environments=tuple(data.get("nccl_environments") or ()),
+        environments=listed(data.get("nccl_environments") or ()),
         deep=deep,
         nodes=peers_of(data),
         user=data.get("launcher_user") or data.get("ssh_user") or "",
@@ -75,3 +75,8 @@ def _copied(data: Mapping[str, Any]) -> Copied | None:
         source=data.get("workspace_source") or "",
         excludes=tuple(said.split(",") if isinstance(said, str) else said),
     )
+
+
+def listed(words: Sequence[str] | str) -> tuple[str, ...]:
+    """Return a list, or text with commas, which is how --data and a single folder are said."""
+    return tuple(words.split(",") if isinstance(words, str) else words)
