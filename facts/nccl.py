@@ -41,9 +41,9 @@ def sections(named: Named) -> tuple[Section, ...]:
 def _environment(prefix: str, deep: bool) -> Section:
     python = shlex.quote(f"{prefix}/bin/python3")  # python may be the 2.7 of CentOS 7
     found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python")}'
-    asked = f'LD_PRELOAD=$gn_preload "$python" -I -c {shlex.quote(ASKED)}{" deep" if deep else ""}'
+    asked = f'LD_PRELOAD=$gn_preload "$python" -I -c "$gn_asked"{" deep" if deep else ""}'
     seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
-    return Section(section_of(prefix), f"{found}\n{asked}", seconds)
+    return Section(section_of(prefix), f"{found}\n{asked}", seconds, ("gn_asked", ASKED))
 
 
 def section_of(prefix: str) -> str:

@@ -66,11 +66,16 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Section:
-    """One question to a node: `command` is POSIX sh, `seconds` its time limit."""
+    """One question to a node: `command` is POSIX sh, `seconds` its time limit.
+
+    `shared` is a variable, and its text, that the command finds in its environment: what several
+    sections need is sent once. The whole script is one argument, of which Linux takes 128 KiB.
+    """
 
     name: str
     command: str
     seconds: int = DEFAULT_SECONDS
+    shared: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -124,14 +129,19 @@ class Readings:
 
 def render(sections: Iterable[Section]) -> str:
     """Return the script that asks all `sections`: POSIX sh, for dash, bash 4.2 and busybox."""
-    calls = [
-        f"gn_section {shlex.quote(section.name)} {section.seconds} "
-        f"{shlex.quote(section.command.strip())}"
-        for section in sections
-    ]
+    sections = list(sections)
+    shared = dict(section.shared for section in sections if section.shared)
+    given = [f"{name}={shlex.quote(text)}" for name, text in shared.items()]
+    calls = [_call(section) for section in sections]
     return "\n".join(
-        [f"gn_mark='{MARK}'{_PROLOGUE}", *calls, f"printf '\\n{MARK} done\\n'"],
+        [f"gn_mark='{MARK}'{_PROLOGUE}", *given, *calls, f"printf '\\n{MARK} done\\n'"],
     )
+
+
+def _call(section: Section) -> str:
+    command = shlex.quote(section.command.strip())
+    call = f"gn_section {shlex.quote(section.name)} {section.seconds} {command}"
+    return f"( export {section.shared[0]}; {call} )" if section.shared else call
 
 
 def time_limit(sections: Iterable[Section]) -> int:

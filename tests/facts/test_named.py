@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
-from facts.named import named_by
+from facts.cluster import Peer
+from facts.named import Named, named_by
+from facts.node import NodeProbe
 
 
 @pytest.mark.parametrize(
@@ -25,3 +29,11 @@ def test_who_trains() -> None:
     """The SSH user, unless another one launches."""
     assert named_by({"ssh_user": "root"}).user == "root"
     assert named_by({"ssh_user": "root", "launcher_user": "train"}).user == "train"
+
+
+def test_all_of_it_is_one_argument() -> None:
+    """Linux takes 128 KiB of one (MAX_ARG_STRLEN); pyinfra quotes the script once more."""
+    nodes = tuple(Peer(name=f"gpu-{count:02}", address=f"192.0.2.{count}") for count in range(40))
+    folders = tuple(f"/data/conda/envs/environment-{count}" for count in range(20))
+    named = Named(environments=folders, nodes=nodes, user="train", mesh=True, sudo=True)
+    assert len(shlex.quote(shlex.quote(NodeProbe().asking(named)))) < 128 * 1024
