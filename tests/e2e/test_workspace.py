@@ -115,7 +115,7 @@ def test_it_is_sent_once(path: str) -> None:
     start = time.monotonic()
     assert findings(path) == {} and dry(path) == {}
     assert converge(path).executed == {}
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 120  # beside other lanes on two cores
 
 
 def test_a_changed_file_is_named(path: str) -> None:
