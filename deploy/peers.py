@@ -7,7 +7,7 @@ from weakref import WeakSet
 from pyinfra import logger
 from pyinfra.api import State
 
-from deploy.round import BEFORE
+from deploy.before import states
 from drift.compare import differences
 from drift.finding import Finding
 from drift.report.visible import visible
@@ -34,7 +34,7 @@ def apart(state: State) -> Finding | None:
 
     `wanted` names each torch once.
     """
-    told = {each.fact: each for each in differences(BEFORE.found(state), {})}.get(_COMPARED)
+    told = {each.fact: each for each in differences(states(state), {})}.get(_COMPARED)
     if told is None or not told.certain:
         return None
     return Finding(

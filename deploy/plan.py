@@ -9,14 +9,14 @@ from pyinfra import logger
 from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
-from deploy.round import BEFORE, among
+from deploy.before import among, state_of, states
 from drift.among import Among
 from drift.check import check
 from drift.driver import survives_boot, target
 from drift.finding import Finding, Severity
 from drift.report.visible import visible
 from facts.node import NodeState
-from facts.session import ProbeError, probe, tune
+from facts.session import ProbeError
 from inventories.schema import InventoryError, NodeWanted
 
 SUDO_SECONDS = 20
@@ -91,8 +91,8 @@ def plan(host: Host) -> Plan | None:
     """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
     wanted = wanted_of(host)
     try:
-        found = _found(host)
-        around = among(host, BEFORE.found(host.state))
+        found = state_of(host)
+        around = among(host, states(host.state))
         allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
         findings = tuple(check(found, wanted, around))
         plan = Plan(wanted, found, findings, around, allowed, reboot)
@@ -104,19 +104,6 @@ def plan(host: Host) -> Plan | None:
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
     return plan
-
-
-def _found(host: Host) -> NodeState:
-    """Return what the round of probes found on a host; raises ProbeError."""
-    answer = BEFORE.answers(host.state, _ask)[host.name]
-    if isinstance(answer, ProbeError):
-        raise answer
-    return answer
-
-
-def _ask(host: Host) -> NodeState:
-    tune(host.connector)
-    return probe(host)
 
 
 def _may_change(host: Host) -> bool:

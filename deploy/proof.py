@@ -9,17 +9,17 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
+from deploy.before import among, states
 from deploy.peers import apart
 from deploy.plan import Plan, wanted_of
-from deploy.round import AFTER, BEFORE, among
 from drift.check import check
 from drift.finding import Finding
 from drift.report.visible import visible
 from facts.node import NodeState
 from facts.session import ProbeError, fresh, probe
 
-# Of each run, the nodes that it changes; all are asked again when the first is to be proved.
-_proved: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
+# Of each run, what the nodes that it changed are like by now.
+_again: WeakKeyDictionary[State, dict[str, NodeState]] = WeakKeyDictionary()
 
 
 def prove(plan: Plan) -> None:
@@ -28,8 +28,9 @@ def prove(plan: Plan) -> None:
     Where there is neither, what only deserves a warning is told at once.
     """
     if plan.has_repairs or plan.reboots:
-        _proved.setdefault(host.state, set()).add(host.name)
-        second_probe(name="Prove it in a new session")
+        # pyinfra takes an operation to all nodes before the next: each is judged by what all are.
+        ask_again(name="Ask again in a new session")
+        judge(name="Prove it")
     elif plan.by_hand or apart(host.state):
         refuse(name="Stop: the rest is done by hand", findings=plan.findings)
     else:
@@ -38,29 +39,37 @@ def prove(plan: Plan) -> None:
 
 
 @operation(is_idempotent=False)
-def second_probe() -> Generator[FunctionCommand, None, None]:
-    """Probe the node over a new connection and fail it if anything is left that should not be."""
-    yield FunctionCommand(_second_probe, [], {})
+def ask_again() -> Generator[FunctionCommand, None, None]:
+    """Probe the node over a new connection, as it is now."""
+    yield FunctionCommand(_ask_again, [], {})
 
 
-def _second_probe(state: State, host: Host) -> bool:
-    found = AFTER.answers(state, _ask_anew, _proved.get(state, set()))[host.name]
-    if isinstance(found, ProbeError):
-        logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(found))}")
+def _ask_again(state: State, host: Host) -> bool:
+    try:
+        with fresh(host) as connector:
+            found = probe(host, connector)
+    except (PyinfraError, ProbeError) as error:
+        logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(error))}")
         return False
-    around = among(host, {**BEFORE.found(state), **AFTER.found(state)})
-    findings = [*check(found, wanted_of(host), around), *_between(state)]
+    _again.setdefault(state, {})[host.name] = found
+    return True
+
+
+@operation(is_idempotent=False)
+def judge() -> Generator[FunctionCommand, None, None]:
+    """Fail the node if anything is left that should not be; `ask_again` stands before it."""
+    yield FunctionCommand(_judge, [], {})
+
+
+def _judge(state: State, host: Host) -> bool:
+    now = _again.get(state, {})
+    if host.name not in now:  # its session was not opened, and that was told
+        return False
+    around = among(host, {**states(state), **now})
+    findings = [*check(now[host.name], wanted_of(host), around), *_between(state)]
     for finding in findings:
         _tell(host, finding)
     return not any(finding.fixable or finding.severity == "error" for finding in findings)
-
-
-def _ask_anew(host: Host) -> NodeState:
-    try:
-        with fresh(host) as connector:
-            return probe(host, connector)
-    except PyinfraError as error:
-        raise ProbeError(str(error)) from error
 
 
 @operation(is_idempotent=False)

@@ -88,7 +88,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "driver.next_boot",
         "per-host",
-        ("driver.next-boot", "driver.module-not-built"),
+        _BOOT,
         values.next_boot,
     ),
     Fact("driver.gpus", "per-host", _GPUS, values.gpus),

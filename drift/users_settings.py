@@ -14,10 +14,28 @@ DEEPSPEED = "~/.deepspeed_env"
 
 def everywhere(found: NodeState) -> Iterator[Setting]:
     """Yield what lines that are not ours set: start files, NCCL's files, DeepSpeed's."""
-    yield from (each for each in found.env.settings or () if not each.ours)
+    yield from _start_files(found.env)
     ours = our_conf_lines(found.env)
     yield from (each for each in conf_settings(found) if each.path != CONF or each.line not in ours)
-    for line in found.env.conf or ():
+    yield from _sent(found.env)
+
+
+def exported(found: EnvState) -> Iterator[Setting]:
+    """Yield what lines that are not ours put into an environment that a launcher may hand on.
+
+    What only NCCL itself reads, from its own files, is not among it.
+    """
+    yield from _start_files(found)
+    yield from _sent(found)
+
+
+def _start_files(found: EnvState) -> Iterator[Setting]:
+    return (each for each in found.settings or () if not each.ours)
+
+
+def _sent(found: EnvState) -> Iterator[Setting]:
+    """Yield what DeepSpeed's launcher sends to all nodes from its own file."""
+    for line in found.conf or ():
         name, equals, value = line.text.partition("=")
         if line.path == DEEPSPEED and equals and not name.startswith("#"):
             yield Setting(path=line.path, line=line.line, name=name, value=value)

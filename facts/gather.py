@@ -53,9 +53,7 @@ def gather(
     """
     state = State(check_for_changes=False)
     config = Config(CONNECT_TIMEOUT=CONNECT_SECONDS, PARALLEL=PARALLEL)
-    state.cwd = os.getcwd()
-    if state.cwd not in sys.path:
-        sys.path.append(state.cwd)
+    state.cwd = _here()
     with ctx_state.use(state), ctx_config.use(config):
         inventory = _inventory(inventory_path, state.cwd)
         with ctx_inventory.use(inventory):
@@ -68,15 +66,21 @@ def gather(
 
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
     """Return an inventory's data about one host, which is not contacted; NoHosts if it has none."""
-    cwd = os.getcwd()
-    if cwd not in sys.path:
-        sys.path.append(cwd)
+    cwd = _here()
     with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
         hosts = {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
     if name not in hosts:
         raise NoHosts(f"{inventory_path} names no host {name}; hosts: {', '.join(hosts)}")
     data: dict[str, Any] = hosts[name]
     return data
+
+
+def _here() -> str:
+    """Return the working directory, from which an inventory file may import, as from pyinfra."""
+    cwd = os.getcwd()
+    if cwd not in sys.path:
+        sys.path.append(cwd)
+    return cwd
 
 
 def _inventory(path: str, cwd: str) -> Inventory:

@@ -10,6 +10,7 @@ import shlex
 
 from facts.block import BEGIN, END, PRINT
 from facts.cluster import SSH_PORT, Peer
+from facts.kernels import SBIN
 from facts.named import Named
 from facts.probe import Section
 
@@ -71,10 +72,13 @@ for mark in "${file%/*}/.${file##*/}.gpu-node-"*; do
 done
 """
 # Without root only the files tell: those that sshd offers are then taken to be all of them.
-_HOST_KEYS = r"""
-PATH=$PATH:/usr/sbin:/sbin
+_HOST_KEYS = (
+    SBIN
+    + r"""
 files=$(sshd -T 2>/dev/null | sed -n 's/^hostkey //p')
 [ -n "$files" ] || files=$(ls /etc/ssh/ssh_host_*_key.pub 2>/dev/null | sed 's/\.pub$//')
+[ -n "$files" ] || ! ls /etc/ssh/ssh_host_*_key >/dev/null 2>&1 ||
+  { echo "its host keys can be read by root alone"; exit 1; }
 for file in $files; do
   if said=$(ssh-keygen -y -P '' -f "$file" 2>/dev/null </dev/null) && [ -n "$said" ]; then
     printf '%s\n' "$said"
@@ -83,6 +87,7 @@ for file in $files; do
   fi
 done
 """
+)
 _KNOWN = """
 for file in "$home/%s" %s; do
   [ -r "$file" ] || continue
@@ -94,7 +99,9 @@ done
 """
 _KNOWN_BLOCK = f"[ ! -r {KNOWN_HOSTS} ] || {PRINT} <{KNOWN_HOSTS} | sed 's/^/block /'"
 # getent says 2 for a name that nobody knows; any other failure leaves it untold.
-_NAMES = r"""
+_NAMES = (
+    SBIN
+    + r"""
 command -v getent >/dev/null 2>&1 || { echo "there is no getent here"; exit 1; }
 limit=
 ! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS"
@@ -120,6 +127,7 @@ ASKED
 END
 wait
 """
+)
 _HOSTS_BLOCK = f"[ ! -r {HOSTS} ] || {PRINT} <{HOSTS} | sed 's/^/block /'"
 # Lines of others that name one of the nodes, with their numbers.
 _HOSTS_LINES = f"""

@@ -66,14 +66,14 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
 
 
 def _copied(data: Mapping[str, Any]) -> Copied | None:
-    path, said = data.get("workspace_path"), data.get("workspace_exclude") or ()
+    path = data.get("workspace_path")
     if not path:
         return None
     return Copied(
         path=path,
         origin=data.get("workspace_from") or path,
         source=data.get("workspace_source") or "",
-        excludes=tuple(said.split(",") if isinstance(said, str) else said),
+        excludes=listed(data.get("workspace_exclude") or ()),
     )
 
 

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from facts.area import AreaFact, State
 from facts.cluster import Peer
+from facts.kernels import SBIN
 from facts.named import Named
 from facts.probe import Readings, Section
 
@@ -21,8 +22,9 @@ _LINKS = r"""
 [ -d /sys/class/net ] || { echo 'no /sys/class/net'; exit 1; }
 for link in /sys/class/net/*; do
   [ -e "$link/flags" ] || continue
-  flags=0 state=unknown mtu=- speed=-
-  { read -r flags <"$link/flags"; read -r state <"$link/operstate"; read -r mtu <"$link/mtu"
+  state=unknown mtu=- speed=-
+  read -r flags 2>/dev/null <"$link/flags" || continue # it went away meanwhile
+  { read -r state <"$link/operstate"; read -r mtu <"$link/mtu"
     read -r speed <"$link/speed"; } 2>/dev/null
   kind=virtual
   [ ! -e "$link/device" ] || kind=physical
@@ -35,18 +37,17 @@ for link in /sys/class/net/*; do
 done
 """
 # In the form that iproute2 4.11 (CentOS 7) and busybox have as well; a user's PATH may lack sbin.
-_ADDRESSES = "PATH=$PATH:/usr/sbin:/sbin; ip -o addr show"
-_ROUTE = r"""
-PATH=$PATH:/usr/sbin:/sbin
-route_to() {
+_ADDRESSES = f"{SBIN}ip -o addr show"
+_ROUTE = rf"""{SBIN}
+route_to() {{
   address=$2
   case $address in
     *:*) ;;
     *[!0-9.]*) address=$(getent ahosts "$address" 2>/dev/null | sed -n '1s/[[:space:]].*//p') ;;
   esac
-  [ -n "$address" ] || { echo "$1 - no address"; return; }
+  [ -n "$address" ] || {{ echo "$1 - no address"; return; }}
   echo "$1 $address $(ip -o route get "$address" 2>&1 | head -n 1)"
-}
+}}
 """
 
 Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback"]

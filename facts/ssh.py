@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from typing_extensions import override
 
@@ -186,21 +186,34 @@ def _login(line: str) -> Login:
     return Login.model_validate({"node": node, "how": how, "code": int(code), "said": said})
 
 
-def _not_asked(readings: Readings) -> None:
-    """Tell of the pairs that there was no time for: they are unknown, and not right."""
-    reading = readings.sections["ssh.logins"]
-    lines = [] if reading.problem or reading.rc else reading.text.splitlines()
-    left = [" by ".join(line.split()[1:3]) for line in lines if _is_left(line)]
+def _untold(readings: Readings) -> None:
+    """Tell of the pairs that there was no time for, and of names that no resolver told.
+
+    They are unknown, and not right.
+    """
+    left = [line.split() for line in _lines(readings, "ssh.logins") if _is_left(line)]
     if left:
-        reason = f"no time left within {mesh.LOGINS_SECONDS} s for {', '.join(left)}"
+        pairs = ", ".join(f"{node} by {how}" for _, node, how, _ in left)
+        reason = f"no time left within {mesh.LOGINS_SECONDS} s for {pairs}"
         readings.unread.append(Unread("ssh.logins", reason))
+    rows = [line.split() for line in _lines(readings, "ssh.names")]
+    silent = ", ".join(f"the {row[0]} of {row[1]}" for row in rows if row[2:] == ["?"])
+    if silent:
+        reason = f"the resolver gave no answer about {silent}"
+        readings.unread.append(Unread("ssh.names", reason))
+
+
+def _lines(readings: Readings, section: str) -> list[str]:
+    """Return the lines of a section; none of one that is unreadable as a whole."""
+    reading = readings.sections[section]
+    return [] if reading.problem or reading.rc else reading.text.splitlines()
 
 
 def parse(readings: Readings) -> SshState:
     """Return the area's state from the probe's answers; nothing is unread that was not asked."""
     if "ssh.account" not in readings.sections:
         return SshState.model_validate({**dict.fromkeys(SshState.model_fields), "left_out": True})
-    _not_asked(readings)
+    _untold(readings)
     return SshState(
         left_out=False,
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
@@ -225,42 +238,42 @@ class SshMesh(AreaFact):
         return mesh.sections(named)
 
 
-class TrainingAccount(ProbeFact):
+class OfUser(ProbeFact):
+    """Base of the facts that ask one section about a user; `section` is its name."""
+
+    section: ClassVar[str]
+
+    @override
+    def command(
+        self, environments: Sequence[str] | str = (), deep: bool = False, user: str = ""
+    ) -> str:
+        return self.asking(Named(user=user))
+
+    @override
+    def sections_for(self, named: Named) -> Sequence[Section]:
+        return [each for each in mesh.sections(named) if each.name == self.section]
+
+
+class TrainingAccount(OfUser):
     """Returns `Account` of a user as a dict, {"user": "train", "public": "ssh-ed25519 ...", ...}.
 
     An empty one means that there was no answer.
     """
 
-    @override
-    def command(
-        self, environments: Sequence[str] | str = (), deep: bool = False, user: str = ""
-    ) -> str:
-        return self.asking(Named(user=user))
-
-    @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return (mesh.account(named),)
+    section = "ssh.account"
 
     @override
     def told(self, output: list[str]) -> dict[str, Any]:
-        account = read(output, self.asked).take("ssh.account", parse_account)
+        account = read(output, self.asked).take(self.section, parse_account)
         return account.model_dump(mode="json") if account is not None else {}
 
 
-class PendingKeys(ProbeFact):
+class PendingKeys(OfUser):
     """Returns {"pending": [...]}: changes of authorized_keys that wait; {} is no answer."""
 
-    @override
-    def command(
-        self, environments: Sequence[str] | str = (), deep: bool = False, user: str = ""
-    ) -> str:
-        return self.asking(Named(user=user))
-
-    @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return [each for each in mesh.sections(named) if each.name == "ssh.pending"]
+    section = "ssh.pending"
 
     @override
     def told(self, output: list[str]) -> dict[str, Any]:
-        pending = read(output, self.asked).take("ssh.pending", str.splitlines)
+        pending = read(output, self.asked).take(self.section, str.splitlines)
         return {"pending": pending} if pending is not None else {}

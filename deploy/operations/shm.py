@@ -14,7 +14,7 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
 
 from deploy.arguments import of_operation
-from deploy.replacement import replace, unread
+from deploy.replacement import refuse_unread, replace, unread
 from deploy.scripts import script
 from drift.report.visible import visible
 from drift.segments import is_certain, orphans, stale
@@ -129,13 +129,21 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
 SECONDS = 120
 
 
+def _unseen() -> FunctionCommand:
+    """Return the command that fails where nobody can tell what is in use."""
+    return FunctionCommand(refuse_unread, ["/dev/shm", "the node did not tell who uses it"], {})
+
+
 @operation()
 def segments() -> Generator[FunctionCommand, None, None]:
     """Remove the segments of /dev/shm that no live process has open or mapped, each by its name."""
     use = _state().use
-    found = stale(use) if use else []
+    if use is None:
+        yield _unseen()
+        return
+    found = stale(use)
     # What an orphan holds is left over as soon as that is ended.
-    ended = [each for each in orphans(use) if is_certain(each)] if use else []
+    ended = [each for each in orphans(use) if is_certain(each)]
     if not found and not any(each.segments for each in ended):
         host.noop("/dev/shm has no segment that is left over")
         return
@@ -161,7 +169,10 @@ def trainers(pids: list[int]) -> Generator[FunctionCommand, None, None]:
     + pids: those that were found so; each is looked at again, and known by the time of its start
     """
     use = _state().use
-    found = [each for each in orphans(use) if each.pid in pids and is_certain(each)] if use else []
+    if use is None:
+        yield _unseen()
+        return
+    found = [each for each in orphans(use) if each.pid in pids and is_certain(each)]
     if not found:
         host.noop("these processes are gone")
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.bashrc import BASHRC, Values, are_placed, deciding, last_value
-from drift.ifname import by_hand, is_right, managed, wanted_blocks
+from drift.ifname import CONF, by_hand, is_right, managed, wanted_blocks
 from drift.rules.rule import Fault, rule
 from drift.users_settings import everywhere
 from facts.env import Process
@@ -129,7 +129,7 @@ def conflict(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 
 def _is_ours_to_cure(each: Setting, values: Values) -> bool:
     """Whether our blocks of ~/.bashrc, or our lines of nccl.conf, have the last word."""
-    return each.name in values and each.path in (BASHRC, "/etc/nccl.conf")
+    return each.name in values and each.path in (BASHRC, CONF)
 
 
 def _conflict_fault(name: str, said: list[str], wish: str | None) -> Fault:

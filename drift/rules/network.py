@@ -13,7 +13,6 @@ from drift.ifname import (
     CONF,
     SHELL,
     Place,
-    by_hand,
     chosen,
     is_deepspeed,
     is_right,
@@ -35,7 +34,7 @@ from drift.network import (
     sharing,
 )
 from drift.rules.rule import Fault, rule
-from drift.users_settings import everywhere
+from drift.users_settings import exported
 from facts.cluster import Peer
 from facts.network import Link, NetworkState
 from facts.node import NodeState
@@ -181,18 +180,17 @@ def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Ite
 
 
 def _kept_in(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    values = managed(found, wanted)
     told: set[str] = set()
-    for place in shell_places(found, values):
+    for place in shell_places(found, managed(found, wanted)):
         if is_unset(place.value):
             continue
         told.add(place.origin)
-        hand = by_hand(found, values, IFNAME)
-        yield _override_fault(place, hand or f"unset {IFNAME} in ~/.bashrc", hand is None)
+        fix = place.hand or f"unset {IFNAME} in ~/.bashrc"
+        yield _override_fault(place, fix, place.hand is None)
     # A login shell reads some of these, deepspeed itself its own file; none of them is ours.
-    for each in everywhere(found):
-        elsewhere = each.path != BASHRC and not each.path.endswith("nccl.conf")
-        if each.name == IFNAME and elsewhere and each.place not in told:
+    for each in exported(found.env):
+        elsewhere = each.path != BASHRC and each.place not in told
+        if each.name == IFNAME and elsewhere and not is_unset(each.value):
             fix = f"take {IFNAME} out of {each.place}"
             yield _override_fault(Place(each.path, each.value, each.place), fix, False)
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from pyinfra.api import Host, State
 
+from deploy import before
 from deploy.peers import tell_apart
-from deploy.round import BEFORE
 from facts.node import NodeState
 from tests.drift import states
 
@@ -27,7 +27,7 @@ def _told(caplog: pytest.LogCaptureFixture, torches: dict[str, str | None]) -> l
     state = State()
     hosts = [cast(Host, SimpleNamespace(name=name)) for name in torches]
     state.active_hosts = cast(Any, hosts)
-    BEFORE.answers(state, ask)
+    before._answers.answers(state, ask)
     for _ in torches:
         tell_apart(state)
     return [record.message for record in caplog.records]

@@ -88,6 +88,17 @@ def test_nobody_is_asked_after_the_time(tmp_path: Path, monkeypatch: pytest.Monk
     assert "c by address" in reason
 
 
+def test_a_silent_resolver_is_told() -> None:
+    """What a name means is unknown then, and not right; the other names are read all the same."""
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    text = "name a ?\naddress a 192.0.2.1\nname b 192.0.2.2\naddress b 192.0.2.2"
+    readings = Readings({**others, "ssh.names": Reading(0, text)})
+    names = ssh.parse(readings).names
+    assert names is not None and names.names == {"b": ("192.0.2.2",)}
+    reasons = [each.reason for each in readings.unread if each.section == "ssh.names"]
+    assert reasons == ["the resolver gave no answer about the name of a"]
+
+
 def test_each_node_begins_with_itself() -> None:
     """All of them at once would else begin with the same sshd, which drops some."""
     first = mesh._from_here(Named(nodes=NODES, address="192.0.2.3"))
