@@ -18,8 +18,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "facts": set(),
     "drift": {"facts", "inventories"},
     "deploy": {"drift", "facts", "inventories"},
+    "verify": {"facts", "inventories"},
+    "onboarding": {"deploy", "drift", "facts", "inventories", "verify"},
     "lab": set(),
-    "cli": {"deploy", "drift", "facts", "inventories", "lab"},
+    "cli": {"deploy", "drift", "facts", "inventories", "lab", "onboarding", "verify"},
 }
 ROOMS = {*MAY_IMPORT, "tests", "bench", "docs"}
 MODULES = [path for room in MAY_IMPORT for path in sorted((REPOSITORY / room).rglob("*.py"))]
