@@ -1,6 +1,7 @@
 """The whole node, step after step: probe it, repair what the rules find, prove it.
 
     pyinfra inventories/lab.py deploy/gpu_node.py [--dry] [--limit X] [-y]
+        [--data areas=ssh,shm] [--data change=v100-01]
 
 A node with nothing to repair gets no operation at all, and is asked only once.
 """
@@ -8,6 +9,7 @@ A node with nothing to repair gets no operation at all, and is asked only once.
 from pyinfra import host
 
 from deploy.interruption import watch
+from deploy.part import part_of
 from deploy.peers import tell_apart
 from deploy.plan import plan
 from deploy.proof import prove
@@ -20,7 +22,8 @@ CHANGE_SECONDS, DOWNLOAD_SECONDS = 900, 3600
 watch(host.state)
 node = plan(host)
 if node is not None:
-    tell_apart(host.state)
+    if part_of(host).has("nccl"):
+        tell_apart(host.state)
     driver.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
     ssh.converge(plan=node, _timeout=CHANGE_SECONDS)
     shm.converge(plan=node, _timeout=CHANGE_SECONDS)

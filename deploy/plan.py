@@ -10,6 +10,7 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy.before import among, state_of, states
+from deploy.part import part_of
 from drift.among import Among
 from drift.check import check
 from drift.driver import survives_boot, target
@@ -94,7 +95,7 @@ def plan(host: Host) -> Plan | None:
         found = state_of(host)
         around = among(host, states(host.state))
         allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
-        findings = tuple(check(found, wanted, around))
+        findings = part_of(host).of(host.name, check(found, wanted, around))
         plan = Plan(wanted, found, findings, around, allowed, reboot)
         if (plan.has_repairs or plan.reboots) and not _may_change(host):
             raise ProbeError(NO_PASSWORD)

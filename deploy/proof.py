@@ -10,6 +10,7 @@ from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy.before import among, states
+from deploy.part import part_of
 from deploy.peers import apart
 from deploy.plan import Plan, wanted_of
 from drift.check import check
@@ -31,7 +32,7 @@ def prove(plan: Plan) -> None:
         # pyinfra takes an operation to all nodes before the next: each is judged by what all are.
         ask_again(name="Ask again in a new session")
         judge(name="Prove it")
-    elif plan.by_hand or apart(host.state):
+    elif plan.by_hand or _between(host):
         refuse(name="Stop: the rest is done by hand", findings=plan.findings)
     else:
         for finding in plan.findings:
@@ -66,7 +67,8 @@ def _judge(state: State, host: Host) -> bool:
     if host.name not in now:  # its session was not opened, and that was told
         return False
     around = among(host, {**states(state), **now})
-    findings = [*check(now[host.name], wanted_of(host), around), *_between(state)]
+    found = check(now[host.name], wanted_of(host), around)
+    findings = [*part_of(host).of(host.name, found), *_between(host)]
     for finding in findings:
         _tell(host, finding)
     return not any(finding.fixable or finding.severity == "error" for finding in findings)
@@ -82,14 +84,14 @@ def refuse(findings: Sequence[Finding]) -> Generator[FunctionCommand, None, None
     yield FunctionCommand(_refuse, [findings], {})
 
 
-def _between(state: State) -> list[Finding]:
+def _between(host: Host) -> tuple[Finding, ...]:
     """Return what is wrong between the nodes of this run."""
-    found = apart(state)
-    return [found] if found else []
+    found = apart(host.state)
+    return part_of(host).of(host.name, [found] if found else [])
 
 
 def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
-    for finding in [*findings, *_between(state)]:
+    for finding in [*findings, *_between(host)]:
         _tell(host, finding)
     return False
 

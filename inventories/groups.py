@@ -27,6 +27,9 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 # What a run may do beyond repairs that harm nobody; they are of no cluster file.
 SWITCHES = ("allow_disruption", "reboot")
+# What a run repairs alone: of the areas, these; of the nodes, these, the others being asked only.
+PARTS = ("areas", "change")
+AREAS = ("driver", "ssh", "shm", "limits", "network", "env", "toolchain", "nccl", "workspace")
 
 
 class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]
@@ -116,6 +119,12 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
         if not isinstance(override_data.get(key, False), bool):
             found = shown(override_data[key])
             lines[f"--data: {key}: found {found}; allowed: true or false"] = None
+    for key, known in (("areas", AREAS), ("change", tuple(cluster.hosts))):
+        for word in _listed(override_data.get(key, known)):
+            if word not in known:
+                why = f"no such name{did_you_mean(str(word), known)}"
+                allowed = f"{', '.join(known)}; several with commas"
+                lines[f"--data: {key}: found {shown(word)} ({why}); allowed: {allowed}"] = None
     for name in hosts:
         try:
             NodeWanted.from_data({**cluster.data_of(name), **override_data})
@@ -124,15 +133,22 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
     return list(lines)
 
 
+def _listed(value: object) -> list[object]:
+    """The words of a value of --data: text with commas, or a list."""
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",")]
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
 def _unknown_key(key: str) -> list[str]:
     """What is wrong with a key that looks like one of ours; any other may mean something else."""
-    known = [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES]
+    known = [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES, *PARTS]
     word = re.sub("[^a-z0-9]+", "_", key.lower())
     area = word.partition("_")[0]
     # ssh_port, ssh_timeout and the like are pyinfra's.
     areas = [name for name in Areas.model_fields if name != "ssh"]
     ours = get_close_matches(area, areas, n=1, cutoff=0.8)
-    ours += get_close_matches(word, SWITCHES, n=1, cutoff=0.8)
+    ours += get_close_matches(word, (*SWITCHES, *PARTS), n=1, cutoff=0.8)
     joined = [name for name in known if name.replace("_", "") == word.replace("_", "")]
     if key in known or not (ours or joined):
         return []

@@ -160,6 +160,11 @@ def test_a_key_unlike_ours_is_somebody_elses(lab: Path, key: str) -> None:
         ("allow_disruption=1", "--data: allow_disruption: found '1'; allowed: true or false"),
         ("rebot=true", "did you mean reboot?"),
         ("alow_disruption=true", "did you mean allow_disruption?"),
+        ("area=ssh", "did you mean areas?"),
+        ("areas=shh", "--data: areas: found 'shh' (no such name"),
+        ("areas=ssh,mesh", "found 'mesh' (no such name"),
+        ("areas=3", "found '3' (no such name"),
+        ("change=a100-1", "did you mean a100-01?); allowed: a100-01, v100-01; several with commas"),
     ],
 )
 def test_a_switch_that_would_be_off_unseen(lab: Path, word: str, says: str) -> None:

@@ -1,0 +1,41 @@
+"""Which part of a run is repaired: some areas alone, some nodes alone; the rest is only asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyinfra.api import Host
+
+from drift.finding import Finding
+
+
+@dataclass(frozen=True)
+class Part:
+    """`--data areas=ssh,shm` and `--data change=v100-02`; None where all are meant."""
+
+    areas: tuple[str, ...] | None = None
+    nodes: tuple[str, ...] | None = None
+
+    def of(self, node: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings of a node that the run is to repair, or to fail by."""
+        if self.nodes is not None and node not in self.nodes:
+            return ()
+        return tuple(each for each in findings if self.has(each.rule.split(".")[0]))
+
+    def has(self, area: str) -> bool:
+        """Whether an area is a part of the run."""
+        return self.areas is None or area in self.areas
+
+
+def part_of(host: Host) -> Part:
+    """Return the part of its run that a host's data names."""
+    areas, nodes = (host.data.get(key) for key in ("areas", "change"))
+    return Part(_words(areas), _words(nodes))
+
+
+def _words(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return a list, or text with commas; None where nothing is said."""
+    if value is None:
+        return None
+    return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else (*value,)

@@ -1,0 +1,43 @@
+"""A part of a run: areas and nodes that are named, and everything where nothing is."""
+
+from __future__ import annotations
+
+from deploy.part import Part, part_of
+from drift.finding import Finding
+from drift.rules import RULES
+from inventories.groups import AREAS
+
+
+class Host:
+    """What `part_of` asks of a host."""
+
+    def __init__(self, **data: object) -> None:
+        self.data = data
+
+
+def finding(rule: str) -> Finding:
+    words = dict.fromkeys(("subject", "found", "wanted", "cause", "fix"), "x")
+    return Finding(rule=rule, severity="error", fixable=True, step=rule.split(".")[0], **words)
+
+
+FOUND = (finding("shm.too-small"), finding("ssh.no-login"), finding("nccl.unreadable"))
+
+
+def test_all_where_nothing_is_said() -> None:
+    assert part_of(Host()).of("a", FOUND) == FOUND  # type: ignore[arg-type]
+
+
+def test_areas_are_a_list_or_have_commas() -> None:
+    for areas in ("ssh, nccl", ["ssh", "nccl"]):
+        part = part_of(Host(areas=areas))  # type: ignore[arg-type]
+        assert part.of("a", FOUND) == FOUND[1:]
+        assert part.has("ssh") and not part.has("shm")
+
+
+def test_a_node_that_is_only_asked_has_nothing_to_repair() -> None:
+    part = Part(nodes=("b",))
+    assert (part.of("a", FOUND), part.of("b", FOUND)) == ((), FOUND)
+
+
+def test_the_areas_of_a_run_are_those_of_the_rules() -> None:
+    assert set(AREAS) == {rule.area for rule in RULES.values()}
