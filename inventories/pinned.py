@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from paramiko import HostKeys
+
+from inventories.replacing import replace
 
 SSH_PORT = 22
 # Patterns, kind and key with the blanks around them; what follows is a comment.
@@ -71,22 +69,7 @@ def repinned(text: str, names: Collection[str], key: str, offered: Collection[st
 
 def write(file: Path, text: str) -> None:
     """Replace a file as a whole; a link stays, and mode and owner are kept."""
-    real = file.resolve()
-    with NamedTemporaryFile(
-        "w", dir=real.parent, prefix=f".{real.name}.", encoding="latin-1", newline="", delete=False
-    ) as half:
-        try:
-            half.write(text)
-            half.flush()
-            os.fsync(half.fileno())
-            if real.exists():
-                shutil.copymode(real, half.name)
-                with suppress(PermissionError):
-                    os.chown(half.name, real.stat().st_uid, real.stat().st_gid)
-            os.replace(half.name, real)
-        except BaseException:
-            Path(half.name).unlink(missing_ok=True)
-            raise
+    replace(file, text.encode("latin-1"))
 
 
 def _lines(text: str) -> list[str]:

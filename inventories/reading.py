@@ -47,9 +47,9 @@ class Document:
         return f"{self.file}:{line}:{key} {problem}"
 
 
-def read(file: Path) -> Document:
-    """The document in a file; InventoryError if there is none in it."""
-    text = _text(file)
+def read(file: Path, text: str | None = None) -> Document:
+    """The document in a file, or in the text that it will hold; InventoryError if there is none."""
+    text = _text(file) if text is None else text.removeprefix("\ufeff")
     document = Document(file)
     try:
         _refuse_aliases(document, text)

@@ -111,9 +111,12 @@ class _Host(Model):
     name: fields.HostName
 
 
-def load(path: str | os.PathLike[str]) -> Cluster:
-    """The cluster in a file; InventoryError tells all that is wrong with it at once."""
-    document = read(Path(path))
+def load(path: str | os.PathLike[str], text: str | None = None) -> Cluster:
+    """The cluster in a file; InventoryError tells all that is wrong with it at once.
+
+    `text` stands for what the file holds: what it would be told with another text.
+    """
+    document = read(Path(path), text)
     _spell_out(document)
     for problem in _problems(document):
         document.add(_as_written(document, problem))
@@ -213,14 +216,14 @@ def _shared_addresses(document: Document) -> Iterator[Problem]:
         address = at(entry, ("address",))
         if not isinstance(address, str):
             continue
-        owner = first.setdefault(_same(address), name)
+        owner = first.setdefault(one_spelling(address), name)
         if owner != name:
             line = document.line(("hosts", owner, "address"))
             why = f"hosts.{owner} has it too, on line {line}"
             yield Problem(("hosts", name, "address"), shown(address), why, "one address a host")
 
 
-def _same(address: str) -> str:
+def one_spelling(address: str) -> str:
     """One spelling for every way to write an address."""
     try:
         return str(ipaddress.ip_address(address))
