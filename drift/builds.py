@@ -73,10 +73,12 @@ def _capabilities() -> tuple[tuple[str, tuple[int, int]], ...]:
 
 def capability(gpu: str) -> tuple[int, int] | None:
     """Return a GPU's compute capability by the name that the driver, or the inventory, gives it."""
-    for model, pair in _capabilities():
-        if is_model(gpu, model):
-            return pair
-    return None
+    return dict(_capabilities()).get(short_model(gpu) or "")
+
+
+def short_model(gpu: str) -> str | None:
+    """Return the model in a GPU's name, as gpus.tsv has it: V100 of Tesla V100-PCIE-32GB."""
+    return next((model for model, _ in _capabilities() if is_model(gpu, model)), None)
 
 
 def is_model(gpu: str, model: str) -> bool:

@@ -38,7 +38,8 @@ def _supports() -> dict[tuple[int, int], Support]:
 
 
 @cache
-def _models() -> dict[str, str]:
+def models_by_id() -> dict[str, str]:
+    """Return the models of the GPUs that pci_ids.tsv knows, by their PCI device ids."""
     return {row["id"]: row["model"] for row in rows("pci_ids.tsv")}
 
 
@@ -59,7 +60,7 @@ def support(gpu: str) -> Support | None:
 
 def model_of(device_id: str) -> str | None:
     """Return the model of a PCI device id such as 0x1db6."""
-    return _models().get(device_id.lower())
+    return models_by_id().get(device_id.lower())
 
 
 def models(found: NodeState, wanted: NodeWanted) -> tuple[str, ...]:

@@ -194,21 +194,23 @@ def _first_style(sections: Mapping[str, _Entry], holder: _Entry) -> Style:
     return Style(column=holder.column + step, step=step, flow=False)
 
 
-def _end(node: Node) -> int:
-    """Return where a value ends; a parser finds a block's end behind the comments after it."""
-    if isinstance(node, MappingNode) and not node.flow_style and node.value:
-        return _end(node.value[-1][1])
-    if isinstance(node, SequenceNode) and not node.flow_style and node.value:
-        return _end(node.value[-1])
-    return int(node.end_mark.index)
+def _end(entry: _Entry) -> int:
+    """Return where an entry ends; a parser finds a block's end behind the comments after it."""
+    key, node = entry
+    while isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        key, node = last if isinstance(node, MappingNode) else (key, last)
+    # A value that is left empty has its place somewhere after the key, and no text of its own.
+    is_empty = isinstance(node, ScalarNode) and not node.value and node.style is None
+    return int(key.end_mark.index if is_empty else node.end_mark.index)
 
 
 def _behind(text: str, entry: _Entry) -> int:
     """Return where the line after an entry begins, and after the comments that are inside of it."""
-    place = max(_end(entry.value), entry.key.end_mark.index)
+    place = _end(entry)
     if not text[:place].endswith(("\n", "\r")):
         rest = _line(text, place)
-        if not re.fullmatch(r":?\s*(#.*)?", rest.rstrip("\r\n")):
+        if not re.fullmatch(r"\s*:?\s*(#.*)?", rest.rstrip("\r\n")):
             raise Uneditable.on(entry.line, "something else stands on a line with this")
         place += len(rest)
     ahead = place
@@ -256,12 +258,12 @@ def _is_blank_above(text: str, place: int) -> bool:
 
 def _last_break(text: str) -> str:
     """Return how the last line that has an end ends."""
-    return (_BREAK.findall(text) or ["\n"])[-1]
+    return str((_BREAK.findall(text) or ["\n"])[-1])
 
 
 def _insert(text: str, place: int, rows: list[str]) -> str:
     """Return the text with lines at the start of a line, or behind one that has no end."""
-    end = _last_break(text[:place] or text)
+    end = _last_break(text[:place] if _BREAK.search(text[:place]) else text)
     if place and not text[:place].endswith(("\n", "\r", _BOM)):
         return text[:place] + "".join(f"{end}{row}" for row in rows) + text[place:]
     return text[:place] + "".join(f"{row}{end}" for row in rows) + text[place:]

@@ -14,6 +14,7 @@ from inventories.schema import one_spelling
 from inventories.wanted import Model, complaints
 
 _COLUMNS = "name,address or name,address,group"
+_LENGTHS = (2, 3)
 
 
 class _Newcomer(Model):
@@ -47,9 +48,8 @@ def read_csv(path: Path) -> list[Newcomer]:
     problems: list[str] = []
     for line, written in _rows(_text(path)):
         cells = _cells(written)
-        told = list(_told(cells, written, found))
-        problems += [_said(path, line, problem) for problem in told]
-        if not told:
+        problems += [_said(path, line, problem) for problem in _told(cells, written, found)]
+        if len(cells) in _LENGTHS:
             found.append(Newcomer(cells[0], cells[1], cells[2] if cells[2:] else None, line))
     if not found and not problems:
         problems = [_said(path, 1, Problem((), "no line with a machine", "", _COLUMNS))]
@@ -77,12 +77,9 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
         # A spreadsheet writes the cells of an empty row as well.
         if not written.strip(" \t,") or written.lstrip().startswith("#"):
             continue
-        is_header = is_first and [each.lower() for each in _cells(written)[:2]] == [
-            "name",
-            "address",
-        ]
+        first = [each.lower() for each in _cells(written)[:2]] if is_first else []
         is_first = False
-        if not is_header:
+        if first != ["name", "address"]:
             yield number, written
 
 
@@ -99,7 +96,7 @@ def _cells(written: str) -> list[str]:
 
 def _told(cells: list[str], written: str, before: list[Newcomer]) -> Iterator[Problem]:
     """Yield what is wrong with a line, by itself and beside those before it."""
-    if len(cells) not in (2, 3):
+    if len(cells) not in _LENGTHS:
         counted = f"{len(cells)} column{'s'[: len(cells) != 1]}"
         yield Problem((), shown(written), counted, _COLUMNS)
         return

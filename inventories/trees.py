@@ -39,7 +39,8 @@ def tree(text: str) -> Tree:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.NodeEvent) and event.anchor:
-                raise Uneditable.on(event.start_mark.line, "an anchor or an alias is not edited")
+                line = event.start_mark.line if event.start_mark else 0
+                raise Uneditable.on(line, "an anchor or an alias is not edited")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(node, yaml.MappingNode):
             raise Uneditable.on(0, "this is no mapping")

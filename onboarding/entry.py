@@ -1,0 +1,237 @@
+"""What a newcomer's entry in the cluster file is to be: its group by its GPUs, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventories.cluster import Cluster, Data
+from inventories.editing import EditError, with_group, with_host
+from inventories.newcomers import wrong
+from inventories.problems import InventoryError, did_you_mean, shown
+from inventories.schema import RESERVED, load, one_spelling
+from onboarding.gpus import Gpus, Refusal, gpus_of
+
+__all__ = ["Proposal", "Refusal", "composed", "entered", "proposed"]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What is to be written for a newcomer, and one sentence a decision.
+
+    `new_group` is what the group says where the file has no such group yet, else None.
+    """
+
+    name: str
+    address: str
+    group: str
+    new_group: Mapping[str, object] | None
+    entry: dict[str, object]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The group that is chosen, and why."""
+
+    group: str
+    new: Mapping[str, object] | None
+    reason: str
+
+
+def entered(cluster: Cluster, name: str, address: str) -> bool:
+    """Whether the file has this very host; Refusal where its name or its address is another's."""
+    file = cluster.file
+    for problem in wrong(name, address):
+        raise Refusal(f"{problem.path[0]}: {problem}")
+    if name in cluster.groups:
+        raise Refusal(f"{name}: a group of {file} has this name; allowed: another name")
+    if name in (*RESERVED, file.stem):
+        raise Refusal(f"{name}: pyinfra needs this name; allowed: another name")
+    for host in cluster.nodes():
+        same_address = one_spelling(host["address"]) == one_spelling(address)
+        if host["name"] == name and not same_address:
+            raise Refusal(
+                f"{name}: {file} has it with the address {host['address']}, not {address}; "
+                f"allowed: that address, or another name"
+            )
+        if host["name"] != name and same_address:
+            raise Refusal(
+                f"{address}: {file} has it as {host['name']}; allowed: an address of its own, "
+                f"or the name {host['name']}"
+            )
+    return name in cluster.hosts
+
+
+def proposed(
+    cluster: Cluster,
+    name: str,
+    address: str,
+    gpus: Sequence[str],
+    user: str = "root",
+    port: int = 22,
+    group: str | None = None,
+    interface: str | None = None,
+) -> Proposal:
+    """Return the entry for a machine that was looked at.
+
+    `gpus` are its GPUs, each by its PCI id (0x1db6) or by nvidia-smi's name; `user` and `port` are
+    how it was reached; `interface` is the one that carries `address`, None where nobody could tell.
+    Refusal: there is no group for it, or its name or address is taken.
+    """
+    if entered(cluster, name, address):
+        raise Refusal(f"{name}: {cluster.file} has it already; nothing is to be written")
+    found = gpus_of(gpus)
+    choice = _asked(cluster, found, group) if group else _fitting(cluster, found)
+    if choice.group == name:
+        raise Refusal(
+            f"{name}: the group for its GPUs would have this name; allowed: another name, or "
+            f"--group {_groups(cluster)}"
+        )
+    own: dict[str, object] = {"address": address, "group": choice.group}
+    reasons = [choice.reason]
+    level = _level(cluster, choice.group)
+    for key, value, reason in (
+        *(_own_gpu(level, found, choice) if choice.new is None else ()),
+        *_own_ssh(level, user, port),
+        *_own_network(level, interface),
+    ):
+        own[key] = value
+        reasons.append(reason)
+    return Proposal(name, address, choice.group, choice.new, own, tuple(reasons))
+
+
+def composed(cluster_file: Path, text: str, proposal: Proposal) -> str:
+    """Return the cluster file's text with the proposal in it, as a file that can be loaded.
+
+    Refusal: it cannot be edited, or would not be a valid one; with the lines that say why.
+    """
+    try:
+        if proposal.new_group is not None:
+            text = with_group(text, proposal.group, proposal.new_group)
+        text = with_host(text, proposal.name, proposal.entry)
+        load(cluster_file, text)
+    except EditError as error:
+        raise Refusal(f"{cluster_file}: {error}") from None
+    except InventoryError as error:
+        raise Refusal(str(error)) from None
+    return text
+
+
+def _level(cluster: Cluster, group: str) -> Data:
+    """Return what is said for a group's hosts, by the group or by the defaults."""
+    return {**cluster.defaults, **cluster.groups.get(group, {})}
+
+
+def _groups(cluster: Cluster) -> str:
+    return ", ".join(cluster.groups)
+
+
+def _asked(cluster: Cluster, gpus: Gpus, group: str) -> _Choice:
+    """Return the group that was asked for, if it can be that machine's."""
+    if group not in cluster.groups:
+        new = _new(cluster, gpus) if gpus.model and not _fit(cluster, gpus) else None
+        if new and new.group == group:
+            return new
+        known = [*cluster.groups, *([new.group] if new else [])]
+        why = f"no such group{did_you_mean(group, known)}"
+        raise Refusal(f"--group: found {shown(group)} ({why}); allowed: {', '.join(known)}")
+    said = _level(cluster, group).get("gpu_model")
+    if said and gpus.is_named and not gpus.are(str(said)):
+        raise Refusal(
+            f"--group: found {shown(group)} (its gpu.model is {said}, and the node has {gpus}); "
+            f"allowed: a group for {gpus.model or gpus}, or none: it is then found by the GPUs"
+        )
+    if not gpus.is_named:
+        return _Choice(group, None, f"group {group}, as asked: no table knows its GPUs ({gpus})")
+    return _Choice(group, None, f"group {group}, as asked: the node has {gpus}")
+
+
+def _fit(cluster: Cluster, gpus: Gpus) -> dict[str, str]:
+    """Return the groups whose gpu.model the GPUs are, with that; the closest ones where many are.
+
+    A count that is theirs is closer than another, then a longer name than a shorter one.
+    """
+    levels = {group: _level(cluster, group) for group in cluster.groups}
+    said = {
+        group: str(level["gpu_model"]) for group, level in levels.items() if level.get("gpu_model")
+    }
+    fit = {group: model for group, model in said.items() if gpus.is_named and gpus.are(model)}
+    counted = {each: fit[each] for each in fit if levels[each].get("gpu_count") == gpus.count}
+    fit = counted or fit
+    longest = max(map(len, fit.values()), default=0)
+    return {group: model for group, model in fit.items() if len(model) == longest}
+
+
+def _fitting(cluster: Cluster, gpus: Gpus) -> _Choice:
+    """Return the one group for these GPUs, a new one where the file has none."""
+    fit = _fit(cluster, gpus)
+    if len(fit) > 1:
+        raise Refusal(f"{gpus}: the groups {', '.join(fit)} are all for them; name one: --group")
+    for group, model in fit.items():
+        return _Choice(group, None, f"group {group}: its gpu.model is {model}, the node has {gpus}")
+    if gpus.model is None:
+        raise Refusal(f"{gpus.unknown()}, or name its group: --group {_groups(cluster)}")
+    return _new(cluster, gpus)
+
+
+def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
+    """Return a group named after the model; one that is there and says nothing of GPUs will do."""
+    model = str(gpus.model)
+    group = re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")
+    if group in cluster.groups:
+        said = _level(cluster, group).get("gpu_model")
+        if said:
+            raise Refusal(
+                f"{gpus}: no group is for them, and {group} is for {said}; name one: "
+                f"--group {_groups(cluster)}"
+            )
+        return _Choice(group, None, f"group {group}: it has the name of the node's GPUs, {gpus}")
+    if group in cluster.hosts:
+        raise Refusal(f"{gpus}: a group {group} cannot be, a host has this name; name one: --group")
+    said_of = {"gpu": {"model": model, "count": gpus.count}}
+    return _Choice(
+        group, said_of, f"group {group} is new: none of {_groups(cluster)} is for {gpus}"
+    )
+
+
+_Own = tuple[str, object, str]
+
+
+def _own_gpu(level: Data, gpus: Gpus, choice: _Choice) -> Iterator[_Own]:
+    """Yield what the host says of its GPUs itself: its group says another number, or half of it."""
+    model, count = level.get("gpu_model"), level.get("gpu_count")
+    own: dict[str, object] = {}
+    if count and not model:
+        own["model"] = gpus.model or gpus.names[0]
+    if (model or count) and count != gpus.count:
+        own["count"] = gpus.count
+    if own:
+        said = ", ".join(f"{key} {value}" for key, value in own.items())
+        has = f"{count} for its count" if count else "no count"
+        yield "gpu", own, f"gpu {said}: its own, as group {choice.group} says {has}"
+
+
+def _own_ssh(level: Data, user: str, port: int) -> Iterator[_Own]:
+    """Yield how to reach the host where that is not how its group is reached."""
+    own: dict[str, object] = {}
+    if level.get("ssh_user") != user:
+        own["user"] = user
+    if (level.get("ssh_port") or 22) != port:
+        own["port"] = port
+    if user != "root" and not level.get("_sudo"):
+        own["sudo"] = True
+    if own:
+        said = ", ".join(
+            f"{key} {'true' if value is True else value}" for key, value in own.items()
+        )
+        yield "ssh", own, f"ssh {said}: it was reached so, and its group says otherwise or nothing"
+
+
+def _own_network(level: Data, interface: str | None) -> Iterator[_Own]:
+    """Yield the interface where another one is said by name; auto finds each host's own."""
+    said = level.get("network_interface")
+    if interface and said not in (None, "auto", interface):
+        yield "network", interface, f"network {interface}: it carries the address, and not {said}"

@@ -1,0 +1,368 @@
+"""Hosts and groups come and go, and no other byte of a cluster file changes, whatever its style."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inventories.editing import EditError, diff, read, with_group, with_host, without_host, write
+
+HERE = Path(__file__).parent
+LAB = (HERE.parents[1] / "inventories" / "lab.yml").read_text()
+ENTRY = {"address": "192.0.2.6", "group": "v100"}
+
+HOSTS = {
+    "like a flow one": (
+        "hosts:\n  a: {address: 192.0.2.1, group: g} # one\n# end\n",
+        "hosts:\n  a: {address: 192.0.2.1, group: g} # one\n"
+        "  new: {address: 192.0.2.6, group: v100}\n# end\n",
+    ),
+    "like a block one, in its columns": (
+        "hosts:\n    a:\n      address: 192.0.2.1\n      group: g\ngroups: {g: }\n",
+        "hosts:\n    a:\n      address: 192.0.2.1\n      group: g\n"
+        "    new:\n      address: 192.0.2.6\n      group: v100\ngroups: {g: }\n",
+    ),
+    "like the last one where they differ": (
+        "hosts:\n  a: {group: g}\n  b:\n    group: g\n",
+        "hosts:\n  a: {group: g}\n  b:\n    group: g\n"
+        "  new:\n    address: 192.0.2.6\n    group: v100\n",
+    ),
+    "its quotes and blanks": (
+        "hosts:\n  'a': { address: \"192.0.2.1\", group: g }\n",
+        "hosts:\n  'a': { address: \"192.0.2.1\", group: g }\n"
+        "  'new': { address: \"192.0.2.6\", group: v100 }\n",
+    ),
+    "over two lines": (
+        "hosts:\n  a: {address: 192.0.2.1,\n      group: g}\n\n\nx: 1\n",
+        "hosts:\n  a: {address: 192.0.2.1,\n      group: g}\n"
+        "  new: {address: 192.0.2.6, group: v100}\n\n\nx: 1\n",
+    ),
+    "no newline at the end": (
+        "hosts:\n  a: {group: g}",
+        "hosts:\n  a: {group: g}\n  new: {address: 192.0.2.6, group: v100}",
+    ),
+    "carriage returns and a mark of the encoding": (
+        "\ufeffhosts:\r\n  a: {group: g}\r\n",
+        "\ufeffhosts:\r\n  a: {group: g}\r\n  new: {address: 192.0.2.6, group: v100}\r\n",
+    ),
+    "carriage returns and no newline at the end": (
+        "hosts:\r\n  a: {group: g}",
+        "hosts:\r\n  a: {group: g}\r\n  new: {address: 192.0.2.6, group: v100}",
+    ),
+    "behind comments inside of the last one, before those beside it": (
+        "hosts:\n  a:\n    group: g\n\n    # in a\n  # beside\n\n    # deep\n",
+        "hosts:\n  a:\n    group: g\n\n    # in a\n"
+        "  new:\n    address: 192.0.2.6\n    group: v100\n  # beside\n\n    # deep\n",
+    ),
+    "behind a block of text": (
+        "hosts:\n  a:\n    env: |\n      x\n       # text\n\n  # b\n",
+        "hosts:\n  a:\n    env: |\n      x\n       # text\n\n"
+        "  new:\n    address: 192.0.2.6\n    group: v100\n  # b\n",
+    ),
+    "between marks of a document": (
+        "---\nhosts:\n  a: {group: ü}\n...\n",
+        "---\nhosts:\n  a: {group: ü}\n  new: {address: 192.0.2.6, group: v100}\n...\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), HOSTS.values(), ids=HOSTS)
+def test_a_host_comes_and_goes(before: str, after: str) -> None:
+    assert with_host(before, "new", ENTRY) == after
+    assert without_host(after, "new") == before
+
+
+def test_the_lab() -> None:
+    """The file that the README uses, with an entry that has mappings inside."""
+    entry = {**ENTRY, "ssh": {"user": "zhang", "port": 2222, "sudo": True}, "network": "eno1"}
+    line = (
+        "  v100-02: {address: 192.0.2.6, group: v100, "
+        "ssh: {user: zhang, port: 2222, sudo: true}, network: eno1}\n"
+    )
+    assert with_host(LAB, "v100-02", entry) == LAB + line
+    assert without_host(LAB + line, "v100-02") == LAB
+
+
+def test_mappings_inside_a_block() -> None:
+    """As the neighbour has them: on lines of their own, or in braces."""
+    entry = {"ssh": {"user": "zhang"}, "network": "eno1"}
+    block = "hosts:\n a:\n   gpu:\n     count: 2\n"
+    assert with_host(block, "b", entry) == (
+        f"{block} b:\n   ssh:\n     user: zhang\n   network: eno1\n"
+    )
+    braces = "hosts:\n a:\n   gpu: { count: 2 }\n"
+    assert with_host(braces, "b", entry) == (
+        f"{braces} b:\n   ssh: {{ user: zhang }}\n   network: eno1\n"
+    )
+
+
+WORDS = ["no", "on", "y", "~", "null", "010", "0x1f", "1e5", "1_0", "1.5", "1:30", "2026-01-02"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_that_yaml_takes_for_something_else(word: str) -> None:
+    """They are read as the text they are, as name and as value, in every style."""
+    for before in ("hosts:\n  a: {group: g}\n", "hosts:\n  a:\n    group: g\n"):
+        text = with_host(before, word, {"group": word})
+        assert yaml.safe_load(text)["hosts"][word] == {"group": word}
+        assert without_host(text, word) == before
+
+
+@pytest.mark.parametrize("address", ["fe80::", "fe80::1%eno1", "::1", "2001:db8::5"])
+def test_addresses_with_colons(address: str) -> None:
+    for before in ("hosts:\n  a: {group: g}\n", "hosts:\n  a:\n    group: g\n"):
+        text = with_host(before, "b", {"address": address})
+        assert yaml.safe_load(text)["hosts"]["b"] == {"address": address}
+
+
+GROUP = {"gpu": {"model": "H100", "count": 8}}
+GROUPS = {
+    "behind the last one": (
+        "groups:\n  g:\n    gpu: {model: A100} # x\n\nhosts:\n  a: {group: g}\n",
+        "groups:\n  g:\n    gpu: {model: A100} # x\n  new:\n    gpu: {model: H100, count: 8}\n\n"
+        "hosts:\n  a: {group: g}\n",
+    ),
+    "behind one that says nothing": (
+        "groups:\n  g: # nothing yet\nhosts:\n  a: {group: g}\n",
+        "groups:\n  g: # nothing yet\n  new:\n    gpu: {model: H100, count: 8}\n"
+        "hosts:\n  a: {group: g}\n",
+    ),
+    "the first, under its name": (
+        "groups: # none yet\n  # g:\nhosts:\n    a: {group: g}\n",
+        "groups: # none yet\n  # g:\n    new:\n        gpu: {model: H100, count: 8}\n"
+        "hosts:\n    a: {group: g}\n",
+    ),
+    "the first, before the hosts and what is said of them": (
+        "cluster: c\n\n# Who.\nhosts:\n    a: {group: g}\n",
+        "cluster: c\n\ngroups:\n    new:\n        gpu: {model: H100, count: 8}\n\n"
+        "# Who.\nhosts:\n    a: {group: g}\n",
+    ),
+    "at the top of a file": (
+        "\ufeffhosts:\r\n  a: {group: g}\r\n",
+        "\ufeffgroups:\r\n  new:\r\n    gpu: {model: H100, count: 8}\r\n"
+        "hosts:\r\n  a: {group: g}\r\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), GROUPS.values(), ids=GROUPS)
+def test_a_group_comes(before: str, after: str) -> None:
+    assert with_group(before, "new", GROUP) == after
+
+
+def test_comments_above_a_host_stay() -> None:
+    """They may be about those that follow."""
+    text = (
+        "hosts:\n  # V100\n  a: {group: g}\n\n  # old\n  b:\n    # in b\n    group: g\n    # in b\n"
+    )
+    assert without_host(text, "a") == text.replace("  a: {group: g}\n", "")
+    assert without_host(text, "b") == "hosts:\n  # V100\n  a: {group: g}\n\n  # old\n"
+
+
+REFUSED = {
+    "one in braces": ("hosts: {a: {group: g}}\n", "line 1: hosts is written in one {...}; "),
+    "all in braces": ("{hosts: {a: {group: g}}}\n", "line 1: the whole file is written in one {"),
+    "aliases": ("x: 1\nhosts:\n  a: &a {group: g}\n  b: *a\n", "line 3: an anchor or an alias "),
+    "merged": ("hosts:\n  a:\n    <<: {x: 1}\n    group: g\n", "line 3: a merged mapping (<<) "),
+    "two documents": ("hosts:\n  a: {group: g}\n---\nx: 1\n", "line 3: no YAML: "),
+    "tabs": ("hosts:\n\ta: {group: g}\n", "line 2: no YAML: "),
+    "no mapping": ("- a\n", "line 1: this is no mapping; "),
+    "hosts that are none": ("hosts: [a]\n", "line 1: hosts is no mapping of names; "),
+    "no hosts": ("cluster: c\n", "there is no hosts in it; "),
+    "nothing": ("", "line 1: this is no mapping; "),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_edited(text: str, why: str) -> None:
+    """It is said where and why, with the lines to add by hand."""
+    with pytest.raises(EditError) as error:
+        with_host(text, "new", ENTRY)
+    assert str(error.value).startswith(why)
+    by_hand = "add by hand, under hosts:\n  new: {address: 192.0.2.6, group: v100}"
+    assert str(error.value).endswith(by_hand)
+
+
+def test_an_explicit_key_is_not_taken_out() -> None:
+    text = "hosts:\n  ? a\n  : {group: g}\n  b: {group: g}\n"
+    with pytest.raises(EditError, match=r"^line 2: .*; take a out of hosts by hand$"):
+        without_host(text, "a")
+
+
+def test_a_host_that_is_there_and_one_that_is_not() -> None:
+    with pytest.raises(EditError, match=r"^hosts has v100-01 already; allowed: another name$"):
+        with_host(LAB, "v100-01", ENTRY)
+    with pytest.raises(EditError) as error:
+        without_host(LAB, "v100-1")
+    assert str(error.value) == (
+        "found 'v100-1' (none of hosts, did you mean v100-01?); allowed: a100-01, v100-01"
+    )
+
+
+def test_the_last_host_stays() -> None:
+    with pytest.raises(EditError, match=r"^a is the last of hosts and cannot be removed"):
+        without_host("hosts:\n  a: {group: g}\n", "a")
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "bad").glob("*.yml")), ids=lambda path: path.stem)
+def test_whatever_a_file_holds(path: Path) -> None:
+    """It is edited and can be edited back, or it is said why not."""
+    try:
+        text = read(path)
+        assert without_host(with_host(text, "new", ENTRY), "new") == text
+    except EditError as error:
+        assert str(error)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(place=st.integers(0, len(LAB)), cut=st.integers(0, 40), put=st.text(max_size=4))
+def test_any_slip_of_the_hand(place: int, cut: int, put: str) -> None:
+    """As above, whatever a person, or an editor, did to the file."""
+    text = LAB[:place] + put + LAB[place + cut :]
+    try:
+        assert without_host(with_host(text, "new", ENTRY), "new") == text
+        with_group(text, "new", GROUP)
+    except EditError as error:
+        assert str(error)
+
+
+def test_an_edit_that_would_change_more_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is read again by the parser that cluster files are read with."""
+    for rows in (["  new: {address: 192.0.2.7}"], ["  new: {}", "  more: {}"], ["new: {}"]):
+        monkeypatch.setattr("inventories.editing.lines", lambda *_, rows=rows: rows)
+        with pytest.raises(EditError, match="more than this would change"):
+            with_host(LAB, "new", ENTRY)
+
+
+COMMENT = st.sampled_from(["", " # note", "   # {brace: ü"])
+BETWEEN = st.sampled_from(["", "", "\n", "  # same column\n", "      # deeper\n", "# first\n\n"])
+NAMES = st.lists(
+    st.sampled_from(["a100-01", "b.example", "no", "010", "1e5", "v", "v-2", "'q'", '"dq"']),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> str:
+    """A `hosts` section in any mixture of styles."""
+    column, step = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    rows = [f"hosts:{draw(COMMENT)}\n"]
+    for name in draw(NAMES):
+        rows += [draw(BETWEEN), f"{' ' * column}{name}:"]
+        inside = f"\n{' ' * (column + step)}"
+        rows += draw(
+            st.sampled_from(
+                [
+                    [" {address: 192.0.2.1, group: g}"],
+                    [" { address: '192.0.2.1',\n        group: g}"],
+                    [f" # head{inside}address: 192.0.2.1{inside}group: g"],
+                    [f"{inside}group: g{inside}ssh:{inside} user: root{inside} port: 22"],
+                    [f"{inside}env: >-{inside} folded{inside} text"],
+                    [""],
+                ]
+            )
+        )
+        rows += [draw(COMMENT) if rows[-1][-4:] != "text" else "", "\n"]
+    return "".join([*rows, draw(BETWEEN)])
+
+
+@st.composite
+def files(draw: st.DrawFn) -> str:
+    """A file with a `hosts` section somewhere."""
+    others = ["# head\ncluster: c\n", "groups:\n  g: {gpu: {count: 2}}\n\n", "x: [1, ~, 1.5]\n"]
+    rest = draw(st.lists(st.sampled_from(others), unique=True))
+    place = draw(st.integers(0, len(rest)))
+    text = "".join([*rest[:place], draw(hosts()), *rest[place:]])
+    text = text.rstrip("\n") if draw(st.booleans()) else text
+    text = text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
+    return draw(st.sampled_from(["", "\ufeff"])) + text
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=files(), name=st.sampled_from(["new", "yes", "1.5"]), has_more=st.booleans())
+def test_any_style(text: str, name: str, has_more: bool) -> None:
+    """A host that came is read as what it is, the others as before, and it goes without a trace."""
+    entry = {**ENTRY, **({"ssh": {"user": "no", "port": 22}} if has_more else {})}
+    before = yaml.safe_load(text)["hosts"]
+    after = with_host(text, name, entry)
+    assert yaml.safe_load(after)["hosts"] == {**before, name: entry}
+    assert list(yaml.safe_load(after)["hosts"]) == [*before, name]
+    assert without_host(after, name) == text
+    grown = with_group(after, name, GROUP)
+    assert yaml.safe_load(grown)["groups"][name] == GROUP
+    assert without_host(grown, name) == with_group(text, name, GROUP)
+    for other in before:
+        left = yaml.safe_load(without_host(after, other))["hosts"] if isinstance(other, str) else {}
+        assert other not in left
+
+
+def test_a_diff_is_one_that_patch_takes(tmp_path: Path) -> None:
+    """With three lines around it, and a last line without an end."""
+    old = LAB.removesuffix("\n")
+    new = with_host(old, "v100-02", ENTRY)
+    told = diff(old, new, "lab.yml")
+    assert told.splitlines()[:2] == ["--- lab.yml", "+++ lab.yml"]
+    assert "\n+  v100-02: {address: 192.0.2.6, group: v100}\n\\ No newline at end of file\n" in told
+    assert diff(old, old, "lab.yml") == ""
+    file = tmp_path / "lab.yml"
+    file.write_text(old)
+    # git apply reads a diff as patch does, and is there.
+    command = ["git", "apply", "-p0", "-"]
+    subprocess.run(command, cwd=tmp_path, input=told, text=True, check=True, timeout=60)
+    assert file.read_text() == new
+
+
+def test_writing(tmp_path: Path) -> None:
+    """Behind its link, with its mode and its line ends; nothing is left beside it."""
+    real = tmp_path / "real.yml"
+    real.write_bytes("\ufeffhosts:\r\n  ü: {}\r\n".encode())
+    real.chmod(0o640)
+    link = tmp_path / "link.yml"
+    link.symlink_to("real.yml")
+    old = read(link)
+    write(link, old, with_host(old, "new", {}))
+    assert real.read_bytes() == "\ufeffhosts:\r\n  ü: {}\r\n  new: {}\r\n".encode()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.yml", "real.yml"]
+
+
+def test_a_file_that_has_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "c.yml"
+    file.write_text("theirs\n")
+    with pytest.raises(EditError, match=r"c\.yml: has changed meanwhile; nothing was written"):
+        write(file, "ours\n", "new\n")
+    assert file.read_text() == "theirs\n"
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk leaves the old file, and nothing beside it."""
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    file = tmp_path / "c.yml"
+    file.write_text("old\n")
+    with pytest.raises(EditError, match="no space left on device; it is as it was"):
+        write(file, "old\n", "new\n")
+    assert file.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(EditError, match="cannot be read: no such file"):
+        read(tmp_path / "none.yml")
+    (tmp_path / "c.yml").write_bytes(b"x: \xff\n")
+    with pytest.raises(EditError, match="not UTF-8 text"):
+        read(tmp_path / "c.yml")
+    with pytest.raises(EditError, match="cannot be written: no such file"):
+        write(tmp_path / "none.yml", "", "x")

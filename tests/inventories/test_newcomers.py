@@ -1,0 +1,96 @@
+"""Lists of newcomers: what is read, and what each bad line is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inventories.newcomers import Newcomer, read_csv
+from inventories.problems import InventoryError
+
+ONE = Newcomer("a", "192.0.2.1", None, 1)
+GOOD = {
+    "name and address": ("a,192.0.2.1\n", [ONE]),
+    "no newline at the end": ("a,192.0.2.1", [ONE]),
+    "a group, and blanks around": (
+        " v100-02 , 192.0.2.2 , v100 \n",
+        [Newcomer("v100-02", "192.0.2.2", "v100", 1)],
+    ),
+    "a spreadsheet's: its mark, line ends, quotes, empty cells and rows": (
+        '\ufeff"Name","Address","Group"\r\n"a","192.0.2.1",\r\n,,\r\nb,node.example,v100,,\r\n',
+        [
+            Newcomer("a", "192.0.2.1", None, 2),
+            Newcomer("b", "node.example", "v100", 4),
+        ],
+    ),
+    "comments and blank lines, before the columns' names too": (
+        "# rack 2\n\nname,address\n  # a,192.0.2.9\na,192.0.2.1\n",
+        [Newcomer("a", "192.0.2.1", None, 5)],
+    ),
+    "IPv6": ("a,2001:db8::1\n", [Newcomer("a", "2001:db8::1", None, 1)]),
+}
+
+COLUMNS = "allowed: name,address or name,address,group"
+NAME = "allowed: a host name: lower-case letters, digits, - and ., such as a100-01"
+ADDRESS = "allowed: an IP address or a host name"
+GROUP = "allowed: lower-case letters, digits and -, such as a100-01"
+BAD = {
+    "nothing": ("# none\nname,address\n", [f"1: found no line with a machine; {COLUMNS}"]),
+    "too few and too many": (
+        "a\nb;192.0.2.1\nb,192.0.2.1,g,root\n",
+        [
+            f"1: found 'a' (1 column); {COLUMNS}",
+            f"2: found 'b;192.0.2.1' (1 column); {COLUMNS}",
+            f"3: found 'b,192.0.2.1,g,root' (4 columns); {COLUMNS}",
+        ],
+    ),
+    "each wrong in itself": (
+        "V100_02,192.0.2.2\nb,192.0.2.256,-g\n,192.0.2.3\nb,192.0.2.4:22\n",
+        [
+            f"1: name: found 'V100_02'; {NAME}",
+            f"2: address: found '192.0.2.256'; {ADDRESS}",
+            f"2: group: found '-g' (a leading - would be read as an option); {GROUP}",
+            f"3: name: found ''; {NAME}",
+            f"4: address: found '192.0.2.4:22' (a port goes to ssh.port); {ADDRESS}",
+            "4: name: found 'b' (also on line 2); allowed: one line each",
+        ],
+    ),
+    "an address in two spellings": (
+        "a,2001:db8::1\nb,2001:DB8:0::1\n",
+        [
+            "2: address: found '2001:DB8:0::1' (a has it too, on line 1); "
+            "allowed: one address a host"
+        ],
+    ),
+    "columns' names further down": (
+        "a,192.0.2.1\nname,address_\n",
+        [f"2: address: found 'address_'; {ADDRESS}"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "found"), GOOD.values(), ids=GOOD)
+def test_a_good_list(text: str, found: list[Newcomer], tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_bytes(text.encode())
+    assert read_csv(path) == found
+
+
+@pytest.mark.parametrize(("text", "told"), BAD.values(), ids=BAD)
+def test_a_bad_list(text: str, told: list[str], tmp_path: Path) -> None:
+    """All at once, line by line."""
+    path = tmp_path / "new.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(InventoryError) as error:
+        read_csv(path)
+    assert str(error.value).splitlines() == [f"{path}:{line}" for line in told]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    with pytest.raises(InventoryError, match=r"new\.csv: found no such file or directory; allowed"):
+        read_csv(path)
+    path.write_bytes(b"a,\xff\n")
+    with pytest.raises(InventoryError, match=r"new\.csv: found bytes that are not UTF-8 text"):
+        read_csv(path)

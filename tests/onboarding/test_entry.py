@@ -1,0 +1,274 @@
+"""What a newcomer's entry is, and why it is refused, beside the cluster that it comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drift.builds import short_model
+from drift.driver import models_by_id
+from inventories.schema import load
+from onboarding.entry import Proposal, Refusal, composed, entered, proposed
+
+FILE = """\
+cluster: c
+defaults:
+  ssh: {user: root}
+  network: auto
+groups:
+  a100:
+    gpu: {model: A100, count: 2}
+  v100:
+    gpu: {model: V100, count: 2}  # both boxes
+  odd:
+    gpu: {model: Foo 9000}
+    ssh: {user: zhang, port: 2222, sudo: true}
+    network: bond0
+  big:
+    gpu: {model: V100, count: 8}
+  spare:
+hosts:
+  # The first.
+  a100-01: {address: 192.0.2.4, group: a100}
+  v100-01: {address: "2001:db8::5", group: v100}
+"""
+V100 = ["0x1db6", "0x1db6"]
+SMI = ["Tesla V100-PCIE-32GB", "Tesla V100-PCIE-32GB"]
+H100 = ["0x2330"] * 8
+FOO = ["NVIDIA Foo 9000 PRO"]
+
+
+def ask(folder: Path, gpus: list[str], file: str = FILE, **said: Any) -> Proposal:
+    """The proposal for v100-02 at 192.0.2.6, and it fits into the file."""
+    path = folder / "site.yml"
+    path.write_text(file)
+    said = {"name": "v100-02", "address": "192.0.2.6", **said}
+    proposal = proposed(load(path), gpus=gpus, **said)
+    text = composed(path, file, proposal)
+    assert path.read_text() == file
+    path.write_text(text)
+    host = load(path).hosts[proposal.name]
+    assert (host.group, host.wanted.address) == (proposal.group, proposal.address)
+    assert host.wanted.gpu is None or host.wanted.gpu.count == len(gpus)
+    return proposal
+
+
+def refused(folder: Path, gpus: list[str], **said: Any) -> str:
+    with pytest.raises(Refusal) as error:
+        ask(folder, gpus, **said)
+    return str(error.value).replace(str(folder), "FOLDER")
+
+
+@pytest.mark.parametrize("gpus", [V100, SMI], ids=["by the bus", "by nvidia-smi"])
+def test_the_group_by_the_gpus(gpus: list[str], tmp_path: Path) -> None:
+    """The one of this model and count; nothing is written that the levels above say."""
+    proposal = ask(tmp_path, gpus, interface="eno1")
+    assert proposal == Proposal(
+        "v100-02",
+        "192.0.2.6",
+        "v100",
+        None,
+        {"address": "192.0.2.6", "group": "v100"},
+        ("group v100: its gpu.model is V100, the node has 2 x Tesla V100-PCIE-32GB",),
+    )
+    line = '  v100-02: {address: "192.0.2.6", group: v100}\n'
+    assert (tmp_path / "site.yml").read_text() == FILE + line
+
+
+def test_the_group_by_the_number_of_gpus(tmp_path: Path) -> None:
+    assert ask(tmp_path, V100 * 4).group == "big"
+    assert ask(tmp_path, V100 * 4).entry == {"address": "192.0.2.6", "group": "big"}
+
+
+def test_the_group_by_the_longer_name(tmp_path: Path) -> None:
+    file = FILE.replace("model: V100, count: 8", "model: V100-PCIE-32GB, count: 2")
+    assert ask(tmp_path, V100, file).group == "big"
+
+
+def test_two_groups_for_it(tmp_path: Path) -> None:
+    """With a third number of GPUs neither is closer."""
+    told = refused(tmp_path, V100 * 2)
+    assert told == "4 x Tesla V100-PCIE-32GB: the groups v100, big are all for them; " + (
+        "name one: --group"
+    )
+
+
+def test_another_number_of_gpus(tmp_path: Path) -> None:
+    """It is the host's own; the group stays as it is."""
+    proposal = ask(tmp_path, V100 * 2, group="v100")
+    assert proposal.entry["gpu"] == {"count": 4}
+    assert proposal.reasons == (
+        "group v100, as asked: the node has 4 x Tesla V100-PCIE-32GB",
+        "gpu count 4: its own, as group v100 says 2 for its count",
+    )
+
+
+def test_a_group_that_says_half_of_it(tmp_path: Path) -> None:
+    """The host says the other half: no file loads without."""
+    assert ask(tmp_path, FOO * 3).entry["gpu"] == {"count": 3}
+    file = FILE.replace("  network: auto", "  gpu: {count: 2}")
+    assert ask(tmp_path, H100, file, group="spare").entry["gpu"] == {"model": "H100", "count": 8}
+    assert ask(tmp_path, H100[:2], file, group="spare").entry["gpu"] == {"model": "H100"}
+
+
+def test_a_group_that_is_new(tmp_path: Path) -> None:
+    proposal = ask(tmp_path, H100, name="n1")
+    assert (proposal.group, proposal.new_group) == ("h100", {"gpu": {"model": "H100", "count": 8}})
+    assert proposal.reasons == (
+        "group h100 is new: none of a100, v100, odd, big, spare is for 8 x NVIDIA H100 80GB HBM3",
+    )
+    text = (tmp_path / "site.yml").read_text()
+    assert "  spare:\n  h100:\n    gpu: {model: H100, count: 8}\nhosts:\n" in text
+    assert ask(tmp_path, H100, name="n1", group="h100").new_group == proposal.new_group
+
+
+def test_a_name_of_several_words(tmp_path: Path) -> None:
+    assert ask(tmp_path, ["NVIDIA GeForce RTX 3090 Ti"]).group == "rtx-3090-ti"
+
+
+def test_a_group_of_the_models_name_that_says_no_gpu(tmp_path: Path) -> None:
+    proposal = ask(tmp_path, H100, FILE.replace("  spare:", "  h100:"))
+    assert (proposal.group, proposal.new_group) == ("h100", None)
+
+
+def test_how_it_was_reached(tmp_path: Path) -> None:
+    """Only what its group does not say; another user than root has sudo."""
+    assert ask(tmp_path, V100, user="li", port=2200).entry["ssh"] == {
+        "user": "li",
+        "port": 2200,
+        "sudo": True,
+    }
+    assert "ssh" not in ask(tmp_path, FOO, user="zhang", port=2222).entry
+    assert ask(tmp_path, FOO, user="root").entry["ssh"] == {"user": "root", "port": 22}
+
+
+def test_the_interface_where_the_group_names_another(tmp_path: Path) -> None:
+    entry = ask(tmp_path, FOO, interface="eno1").entry
+    assert entry["network"] == "eno1"
+    assert "network" not in ask(tmp_path, FOO, interface="bond0").entry
+    assert "network" not in ask(tmp_path, FOO).entry
+
+
+def test_a_gpu_that_the_inventory_alone_knows(tmp_path: Path) -> None:
+    assert ask(tmp_path, FOO).group == "odd"
+
+
+def test_unknown_gpus(tmp_path: Path) -> None:
+    groups = "or name its group: --group a100, v100, odd, big, spare"
+    assert refused(tmp_path, ["0xFFF0"]) == (
+        "1 x 10de:fff0: no PCI id of drift/data/pci_ids.tsv; allowed: add it to "
+        f"drift/data/pci_ids.tsv and its model to gpus.tsv, {groups}"
+    )
+    assert refused(tmp_path, ["NVIDIA Bar 1"]) == (
+        "1 x NVIDIA Bar 1: no model of drift/data/gpus.tsv; allowed: add it there, " + groups
+    )
+
+
+def test_unknown_gpus_in_a_group_that_was_asked_for(tmp_path: Path) -> None:
+    proposal = ask(tmp_path, ["0xfff0"] * 2, group="v100")
+    assert proposal.entry == {"address": "192.0.2.6", "group": "v100"}
+    assert proposal.reasons == ("group v100, as asked: no table knows its GPUs (2 x 10de:fff0)",)
+    assert ask(tmp_path, ["NVIDIA Bar 1"], group="spare").group == "spare"
+
+
+REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "no GPU": ([], {}, "no NVIDIA GPU on its PCI bus; allowed: "),
+    "two models": (
+        ["0x1db6", "0x20f1"],
+        {},
+        "GPUs of 2 models: 1 x Tesla V100-PCIE-32GB, 1 x NVIDIA A100-PCIE-40GB; allowed: one model",
+    ),
+    "a known one beside an unknown one": (
+        ["0x1db6", "0xfff0"],
+        {"group": "v100"},
+        "GPUs of 2 models: 1 x Tesla V100-PCIE-32GB, 1 x 10de:fff0; allowed: one model a node",
+    ),
+    "a group for other GPUs": (
+        V100,
+        {"group": "a100"},
+        "--group: found 'a100' (its gpu.model is A100, and the node has 2 x Tesla V100-PCIE-32GB); "
+        "allowed: a group for V100, or none",
+    ),
+    "no such group": (
+        V100,
+        {"group": "v10"},
+        "--group: found 'v10' (no such group, did you mean v100?); "
+        "allowed: a100, v100, odd, big, spare",
+    ),
+    "a name with another address": (
+        V100,
+        {"name": "v100-01"},
+        "v100-01: FOLDER/site.yml has it with the address 2001:db8::5, not 192.0.2.6; allowed: ",
+    ),
+    "an address of another, spelled otherwise": (
+        V100,
+        {"address": "2001:DB8:0:0::5"},
+        "2001:DB8:0:0::5: FOLDER/site.yml has it as v100-01; allowed: an address of its own, or ",
+    ),
+    "there already": (
+        V100,
+        {"name": "v100-01", "address": "2001:db8::5"},
+        "v100-01: FOLDER/site.yml has it already; nothing is to be written",
+    ),
+    "a group's name": (V100, {"name": "big"}, "big: a group of FOLDER/site.yml has this name; "),
+    "the new group's name": (
+        H100,
+        {"name": "h100"},
+        "h100: the group for its GPUs would have this name; allowed: another name, or --group ",
+    ),
+    "pyinfra's word": (V100, {"name": "all"}, "all: pyinfra needs this name; allowed: another"),
+    "the file's name": (V100, {"name": "site"}, "site: pyinfra needs this name; allowed: another"),
+    "no name": (V100, {"name": "V100_02"}, "name: found 'V100_02'; allowed: a host name: "),
+    "no address": (V100, {"address": "192.0.2"}, "address: found '192.0.2'; allowed: an IP "),
+    "a user that is none": (V100, {"user": "li;"}, "FOLDER/site.yml:21: hosts.v100-02.ssh.user: "),
+}
+
+
+@pytest.mark.parametrize(("gpus", "said", "told"), REFUSED.values(), ids=REFUSED)
+def test_refused(gpus: list[str], said: dict[str, Any], told: str, tmp_path: Path) -> None:
+    """What was found, where, and what is allowed; the file is as it was."""
+    assert refused(tmp_path, gpus, **said).startswith(told)
+    assert (tmp_path / "site.yml").read_text() == FILE
+
+
+def test_a_group_of_the_models_name_for_other_gpus(tmp_path: Path) -> None:
+    told = refused(tmp_path, H100, file=FILE.replace("  spare:", "  h100: {gpu: {model: H800}}"))
+    assert told.startswith("8 x NVIDIA H100 80GB HBM3: no group is for them, and h100 is for H800")
+
+
+def test_a_host_of_the_new_groups_name(tmp_path: Path) -> None:
+    told = refused(tmp_path, H100, file=FILE.replace("v100-01:", "h100:"))
+    assert told.startswith("8 x NVIDIA H100 80GB HBM3: a group h100 cannot be, a host has this ")
+
+
+def test_a_file_that_cannot_be_edited(tmp_path: Path) -> None:
+    """It is said what to add by hand."""
+    file = "cluster: c\ngroups: {v100: }\nhosts: {a: {address: 192.0.2.1, group: v100}}\n"
+    told = refused(tmp_path, V100, file=file, group="v100", user="root")
+    assert told == (
+        "FOLDER/site.yml: line 3: hosts is written in one {...}; add by hand, under hosts:\n"
+        "  v100-02: {address: 192.0.2.6, group: v100, ssh: {user: root}}"
+    )
+
+
+def test_a_member(tmp_path: Path) -> None:
+    path = tmp_path / "site.yml"
+    path.write_text(FILE)
+    cluster = load(path)
+    assert entered(cluster, "v100-01", "2001:db8:0::5")
+    assert not entered(cluster, "v100-02", "192.0.2.6")
+
+
+def test_every_gpu_of_the_tables_has_a_group(tmp_path: Path) -> None:
+    """V100 and A100 find theirs; each other one that a PCI id tells gets a group that loads."""
+    path = tmp_path / "site.yml"
+    path.write_text(FILE)
+    cluster = load(path)
+    for device, name in models_by_id().items():
+        proposal = proposed(cluster, "new", "192.0.2.6", [device] * 2)
+        new = proposal.new_group
+        model = new["gpu"]["model"] if new else proposal.group.upper()  # type: ignore[index]
+        assert model == short_model(name)
+        composed(path, FILE, proposal)
