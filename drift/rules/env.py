@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from drift.bashrc import BASHRC, Values, are_placed, deciding, last_value
 from drift.ifname import CONF, by_hand, is_right, managed, wanted_blocks
 from drift.rules.rule import Fault, rule
+from drift.training_user import missing_user
 from drift.users_settings import everywhere
 from facts.env import Process
 from facts.node import NodeState
@@ -23,6 +24,23 @@ _KINDS = {
     "get what it has",
     "trainer": "let it end, and start it from a new session",
 }
+
+
+@rule("env.user-missing", "error", whole=True)
+def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The node has no user of the name that is to train."""
+    user = missing_user(found)
+    if user and (_is_managed(wanted) or (wanted.ssh is not None and wanted.ssh.mesh is True)):
+        yield Fault(
+            subject=user,
+            found="no such user",
+            wanted="the user who trains, on every node",
+            cause="launchers log in by one name everywhere: there is no home for keys and "
+            "environment, and nothing that is read there could be read",
+            fix=f"useradd -m -s /bin/bash {user}, with the same uid as on the other nodes; or name "
+            "another one: launcher: {user: ...} in the inventory",
+            fixable=False,
+        )
 
 
 @rule("env.not-set", "error", whole=True)
