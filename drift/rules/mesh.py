@@ -95,7 +95,7 @@ def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 
 
 def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Iterator[Fault]:
-    # Where no line is ours, those of others say what is known; a node we never wrote to is no drift.
+    # A node that we never wrote to has nothing outdated: others' lines say what is known there.
     if block is None or (block.is_whole and not block.lines):
         return
     gone = left_over(block, among)
