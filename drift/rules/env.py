@@ -99,6 +99,21 @@ def _lines(block: str) -> int:
     return block.count("\nexport ") + block.count("\nunset ")
 
 
+@rule("env.left-behind", "warning", whole=True)
+def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A file of the SSH user has our block, and another user trains by now."""
+    for path in found.env.left or () if wanted.launcher and wanted.launcher.user else ():
+        yield Fault(
+            subject=path,
+            found="our block, of a time when its owner trained",
+            wanted="no block: another user trains",
+            cause="nothing keeps it up to date: it still sets what the inventory said then, or "
+            "lets the keys in that the nodes had",
+            fix=f"take out the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
+            fixable=False,
+        )
+
+
 @rule("env.unreached", "warning", whole=True)
 def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A line of ~/.bashrc is below the place where a shell without a terminal leaves the file."""
