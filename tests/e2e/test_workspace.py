@@ -62,8 +62,9 @@ def path(reset: None, source: Path, inventory: WriteInventory) -> str:
     return path
 
 
-def write(inventory: str, trains: str = "root", **said: Any) -> None:
+def write(inventory: str, **said: Any) -> None:
     """Say where the workspace comes from, and who trains."""
+    trains = said.pop("trains", "root")
     file = Path(inventory).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     wish = {"path": PATH, "exclude": ["llm-code/cache/*"], **said}
@@ -217,7 +218,7 @@ def test_from_a_node_as_who_trains(path: str) -> None:
     key = on("a100-01", "cat /home/train/.ssh/id_ed25519.pub").strip()
     for node in NODES[1:]:
         on(node, f"rm -rf {PATH}; echo '{key}' >/home/train/.ssh/authorized_keys")
-    write(path, "train", **{"source": "a100-01", "from": "/data/workspace/ours"})
+    write(path, **{"source": "a100-01", "from": "/data/workspace/ours", "trains": "train"})
     done = converge(path)
     assert done.code == 0, done.err
     for node in NODES[1:]:
