@@ -29,7 +29,10 @@ _sending: dict[str, BoundedSemaphore] = {}
 # How long either side waits for a byte of the other's.
 _IDLE_SECONDS = 600
 _HAS_PROGRESS = (3, 1)
-_PROGRESS = re.compile(r"\s*([\d,.]+)\s+\d+%")
+# Progress has no newline at its end: what goes wrong then is told behind it, on the same line.
+_PROGRESS = re.compile(
+    r"\s*([\d,.]+)\s+\d+%\s+\S+/s\s+[\d:?]+(?:\s+\(xfe?r#[^)]*\))?(.*)", re.DOTALL
+)
 # In the place of rsync's code where the way to the source broke.
 _BROKEN = -1
 # A host key that is not known, or another one, ends the copy.
@@ -132,8 +135,8 @@ def _follow(lines: Iterator[str | int], advance: Any, said: list[str], sent: lis
         if progress:
             sent.append(int(re.sub(r"\D", "", progress[1])))
             advance(sent[-1])
-        elif line.strip():
-            said.append(line.strip())
+        if told := (progress[2] if progress else line).strip():
+            said.append(told)
     return _BROKEN
 
 

@@ -13,7 +13,7 @@ from pyinfra.api import Host, State
 from typing_extensions import override
 
 from deploy import progress
-from deploy.copying import another_user, as_trainer, command, place, send, ssh_of
+from deploy.copying import _follow, another_user, as_trainer, command, place, send, ssh_of
 from deploy.rsync_codes import Copier, way_on
 from deploy.scripts import script
 from facts import named
@@ -103,6 +103,21 @@ def test_a_copy_that_fails(folders: tuple[Path, Path], wire: Path, caplog: Any) 
     assert "Host key is another" in caplog.text and "the next run sends" not in caplog.text
     assert "nothing was sent: see that a login works" in caplog.text
     assert "train@192.0.2.11 rsync --version" in caplog.text
+
+
+def test_what_is_told_behind_the_progress() -> None:
+    """rsync ends no line before it tells an error: neither of the two gets lost."""
+    shown = "             32 100%   31.25kB/s    0:00:00 (xfr#1, to-chk=0/2)"
+    lines = [
+        f"  1,024  50%    0.00kB/s    0:00:01\r{shown}{DENIED}",
+        "",
+        "      9   1%  1.00MB/s ??:??:??",
+    ]
+    done: list[int] = []
+    said: list[str] = []
+    split = [each for line in lines for each in line.split("\r")]
+    assert _follow(iter([*split, 23]), done.append, said, []) == 23
+    assert (done, said) == ([1024, 32, 9], [DENIED])
 
 
 CUT = "rsync: connection unexpectedly closed (4183 bytes received so far) [sender]"
