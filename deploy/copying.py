@@ -111,7 +111,9 @@ def send(
     if not is_whole(code):
         why = visible("; ".join(said[-3:]))
         login = f"{user}@{target.address}" if user else target.address
-        copier = Copier(source, _sender(state, source), user, f"{shlex.join(ssh)} {login}")
+        copier = Copier(
+            source, _sender(state, source), user or "the SSH user", f"{shlex.join(ssh)} {login}"
+        )
         logger.error(
             f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; "
             f"{way_on(code, said, any(sent), copier)}"

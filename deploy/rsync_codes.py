@@ -18,11 +18,14 @@ _DENIED = re.compile(r"Permission denied \(13\)|Operation not permitted \(1\)")
 
 @dataclass(frozen=True)
 class Copier:
-    """Who copies from where: `user` is empty where it is whoever the controller runs as."""
+    """Who copies from where: `user` is empty where it is whoever the controller runs as.
+
+    `receiver` is the user at the other end, `login` the ssh command that leads there.
+    """
 
     source: str
     user: str
-    target: str
+    receiver: str
     login: str
 
 
@@ -43,7 +46,7 @@ def way_on(code: int, said: Sequence[str], has_sent: bool, copier: Copier) -> st
         who = f"{copier.user} of {copier.source}" if copier.user else "you"
         return (
             f"what was sent stays, the rest cannot be: {who} may not read it there, or "
-            f"{copier.target} may not write it here; mend owner or mode (ls -ld), and run again"
+            f"{copier.receiver} may not write it here; mend owner or mode (ls -ld), and run again"
         )
     return "what was sent stays; mend what it says, and run again"
 

@@ -139,7 +139,7 @@ NOTHING = (
         (20, [], True, "the next run sends the rest"),
         (30, [], True, "the next run sends the rest"),
         (-1, ["a100-01 is not connected"], False, NOTHING),
-        (23, [DENIED], True, "train of a100-01 may not read it there, or v100-01 may not write"),
+        (23, [DENIED], True, "train of a100-01 may not read it there, or zhang may not write"),
         (11, [FULL], True, "what was sent stays; mend what it says, and run again"),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_comes_after_a_copy_that_failed(
     code: int, said: list[str], has_sent: bool, says: str
 ) -> None:
     """The next run finishes only what was interrupted, by rsync's own codes."""
-    told = way_on(code, said, has_sent, Copier("a100-01", "train", "v100-01", "ssh train@v"))
+    told = way_on(code, said, has_sent, Copier("a100-01", "train", "zhang", "ssh zhang@v"))
     assert says in told
     assert ("the next run" in told) == ("the next run" in says)
 

@@ -230,6 +230,6 @@ def test_from_a_node_as_who_trains(path: str) -> None:
     refused = converge(path)
     assert refused.code == 1
     assert (
-        "train of a100-01 may not read it there, or v100-01 may not write it here" in refused.err
+        "train of a100-01 may not read it there, or train may not write it here" in refused.err
     ), refused.err
     assert "the next run" not in refused.err
