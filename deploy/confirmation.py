@@ -21,11 +21,16 @@ Complaint = Callable[[Host, BaseConnector], str]
 
 
 def keep_or_restore(
-    state: State, host: Host, path: str, after: str = "", complaint: Complaint | None = None
+    state: State,
+    host: Host,
+    path: str,
+    after: str = "",
+    complaint: Complaint | None = None,
+    user: str = "",
 ) -> bool:
     """Confirm a replaced file over a new session while the old one is held, else put it back.
 
-    `after` is the sha256 of the file as it was written.
+    `after` is the sha256 of the file as it was written; `user` is whose home it lies in.
     """
     arguments = of_operation(state, host, SESSION_SECONDS)
     try:
@@ -40,7 +45,7 @@ def keep_or_restore(
     if kept:
         return True
     try:
-        restored, output = host.run_shell_command(restore(path), **arguments)
+        restored, output = host.run_shell_command(restore(path, user), **arguments)
         failure = output.stderr
     except Exception as error:  # the old session is gone, too
         restored, failure = False, str(error)

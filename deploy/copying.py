@@ -15,9 +15,11 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 
 from deploy.progress import bar
+from deploy.rsync_codes import Copier, is_whole, way_on
 from drift.report.visible import visible
 from facts.cluster import Peer
-from facts.named import CONTROLLER
+from facts.mesh import AS_USER
+from facts.named import CONTROLLER, named_by
 from facts.workspace import PARTIAL, excluding
 
 # What a node or the controller sends at a time: each copy takes a session of the connection, of
@@ -26,10 +28,13 @@ _AT_ONCE = 4
 _sending: dict[str, BoundedSemaphore] = {}
 # How long either side waits for a byte of the other's.
 _IDLE_SECONDS = 600
-# The code with which rsync ends where files went away meanwhile, as those of a running job do.
-_VANISHED = 24
 _HAS_PROGRESS = (3, 1)
-_PROGRESS = re.compile(r"\s*([\d,.]+)\s+\d+%")
+# Progress has no newline at its end: what goes wrong then is told behind it, on the same line.
+_PROGRESS = re.compile(
+    r"\s*([\d,.]+)\s+\d+%\s+\S+/s\s+[\d:?]+(?:\s+\(xfe?r#[^)]*\))?(.*)", re.DOTALL
+)
+# In the place of rsync's code where the way to the source broke.
+_BROKEN = -1
 # A host key that is not known, or another one, ends the copy.
 _STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
 
@@ -62,6 +67,16 @@ def ssh_of(data: Mapping[str, Any]) -> list[str]:
     return [*words, "-p", str(data["ssh_port"])] if data.get("ssh_port") else words
 
 
+def another_user(host: Host) -> str:
+    """Return who trains on a host, where that is not the SSH user; else nothing.
+
+    The keys with which nodes log in to each other are that user's.
+    """
+    data = host.data.dict()
+    user = named_by(data).user
+    return "" if user == (data.get("ssh_user") or "") else user
+
+
 def send(
     state: State,
     host: Host,
@@ -74,39 +89,57 @@ def send(
     peer: Mapping[str, Any],
     total: int,
 ) -> bool:
-    """Copy the workspace to a host; what a copy that was cut off has sent is not sent again."""
+    """Copy the workspace to a host; what a copy that was cut off has sent is not sent again.
+
+    From a node it goes from its training user to this one's.
+    """
     data, target = host.data.dict(), Peer.model_validate(peer)
-    argv = command(excludes, delete, source != CONTROLLER, version)
-    to = place(target, data.get("ssh_user"), path)
-    ssh = ssh_of(data) if source == CONTROLLER else ["ssh", *_STRICT, "-p", str(target.port)]
+    is_local = source == CONTROLLER
+    user = (data.get("ssh_user") or "") if is_local else named_by(data).user
+    to = place(target, user, path)
+    ssh = ssh_of(data) if is_local else ["ssh", *_STRICT, "-p", str(target.port)]
+    argv = command(excludes, delete, not is_local, version)
     argv += ["-e", shlex.join(ssh), f"{origin}/", to]
     said: list[str] = []
+    sent: list[int] = []
     with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
         try:
-            lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
-            code = _follow(lines, advance, said)
+            lines = _locally(argv) if is_local else _on(state, source, argv)
+            code = _follow(lines, advance, said, sent)
         except (OSError, SSHException, EOFError) as error:
-            code, said = 1, [str(error) or type(error).__name__]
-    if code not in (0, _VANISHED):
+            code, said = _BROKEN, [*said, str(error) or type(error).__name__]
+    if not is_whole(code):
         why = visible("; ".join(said[-3:]))
-        logger.error(
-            f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; what was "
-            "sent stays, and the next run sends the rest"
+        login = f"{user}@{target.address}" if user else target.address
+        copier = Copier(
+            source, _sender(state, source), user or "the SSH user", f"{shlex.join(ssh)} {login}"
         )
-    return code in (0, _VANISHED)
+        logger.error(
+            f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; "
+            f"{way_on(code, said, any(sent), copier)}"
+        )
+    return is_whole(code)
 
 
-def _follow(lines: Iterator[str | int], advance: Any, said: list[str]) -> int:
+def _sender(state: State, source: str) -> str:
+    """Return the user who copies on a node; nothing where the controller does."""
+    if source == CONTROLLER:
+        return ""
+    return named_by(state.inventory.get_host(source).data.dict()).user or "the SSH user"
+
+
+def _follow(lines: Iterator[str | int], advance: Any, said: list[str], sent: list[int]) -> int:
     """Hand rsync's progress on, gather what else it says, and return its code, which comes last."""
     for line in lines:
         if isinstance(line, int):
             return line
         progress = _PROGRESS.match(line)
         if progress:
-            advance(int(re.sub(r"\D", "", progress[1])))
-        elif line.strip():
-            said.append(line.strip())
-    return 1
+            sent.append(int(re.sub(r"\D", "", progress[1])))
+            advance(sent[-1])
+        if told := (progress[2] if progress else line).strip():
+            said.append(told)
+    return _BROKEN
 
 
 def _locally(argv: list[str]) -> Iterator[str | int]:
@@ -128,16 +161,27 @@ def _locally(argv: list[str]) -> Iterator[str | int]:
             process.terminate()
 
 
+def as_trainer(user: str, argv: Sequence[str]) -> str:
+    """Return the command that runs `argv` as the training user, where that is `another_user`."""
+    words = f"LC_ALL=C {shlex.join(argv)}"
+    if not user:
+        return words
+    # Where the SSH user is at home the other one may not be.
+    script = f"user={shlex.quote(user)}\ncd /\n{AS_USER}as_user {shlex.quote(words)}"
+    return f"sh -c {shlex.quote(script)}"
+
+
 def _on(state: State, source: str, argv: list[str]) -> Iterator[str | int]:
-    """Run rsync on the source, as the SSH user, over the connection that is open."""
-    client = getattr(state.inventory.get_host(source).connector, "client", None)
+    """Run rsync on the source, as who trains there, over the connection that is open."""
+    host = state.inventory.get_host(source)
+    client = getattr(host.connector, "client", None)
     transport = client.get_transport() if client else None
     if transport is None:
         raise OSError(f"{source} is not connected")
     channel = transport.open_session()
     try:
         channel.set_combine_stderr(True)
-        channel.exec_command(f"LC_ALL=C {shlex.join(argv)}")
+        channel.exec_command(as_trainer(another_user(host), argv))
         rest = ""
         while data := channel.recv(65536):
             *lines, rest = re.split(r"[\r\n]", rest + data.decode("utf-8", "replace"))

@@ -9,9 +9,10 @@ from datetime import datetime, timezone
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
 
-from deploy.scripts import script, text
+from deploy.scripts import as_run, as_user, script, text
 from drift.report.visible import visible
 from facts.files import FileContent
+from facts.mesh import AS_USER
 
 # One folder a run, whoever else starts one in the same second: what a user had before the run.
 RUN = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
@@ -19,25 +20,42 @@ BACKUPS = f"/var/backups/gpu-node/{RUN}"
 
 
 def replace(
-    path: str, old: FileContent, new: str, check: str = "", confirm_seconds: int = 0
+    path: str,
+    old: FileContent,
+    new: str,
+    check: str = "",
+    confirm_seconds: int = 0,
+    user: str = "",
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
 
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
     `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time. The
-    content goes by stdin: an argument would show it, and passwords in it, to everybody.
+    content goes by stdin: an argument would show it, and passwords in it, to everybody. What lies
+    in the home of a `user` is written as that user, unless it is root's.
     """
-    return script(
-        "replace",
-        stdin=_printf_format(new),
-        file=path,
-        before=sum_of(old["text"]) if old["exists"] else "absent",
-        after=sum_of(new),
-        backups=BACKUPS,
-        check=check,
-        confirm=str(confirm_seconds or ""),
-        undo=text("undo") if confirm_seconds else "",
-    )
+    stdin = _printf_format(new)
+    before = {
+        "file": path,
+        "before": sum_of(old["text"]) if old["exists"] else "absent",
+        "backups": BACKUPS,
+    }
+    variables = {
+        **before,
+        "after": sum_of(new),
+        "check": check,
+        "confirm": str(confirm_seconds or ""),
+        "undo": text("undo") if confirm_seconds else "",
+    }
+    if _is_root(user):
+        return script("replace", stdin, **variables)
+    run = as_run("replace", **variables)
+    return script("replace_as", stdin, **before, user=user, as_user=AS_USER, run=run)
+
+
+def _is_root(user: str) -> bool:
+    """Whether a file is root's own, or the system's: nobody else can put a link in its place."""
+    return user in ("", "root")
 
 
 def confirm(path: str, after: str = "") -> StringCommand:
@@ -48,9 +66,11 @@ def confirm(path: str, after: str = "") -> StringCommand:
     return script("confirm", file=path, after=after)
 
 
-def restore(path: str) -> StringCommand:
+def restore(path: str, user: str = "") -> StringCommand:
     """Return the command that puts back what `path` was before it was replaced unconfirmed."""
-    return script("restore", file=path, undo=text("undo"))
+    if _is_root(user):
+        return script("restore", file=path, undo=text("undo"))
+    return as_user(user, "restore", file=path, undo=text("undo"))
 
 
 def unread(path: str, old: FileContent) -> FunctionCommand:

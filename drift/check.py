@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from drift.among import Among
 from drift.finding import Finding
 from drift.rules import RULES
+from drift.training_user import is_explained
 from facts.node import NodeState
 from inventories.schema import NodeWanted
 
@@ -33,7 +34,7 @@ def _judged(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Find
 def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact that could not be read: unknown is never equal."""
     for unread in found.unreadable:
-        if not _is_needed(unread.area, wanted):
+        if not _is_needed(unread.area, wanted) or is_explained(unread, found):
             continue
         yield Finding(
             rule=f"{unread.area}.unreadable",

@@ -136,7 +136,7 @@ def places(found: NodeState, wanted: NodeWanted) -> Iterator[Place]:
     if not is_deepspeed(wanted):
         yield from shell_places(found, values)
     if found.env.conf is not None:
-        yield _conf_place(found)
+        yield from _conf_places(found)
 
 
 def shell_places(found: NodeState, values: Values | None) -> Iterator[Place]:
@@ -175,14 +175,18 @@ def _conf_setting(line: Line) -> Setting | None:
     return Setting(path=line.path, line=line.line, name=name, value=value)
 
 
-def _conf_place(found: NodeState) -> Place:
-    first = next((each for each in conf_settings(found) if each.name == IFNAME), None)
-    if first is None:
-        return Place(CONF, None)
-    hand = None
-    if first.path != CONF:
+def _conf_places(found: NodeState) -> Iterator[Place]:
+    """Yield NCCL's files: the user's own, where it names one, and the system's, which is written.
+
+    /etc/nccl.conf counts for whoever has no file of his own, and once that line is taken out.
+    """
+    told = [each for each in conf_settings(found) if each.name == IFNAME]
+    if told and told[0].path != CONF:
+        first = told[0]
         hand = f"take out the line {first.place}, which NCCL reads before {CONF}"
-    return Place(CONF, first.value, first.place, hand)
+        yield Place(first.path, first.value, first.place, hand)
+    line = next((each for each in told if each.path == CONF), None)
+    yield Place(CONF, line.value, line.place) if line else Place(CONF, None)
 
 
 def effective(node: NodeState) -> str | None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 Limit = int | Literal["unlimited"]
 
-_UNITS = ("", "K", "M", "G", "T")
+_UNITS = (" B", "K", "M", "G", "T")
 
 
 def size(count: int) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from drift.among import Among
 from facts.node import NodeState
-from facts.workspace import Tree
+from facts.workspace import SPECIAL, Tree
 from inventories.places import CONTROLLER
 from inventories.schema import WorkspaceWanted
 
@@ -30,6 +30,10 @@ class Copy:
         return self.theirs.entries if self.theirs else {}
 
     @cached_property
+    def _sent(self) -> dict[str, str]:
+        return {path: rest for path, rest in self._theirs.items() if rest not in SPECIAL}
+
+    @cached_property
     def _ours(self) -> dict[str, str]:
         return self.ours.entries if self.ours else {}
 
@@ -48,13 +52,13 @@ class Copy:
     @property
     def send(self) -> list[str]:
         """What the source has and the node has not."""
-        return sorted(self._theirs.keys() - self._ours.keys())
+        return sorted(self._sent.keys() - self._ours.keys())
 
     @property
     def change(self) -> list[str]:
         """What the node has otherwise."""
-        both = self._theirs.keys() & self._ours.keys()
-        return sorted(path for path in both if self._theirs[path] != self._ours[path])
+        both = self._sent.keys() & self._ours.keys()
+        return sorted(path for path in both if self._sent[path] != self._ours[path])
 
     @property
     def remove(self) -> list[str]:

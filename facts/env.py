@@ -75,6 +75,16 @@ for f in "${NCCL_CONF_FILE:-}" "$home/.nccl.conf" /etc/nccl.conf "$home/.deepspe
   awk -v f="$shown" '{ gsub(/[^ -~\t\r]/, "?"); print f "\t" NR "\t" $0 }' "$f" || exit 1
 done
 """
+# Who logs in may have been who trains: nobody writes to that user's files any more.
+_LEFT = r"""
+me=$(id -un) || exit 1
+[ -n "$user" ] && [ "$user" != "$me" ] || exit 0
+entry=$(getent passwd "$me" 2>/dev/null || grep "^$me:" /etc/passwd) || exit 1
+home=${entry%:*} home=${home##*:}
+for f in "$home/.bashrc" "$home/.ssh/authorized_keys"; do
+  [ ! -r "$f" ] || ! grep -q '^# >>> gpu-node' "$f" || printf '%s\n' "$f"
+done
+"""
 # Shells at a terminal, servers of screen and tmux, trainers: pid, when it began, what it is, then
 # the variables it was started with; containers' processes are in another space of pids. `cat`
 # passes over processes that end meanwhile.
@@ -139,6 +149,7 @@ def sections(named: Named) -> tuple[Section, ...]:
         Section("env.settings", f"{asked}echo {shlex.quote(variables)}\n{_SETTINGS}"),
         Section("env.conf", head + _CONF),
         Section("env.processes", asked + _PROCESSES),
+        Section("env.left", f"user={shlex.quote(named.user)}\n{_LEFT}"),
     )
 
 
@@ -181,6 +192,8 @@ class EnvState(State):
     settings: tuple[Setting, ...] | None
     conf: tuple[Line, ...] | None
     processes: tuple[Process, ...] | None
+    # Files with our block of an SSH user who trains no more.
+    left: tuple[str, ...] | None = ()
 
 
 def parse_user(text: str) -> User:
@@ -249,6 +262,7 @@ def parse(readings: Readings) -> EnvState:
         settings=_told_apart(settings, bashrc),
         conf=readings.take("env.conf", parse_conf),
         processes=readings.take("env.processes", parse_processes),
+        left=readings.take("env.left", lambda text: tuple(text.splitlines())),
     )
 
 

@@ -88,6 +88,8 @@ def _inventory(path: str, cwd: str) -> Inventory:
     try:
         inventory: Inventory = make_inventory(path, cwd=cwd, override_data=VERIFIED)
         return inventory
+    except PyinfraError:  # what is wrong with a cluster file names that file, and its line
+        raise
     except UnexpectedExternalError as error:
         raise PyinfraError(f"{path}: {error.exception}") from error
     except (SyntaxError, ValueError, OSError) as error:

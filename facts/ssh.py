@@ -29,7 +29,8 @@ class Account(State):
     """The training user's own: where home is, who may write there, and the key it logs in with.
 
     A mode is None where there is nothing. `public` is type and key; `unusable` says why ssh-keygen
-    cannot use the private key, and is empty where it can, or where there is none.
+    cannot use the private key, and is empty where it can, or where there is none. `filesystem` is
+    the kind of the one that the key lies in, such as xfs or nfs4; empty where that is not known.
     """
 
     user: str
@@ -38,6 +39,7 @@ class Account(State):
     modes: dict[str, Mode]
     public: str | None
     unusable: str
+    filesystem: str = ""
 
 
 class Known(State):
@@ -134,6 +136,7 @@ def parse_account(text: str) -> Account:
         modes={name: parse_mode(listed) for name, listed in modes.items()},
         public=public and " ".join(public.split()[:2]),
         unusable=said.get("unusable", ""),
+        filesystem=said.get("filesystem", ""),
     )
 
 

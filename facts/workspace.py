@@ -1,8 +1,9 @@
 """Workspace: directories with owner and mode, and the files of the workspace as rsync counts them.
 
 rsync itself lists the files, so that its patterns mean here what they mean when it copies; the list
-of 20,000 files travels compressed. What rsync would not copy (sockets, devices) is not counted, and
-of a directory the mode alone: its time changes with every file in it.
+of 20,000 files travels compressed. What rsync would not copy (pipes, sockets, devices) is no file,
+and is named all the same: `--delete` takes it away. Of a directory the mode alone counts: its time
+changes with every file in it.
 """
 
 from __future__ import annotations
@@ -114,7 +115,10 @@ class Tree(State):
 
     @property
     def entries(self) -> dict[str, str]:
-        """Every path with what rsync compares of it: kind, mode, size and time, or target."""
+        """Every path with what rsync compares of it: kind, mode, size and time, or target.
+
+        Of what is `SPECIAL` it is the kind alone.
+        """
         text = zlib.decompress(base64.b64decode(self.packed)).decode() if self.packed else ""
         pairs = (line.rpartition("\t") for line in text.splitlines())
         return {path: rest for path, _, rest in pairs}
@@ -189,12 +193,14 @@ def tree(listed: str) -> Tree:
     )
 
 
+# Pipes, sockets and devices, which are not sent.
+SPECIAL = frozenset("pscb")
 # A line of rsync's: kind and mode, size, date, time, path.
-_LINE = re.compile(r"([-dl])([-rwxsStT]{9})\S* +(\d+) (\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) (.*)")
+_LINE = re.compile(r"([-dlpscb])([-rwxsStT]{9})\S* +(\d+) (\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) (.*)")
 
 
 def _entry(line: str) -> tuple[str, str, int | None] | None:
-    """Return path, what is compared, and a file's bytes; None for what is not copied."""
+    """Return path, what is compared, and a file's bytes; None for what is no entry."""
     found = _LINE.fullmatch(line)
     # The folder's own mode is what `directories` says, where anybody says it.
     if found is None or found[6] == ".":
@@ -205,6 +211,8 @@ def _entry(line: str) -> tuple[str, str, int | None] | None:
     if kind == "l":
         name, _, target = path.partition(" -> ")
         return name, f"l {target}", None
+    if kind in SPECIAL:
+        return path, kind, None
     return path, f"- {mode} {size} {day} {time}", int(size)
 
 

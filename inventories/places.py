@@ -16,10 +16,24 @@ CONTROLLER = "controller"
 
 
 def relative(pattern: object, folders: Iterable[str]) -> str:
-    """Return what is meant by a pattern that begins with one of these folders; else nothing."""
+    """Return the form of an absolute pattern that is relative to the source; nothing for others.
+
+    `folders` are those that the source goes by; what is in none of them loses its / alone.
+    """
+    if not isinstance(pattern, str) or not pattern.startswith("/"):
+        return ""
+    return _below(pattern, folders) or pattern.lstrip("/") or "*"
+
+
+def is_below(pattern: str, folders: Iterable[str]) -> bool:
+    """Whether a path is in one of the folders that the source goes by, or is one of them."""
+    return bool(_below(pattern, folders))
+
+
+def _below(pattern: str, folders: Iterable[str]) -> str:
     for folder in folders:
         start = folder.rstrip("/")
-        if isinstance(pattern, str) and f"{pattern.rstrip('/')}/".startswith(f"{start}/"):
+        if f"{pattern.rstrip('/')}/".startswith(f"{start}/"):
             return pattern[len(start) :].lstrip("/") or "*"
     return ""
 

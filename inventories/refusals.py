@@ -1,4 +1,4 @@
-"""Refused host keys: both fingerprints and the way on, where pyinfra only says that they differ."""
+"""Refused keys, a host's or one's own: the way on, where pyinfra only says that it was refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from typing import TypeGuard
 
-from paramiko import BadHostKeyException, PKey, SSHException
+from paramiko import (
+    AuthenticationException,
+    BadHostKeyException,
+    PasswordRequiredException,
+    PKey,
+    SSHException,
+)
 from typing_extensions import override
 
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
@@ -16,20 +23,35 @@ _LOOK = (
     "compare with what the node shows on its console: "
     "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 )
+# sshd tells the reason to its own log alone.
+_NOT_LET_IN = (
+    "its sshd takes no key that it is offered: either the key is not in that user's "
+    "~/.ssh/authorized_keys there, or others may write to ~, ~/.ssh or that file (StrictModes; "
+    "chmod go-w mends it); look on its console: ls -ld ~ ~/.ssh ~/.ssh/authorized_keys, and what "
+    "sshd logs (journalctl -t sshd, /var/log/secure or auth.log)"
+)
 
 
 def refusal(error: BaseException | None) -> SSHException | None:
-    """Return the refusal of a host key that an error of pyinfra's stands for."""
+    """Return the refusal of a host key, or of a login, that an error of pyinfra's stands for."""
     for each in (error, error.__context__ if error else None):
-        if isinstance(each, BadHostKeyException):
+        if isinstance(each, BadHostKeyException) or _is_login(each):
             return each
         if isinstance(each, SSHException) and _UNKNOWN.search(str(each)):
             return each
     return None
 
 
+def _is_login(error: BaseException | None) -> TypeGuard[AuthenticationException]:
+    """Whether the node refused a login; a key that wants a passphrase was never offered."""
+    is_own = isinstance(error, PasswordRequiredException)
+    return isinstance(error, AuthenticationException) and not is_own
+
+
 def way_on(refused: SSHException, inventory: str, node: str) -> str:
     """Say what was refused, by fingerprints, and what to do; nothing is ever accepted by itself."""
+    if _is_login(refused):
+        return _NOT_LET_IN
     command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
     if not isinstance(refused, BadHostKeyException):
         return f"its host key is not pinned; {_LOOK}; then: {command}"
@@ -46,7 +68,7 @@ def _shown(key: PKey) -> str:
 
 
 class _Explaining(logging.Filter):
-    """Adds the way on to what pyinfra logs of a refused host key.
+    """Adds the way on to what pyinfra logs of a refused key.
 
     It takes away pyinfra's own advice, which is to forget the pinned key unseen.
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from inventories.places import CONTROLLER, relative
+from inventories.places import CONTROLLER, is_below, relative
 from inventories.problems import KeyPath, Problem, did_you_mean, shown
 from inventories.reading import Document
 from inventories.wanted import at
@@ -20,7 +20,7 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
 def absolute_excludes(
     document: Document, levels: Iterable[KeyPath], wanted: object
 ) -> Iterator[Problem]:
-    """Patterns that begin with the path of the source: rsync would silently exclude nothing."""
+    """Patterns that begin with /: rsync's are relative to the source, and paths exclude nothing."""
     said = [at(wanted, ("workspace", key)) for key in ("from", "path")]
     folders = [folder for folder in said if isinstance(folder, str)]
     for level in levels:
@@ -30,5 +30,13 @@ def absolute_excludes(
         meant = {str(each): relative(each, folders) for each in listed}
         bad = {pattern: better for pattern, better in meant.items() if better}
         if bad:
-            why = "an absolute path excludes nothing: it is relative to the source"
-            yield Problem(path, ", ".join(map(shown, bad)), why, ", ".join(bad.values()))
+            why = "an absolute path: a pattern is relative to the source"
+            allowed = [_better(pattern, better, folders) for pattern, better in bad.items()]
+            yield Problem(path, ", ".join(map(shown, bad)), why, ", ".join(allowed))
+
+
+def _better(pattern: str, better: str, folders: list[str]) -> str:
+    """The relative form, and on what condition it is meant where the path is not in the source."""
+    if is_below(pattern, folders) or not folders:
+        return better
+    return f"{better} (if that is below {folders[0]})"

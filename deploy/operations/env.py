@@ -12,7 +12,7 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from deploy.replacement import replace, unread
-from deploy.scripts import script
+from deploy.scripts import as_user
 from drift.bashrc import Blocks, with_blocks
 from facts.files import FileBytes, FileContent
 
@@ -33,7 +33,7 @@ def blocks(
     Write our blocks into a start file; every other byte of it stays.
 
     + path: the file, eg ``/root/.bashrc``
-    + user: to whom a new file belongs
+    + user: whose file it is
     + top: what the block at the top says, with its newlines; empty for none
     + end: what a block at the end says once more
 
@@ -52,6 +52,6 @@ def blocks(
         host.noop(f"{path} has what is wanted")
         return
     if not old["exists"]:
-        yield script("own_file", file=path, user=user)
+        yield as_user(user, "own_file", file=path)
         old = _EMPTY
-    yield replace(path, old, new, check=BASH_CHECK)
+    yield replace(path, old, new, check=BASH_CHECK, user=user)

@@ -6,7 +6,6 @@ port; server.user_authorized_keys leaves the keys of nodes that are gone.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +16,11 @@ from deploy.block import is_cut, with_lines
 from deploy.confirmation import CONFIRM_SECONDS, keep_or_restore
 from deploy.keys import public_keys
 from deploy.replacement import replace, sum_of, unread
-from deploy.scripts import script, text
+from deploy.scripts import as_user, script
 from drift.mesh import authorized_line
 from drift.rules.ssh import refused
 from facts.files import FileBytes, FileContent
-from facts.mesh import AS_USER, HOME
+from facts.mesh import HOME
 from facts.ssh import Account, PendingKeys, TrainingAccount
 
 Command = StringCommand | FunctionCommand
@@ -32,11 +31,6 @@ _CUT = "our block in it begins and does not end; take out what is left of it"
 def _account(user: str) -> Account | None:
     told = host.get_fact(TrainingAccount, user=user)
     return Account.model_validate(told) if told else None
-
-
-def _as_user(user: str, name: str, **variables: str) -> StringCommand:
-    given = "".join(f"{key}={shlex.quote(value)}\n" for key, value in variables.items())
-    return script("as_user", user=user, as_user=AS_USER, run=f"{HOME}{given}{text(name)}")
 
 
 @operation()
@@ -66,7 +60,7 @@ def key(user: str, comment: str) -> Commands:
     if account and account.public is not None:
         host.noop(f"{user} has a key")
         return
-    yield _as_user(user, "ssh_key", comment=comment)
+    yield as_user(user, "ssh_key", HOME, comment=comment)
 
 
 @operation()
@@ -116,15 +110,15 @@ def settle(path: str, user: str) -> Commands:
     if not host.get_fact(PendingKeys, user=user).get("pending", True):
         host.noop(f"{path} waits for nothing")
         return
-    yield FunctionCommand(keep_or_restore, [path], {})
+    yield FunctionCommand(keep_or_restore, [path], {"user": user})
 
 
 def _write(path: str, user: str, old: FileContent, new: str) -> Commands:
     if not old["exists"]:
-        yield _as_user(user, "ssh_keys_file")
+        yield as_user(user, "ssh_keys_file", HOME)
         old = {**old, "exists": True}
-    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS)
-    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new)})
+    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, user=user)
+    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
 
 
 def refuse_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:

@@ -61,6 +61,7 @@ def files(
     delete: bool = False,
     version: str = "",
     total: int = 0,
+    owner: str = "",
     allow_disruption: bool = False,
 ) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
@@ -75,12 +76,14 @@ def files(
     + delete: whether what the source has not goes
     + version: of the source's rsync
     + total: bytes that are to be sent
+    + owner: who gets the folder where it is made, if that is not the SSH user
     + allow_disruption: delete files although a process of this node holds a GPU
     """
     found = host.get_fact(FilesFact, path=path, excludes=list(excludes))
     if found["digest"] == digest:
         host.noop(f"{path} is as on {source}")
         return
-    yield script("workspace", path=path, allow="yes" if allow_disruption or not delete else "no")
+    allow = "yes" if allow_disruption or not delete else "no"
+    yield script("workspace", path=path, owner=owner, allow=allow)
     said = [source, origin, path, list(excludes), delete, version, dict(peer), total]
     yield FunctionCommand(send, said, {})

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyinfra.api import StringCommand
+
+from facts.mesh import AS_USER
 
 FOLDER = Path(__file__).parent
 
@@ -14,7 +17,7 @@ FOLDER = Path(__file__).parent
 LOCK = "/run/gpu-node.lock"
 # These work on files that a second run would work on, too.
 _ALONE = (
-    *("replace", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
+    *("replace", "replace_as", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
     *("driver_packages_rpm", "driver_packages_deb", "dkms", "module", "nouveau", "reboot"),
 )
 # These would pull library or driver from under a running job; they take the variable `allow`.
@@ -41,7 +44,22 @@ def text(name: str) -> str:
 def script(name: str, stdin: str | None = None, **variables: str) -> StringCommand:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
     lock = {"lock": LOCK} if name in _ALONE else {}
-    assignments = [f"{key}={shlex.quote(value)}" for key, value in {**variables, **lock}.items()]
     first = [each for each, names in _FIRST.items() if name in names]
-    body = "\n".join([*assignments, *("\n" + text(each) for each in first), text(name)])
+    body = "\n".join(
+        [*_assignments({**variables, **lock}), *("\n" + text(each) for each in first), text(name)]
+    )
     return StringCommand(body) if stdin is None else StringCommand(body, _stdin=[stdin])
+
+
+def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:
+    """Return `name`.sh as a command that runs as another user, with `head`, sh, in front."""
+    return script("as_user", user=user, as_user=AS_USER, run=as_run(name, head, **variables))
+
+
+def as_run(name: str, head: str = "", **variables: str) -> str:
+    """Return `name`.sh with its variables, and nothing in front that only root may do."""
+    return "".join([head, *(f"{each}\n" for each in _assignments(variables)), text(name)])
+
+
+def _assignments(variables: Mapping[str, str]) -> list[str]:
+    return [f"{key}={shlex.quote(value)}" for key, value in variables.items()]

@@ -7,6 +7,7 @@ import sys
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
+from deploy.copying import another_user
 from deploy.operations import workspace
 from deploy.plan import Plan
 from drift.quantity import size
@@ -33,7 +34,8 @@ def converge(plan: Plan) -> None:
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:
         _say(copy)
         workspace.files(
-            name=f"Copy {copy.path} from {copy.source}: {_amount(copy)}",
+            # One name for all nodes, as pyinfra takes it for one operation.
+            name=f"Copy {copy.path} from {copy.source}",
             source=copy.source,
             origin=copy.origin,
             path=copy.path,
@@ -43,6 +45,7 @@ def converge(plan: Plan) -> None:
             delete=bool(copy.remove),
             version=_version(plan, copy),
             total=copy.bytes,
+            owner="" if copy.source == CONTROLLER else another_user(host),
             allow_disruption=plan.allow_disruption,
         )
     # rsync gives a folder the mode that the source's has.
@@ -67,12 +70,13 @@ def _version(plan: Plan, copy: Copy) -> str:
 def _amount(copy: Copy) -> str:
     """Return how much is sent and deleted, in words."""
     sent = len(copy.send) + len(copy.change)
-    told = f"send {sent} entries, {size(copy.bytes)}"
+    told = f"send {sent} {'entry' if sent == 1 else 'entries'}, {size(copy.bytes)}"
     return f"{told}, delete {len(copy.remove)}" if copy.remove else told
 
 
 def _say(copy: Copy) -> None:
-    """Name what is sent and deleted: an operation of pyinfra's has but one line in a dry run."""
+    """Tell how much is sent and deleted, and name it: in a dry run an operation has but a line."""
+    logger.info(f"{host.print_prefix}{copy.path}: {_amount(copy)}")
     if copy.ours is not None and not copy.ours.exists:
         return
     for verb, paths in (("send", [*copy.send, *copy.change]), ("delete", copy.remove)):

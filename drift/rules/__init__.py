@@ -1,6 +1,7 @@
 """The rules: one module an area or two; importing this package registers them all."""
 
 from drift.rules import (
+    clones,
     driver,
     env,
     env_lint,
@@ -20,7 +21,7 @@ from drift.rules import (
 from drift.rules.rule import RULES, Rule
 
 _MODULES = (
-    *(driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
+    *(clones, driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
     *(segments, shm, ssh, toolchain, workspace),
 )
 __all__ = ["RULES", "Rule"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from drift.bashrc import BASHRC, Values, are_placed, deciding, last_value
 from drift.ifname import CONF, by_hand, is_right, managed, wanted_blocks
 from drift.rules.rule import Fault, rule
+from drift.training_user import missing_user
 from drift.users_settings import everywhere
 from facts.env import Process
 from facts.node import NodeState
@@ -23,6 +24,23 @@ _KINDS = {
     "get what it has",
     "trainer": "let it end, and start it from a new session",
 }
+
+
+@rule("env.user-missing", "error", whole=True)
+def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The node has no user of the name that is to train."""
+    user = missing_user(found)
+    if user and (_is_managed(wanted) or (wanted.ssh is not None and wanted.ssh.mesh is True)):
+        yield Fault(
+            subject=user,
+            found="no such user",
+            wanted="the user who trains, on every node",
+            cause="launchers log in by one name everywhere: there is no home for keys and "
+            "environment, and nothing that is read there could be read",
+            fix=f"useradd -m -s /bin/bash {user}, with the same uid as on the other nodes; or name "
+            "another one: launcher: {user: ...} in the inventory",
+            fixable=False,
+        )
 
 
 @rule("env.not-set", "error", whole=True)
@@ -79,6 +97,21 @@ def _is_managed(wanted: NodeWanted) -> bool:
 
 def _lines(block: str) -> int:
     return block.count("\nexport ") + block.count("\nunset ")
+
+
+@rule("env.left-behind", "warning", whole=True)
+def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A file of the SSH user has our block, and another user trains by now."""
+    for path in found.env.left or () if wanted.launcher and wanted.launcher.user else ():
+        yield Fault(
+            subject=path,
+            found="our block, of a time when its owner trained",
+            wanted="no block: another user trains",
+            cause="nothing keeps it up to date: it still sets what the inventory said then, or "
+            "lets the keys in that the nodes had",
+            fix=f"take out the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
+            fixable=False,
+        )
 
 
 @rule("env.unreached", "warning", whole=True)

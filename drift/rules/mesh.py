@@ -95,7 +95,8 @@ def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 
 
 def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Iterator[Fault]:
-    if block is None:
+    # A node that we never wrote to has nothing outdated: others' lines say what is known there.
+    if block is None or (block.is_whole and not block.lines):
         return
     gone = left_over(block, among)
     other = [node for node, text in lines.items() if block.of(node) != text]

@@ -10,7 +10,7 @@ from drift.rules.rule import Fault, rule
 from drift.workspace import Copy, can_copy, copy_of, is_source
 from facts.node import NodeState
 from facts.workspace import Directory, WorkspaceState
-from inventories.places import CONTROLLER, relative
+from inventories.places import CONTROLLER, is_below, relative
 from inventories.places import Directory as DirectoryWanted
 from inventories.schema import NodeWanted, WorkspaceWanted
 
@@ -71,17 +71,19 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
 
 @rule("workspace.exclude-absolute", "error")
 def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator[Fault]:
-    """A pattern begins with the path of the source, so it excludes nothing."""
+    """A pattern is an absolute path, and rsync's are relative to the source."""
+    folders = (wanted.origin or wanted.path, wanted.path)
     for pattern in wanted.exclude or ():
-        meant = relative(pattern, (wanted.origin or wanted.path, wanted.path))
+        meant = relative(pattern, folders)
         if meant:
+            where = "" if is_below(pattern, folders) else f", if that is below {folders[0]}"
             yield Fault(
                 subject=pattern,
                 found="an absolute path",
                 wanted=meant,
-                cause="rsync's patterns are relative to the source: this one silently excludes "
-                "nothing, and all that it was to leave out is copied",
-                fix=f"say {meant} in workspace.exclude",
+                cause="to rsync / is the top of the source: a path of the machine silently "
+                "excludes nothing, and all that it was to leave out is copied",
+                fix=f"say {meant} in workspace.exclude{where}",
                 fixable=False,
             )
 

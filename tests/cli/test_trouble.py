@@ -49,6 +49,16 @@ def test_a_node_that_hangs_up(folder: Path, listening: socket.socket, words: lis
     assert "Traceback" not in done.err
 
 
+def test_a_bad_cluster_file_is_named_once(folder: Path) -> None:
+    """With its line; the inventory that reads it stands on the command line already."""
+    cluster = folder / "nobody.yml"
+    cluster.write_text(cluster.read_text().replace("port: 1}", "port: 0}"))
+    done = run("gpu-node", "drift", str(folder / "nobody.py"))
+    assert done.code == 1
+    assert done.err.startswith(f"{cluster}:3: defaults.ssh.port: ")
+    assert done.err.count(str(folder)) == 1
+
+
 def test_an_interrupt(folder: Path, listening: socket.socket) -> None:
     """Ctrl-C while a node is asked ends with 1 and one line."""
     inventory = at_port(folder, listening.getsockname()[1])

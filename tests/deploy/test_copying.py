@@ -13,14 +13,15 @@ from pyinfra.api import Host, State
 from typing_extensions import override
 
 from deploy import progress
-from deploy.copying import command, place, send, ssh_of
+from deploy.copying import _follow, another_user, as_trainer, command, place, send, ssh_of
+from deploy.rsync_codes import Copier, way_on
 from deploy.scripts import script
 from facts import named
 from facts.cluster import Peer
 from facts.named import Copied
 from facts.workspace import PARTIAL, Tree, listing, tree
 from inventories import places
-from tests.deploy.running import run
+from tests.deploy.running import run, run_apart
 
 PEER = Peer(name="v100-01", address="192.0.2.11", port=2222)
 
@@ -96,10 +97,91 @@ def test_what_the_source_has_not_goes_when_asked(folders: tuple[Path, Path], wir
 
 
 def test_a_copy_that_fails(folders: tuple[Path, Path], wire: Path, caplog: Any) -> None:
-    """Told with what rsync said, and with what comes next."""
+    """Told with what rsync said, and with what is true: nothing was sent, and nothing will be."""
     (wire.parent / "bin" / "ssh").write_text("#!/bin/sh\necho Host key is another >&2; exit 255\n")
     assert not sent(*folders)
-    assert "Host key is another" in caplog.text and "the next run sends the rest" in caplog.text
+    assert "Host key is another" in caplog.text and "the next run sends" not in caplog.text
+    assert "nothing was sent: see that a login works" in caplog.text
+    assert "train@192.0.2.11 rsync --version" in caplog.text
+
+
+def test_what_is_told_behind_the_progress() -> None:
+    """rsync ends no line before it tells an error: neither of the two gets lost."""
+    shown = "             32 100%   31.25kB/s    0:00:00 (xfr#1, to-chk=0/2)"
+    lines = [
+        f"  1,024  50%    0.00kB/s    0:00:01\r{shown}{DENIED}",
+        "",
+        "      9   1%  1.00MB/s ??:??:??",
+    ]
+    done: list[int] = []
+    said: list[str] = []
+    split = [each for line in lines for each in line.split("\r")]
+    assert _follow(iter([*split, 23]), done.append, said, []) == 23
+    assert (done, said) == ([1024, 32, 9], [DENIED])
+
+
+CUT = "rsync: connection unexpectedly closed (4183 bytes received so far) [sender]"
+REFUSED = "rsync: connection unexpectedly closed (0 bytes received so far) [sender]"
+DENIED = 'rsync: [receiver] mkstemp "/data/ws/.a.X" failed: Permission denied (13)'
+FULL = 'rsync: [receiver] write failed on "/data/ws/a": No space left on device (28)'
+NOTHING = (
+    "nothing was sent: see that a login works, and an rsync is there: on a100-01, as train: ssh"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "has_sent", "says"),
+    [
+        (255, [CUT], False, "the next run sends the rest"),
+        (12, [CUT], True, "the next run sends the rest"),
+        (12, [REFUSED], False, NOTHING),
+        (255, ["Permission denied (publickey).", REFUSED], False, NOTHING),
+        (20, [], True, "the next run sends the rest"),
+        (30, [], True, "the next run sends the rest"),
+        (-1, ["a100-01 is not connected"], False, NOTHING),
+        (23, [DENIED], True, "train of a100-01 may not read it there, or zhang may not write"),
+        (11, [FULL], True, "what was sent stays; mend what it says, and run again"),
+    ],
+)
+def test_what_comes_after_a_copy_that_failed(
+    code: int, said: list[str], has_sent: bool, says: str
+) -> None:
+    """The next run finishes only what was interrupted, by rsync's own codes."""
+    told = way_on(code, said, has_sent, Copier("a100-01", "train", "zhang", "ssh zhang@v"))
+    assert says in told
+    assert ("the next run" in told) == ("the next run" in says)
+
+
+def test_a_nodes_copy_is_the_training_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose keys the mesh has; where that is the SSH user, nothing stands before rsync."""
+    for name, text in (("id", '[ "$1" = -u ] && echo 0 || echo root'), ("su", 'echo "$@"; pwd')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    words = as_trainer("train", ["rsync", "/two words/", "train@192.0.2.11:/d/"])
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True)
+    assert done.stdout == (
+        "-s /bin/sh train -c LC_ALL=C rsync '/two words/' train@192.0.2.11:/d/\n/\n"
+    )
+    assert as_trainer("", ["rsync", "/a b/"]) == "LC_ALL=C rsync '/a b/'"
+
+
+@pytest.mark.parametrize(
+    ("data", "user"),
+    [
+        ({"ssh_user": "root"}, ""),
+        ({"ssh_user": "root", "launcher_user": "root"}, ""),
+        ({"ssh_user": "root", "launcher_user": "train"}, "train"),
+        ({"launcher_user": "train"}, "train"),
+        ({}, ""),
+    ],
+)
+def test_who_trains(data: dict[str, str], user: str) -> None:
+    """Only where the launcher's user is another one than who logs in."""
+    given = SimpleNamespace(data=SimpleNamespace(dict=lambda: data))
+    assert another_user(cast(Host, given)) == user
 
 
 @pytest.mark.parametrize(
@@ -179,9 +261,21 @@ def test_a_directory_of_nobody(tmp_path: Path, shell: str) -> None:
 def test_room_for_the_workspace(tmp_path: Path, shell: str) -> None:
     """With its parents; what is there already is left as it is."""
     for _ in range(2):
-        asked = script("workspace", path=str(tmp_path / "data" / "ws"), allow="yes")
+        asked = script("workspace", path=str(tmp_path / "data" / "ws"), owner="", allow="yes")
         assert run(asked, shell).code == 0
     assert (tmp_path / "data" / "ws").is_dir()
+
+
+def test_room_for_the_training_users_workspace(tmp_path: Path, shell: str) -> None:
+    """It is given to who copies; the folders on the way stay the SSH user's, and open."""
+    asked = script("workspace", path=f"{tmp_path}/data/ws", owner="nobody", allow="yes")
+    after = [
+        f'[ "$(stat -c %U:%a {tmp_path}/data)" = root:755 ]',
+        f'[ "$(stat -c %U {tmp_path}/data/ws)" = nobody ]',
+        f"rm -r {tmp_path}/data",
+    ]
+    done = run_apart(asked, shell, "umask 077", after)
+    assert (done.code, done.err) == (0, "")
 
 
 def test_where_a_node_may_have_it() -> None:

@@ -69,17 +69,27 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         name
         not in (
             *("confirm", "remount", "restore", "persistence", "as_user", "ssh_modes"),
-            *("own_file", "directory", "workspace"),
+            *("directory", "workspace"),
         )
     )
     if name == "as_user":
         assert variables.pop("as_user") == AS_USER
         variables["run"] = run_shown(variables["run"])
+    if name == "replace_as":
+        assert variables.pop("as_user") == AS_USER
+        replaced = (FOLDER / "replace.sh").read_text()
+        head, body, rest = variables.pop("run").partition(replaced)
+        assert (body, rest) == (replaced, "")
+        inner = dict(word.split("=", 1) for word in shlex.split(head))
+        assert {key: inner[key] for key in ("file", "before", "backups")}.items() <= (
+            variables.items()
+        )
+        variables.update(inner)
     if name in ("wheels", "packages_pip"):
         assert variables.pop("asked") == ASKED
     if "backups" in variables:
         assert variables.pop("backups") == replacement.BACKUPS
-    if name == "replace":
+    if name in ("replace", "replace_as"):
         text = unescaped(command)
         assert variables.pop("after") == sha(text)
         undo = (FOLDER / "undo.sh").read_text() if variables["confirm"] else ""
@@ -93,7 +103,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
 
 def run_shown(run: str) -> str:
     """The name of the script that is run as another user, after its variables."""
-    (name,) = (path.stem for path in FOLDER.glob("ssh_*.sh") if path.read_text() in run)
+    (name,) = (path.stem for path in FOLDER.glob("*.sh") if run.endswith(path.read_text()))
     head = run.removeprefix(HOME).removesuffix((FOLDER / f"{name}.sh").read_text())
     return " ".join([*shlex.split(head), name])
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyinfra.api import StringCommand
 
+from deploy import replacement
 from deploy.replacement import confirm, replace, restore
 from facts.files import FileContent
 from tests.deploy.running import run, run_apart, tree, until
@@ -97,6 +100,66 @@ def test_the_owner_stays(place: Place, backups: Path, shell: str) -> None:
         ['[ "$(stat -c %u:%g:%a conf)" = 1234:4321:640 ]', '[ "$(cat conf)" = new ]'],
     )
     assert (done.code, done.err) == (0, "")
+
+
+# A home of somebody, below what everybody may go through, as a test's own folder is not.
+HOME = """mount -t tmpfs -o mode=755 tmpfs /mnt; mkdir /mnt/home /mnt/root; cd /mnt/home
+echo -n old | tee conf >/mnt/root/conf; chmod 600 conf; chown -R nobody /mnt/home"""
+
+
+def as_nobody(
+    path: str, monkeypatch: pytest.MonkeyPatch, confirm_seconds: int = 0
+) -> StringCommand:
+    """The replacement of a file in that home."""
+    monkeypatch.setattr(replacement, "BACKUPS", "/mnt/backups/RUN")
+    return replace(path, content("old"), "new", confirm_seconds=confirm_seconds, user="nobody")
+
+
+def test_a_users_file_is_written_as_that_user(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays as it was but for its text, and the backup lies where only root may write."""
+    done = run_apart(
+        as_nobody("/mnt/home/conf", monkeypatch),
+        shell,
+        HOME,
+        [
+            '[ "$(stat -c %U:%a conf)" = nobody:600 ] && [ "$(cat conf)" = new ]',
+            '[ "$(ls -A /mnt/home)" = conf ]',
+            '[ "$(cat /mnt/backups/RUN/mnt/home/conf)" = old ]',
+            '[ "$(stat -c %U:%a /mnt/backups/RUN/mnt/home)" = root:755 ]',
+        ],
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_users_file_is_put_back_as_that_user(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From root's backup, which its owner may read."""
+    put_back = restore("/mnt/home/conf", "nobody").get_raw_value()
+    done = run_apart(
+        as_nobody("/mnt/home/conf", monkeypatch, confirm_seconds=3),
+        shell,
+        HOME,
+        [
+            '[ "$(cat conf)" = new ] && [ "$(ls -A | wc -l)" = 2 ]',
+            f"sh -c {shlex.quote(put_back)}",
+            '[ "$(stat -c %U:%a conf)" = nobody:600 ] && [ "$(cat conf)" = old ]',
+            '[ "$(ls -A)" = conf ]',
+        ],
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_users_folder_that_is_roots_by_a_link(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """~/.ssh may lead to /root/.ssh: what the user may not write there is not written."""
+    done = run_apart(
+        as_nobody("/mnt/home/link/conf", monkeypatch),
+        shell,
+        f"{HOME}; ln -s /mnt/root link",
+        ['[ "$(cat /mnt/root/conf)" = old ]', '[ "$(ls -A /mnt/root)" = conf ]'],
+    )
+    assert done.code == 1
+    assert "cannot write beside it; nothing was changed" in done.err
 
 
 def test_the_backup_is_the_first_one(place: Place, backups: Path, shell: str) -> None:

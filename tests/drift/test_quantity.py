@@ -10,9 +10,9 @@ from drift.quantity import Limit, at_least, limit, size
 
 FACTORS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZES = {
-    0: "0",
-    1: "1",
-    1023: "1023",
+    0: "0 B",
+    1: "1 B",
+    1023: "1023 B",
     1024: "1K",
     1536: "1.5K",
     (1 << 20) - 1: "1023.9K",
@@ -44,7 +44,7 @@ def test_a_size_never_looks_like_more_than_it_is(count: int) -> None:
     """What is a byte short of 8G is not written 8G; nothing loses more than a tenth of its unit."""
     text = size(count)
     factor = FACTORS.get(text[-1], 1)
-    shown = float(text.rstrip("KMGT")) * factor
+    shown = float(text.rstrip("KMGT B")) * factor
     assert shown <= count < shown + factor / 10 + 1
 
 

@@ -169,6 +169,8 @@ def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
     assert told == {
         ("network.ifname-missing", "a launcher's shell"),
         ("env.not-set", "OMP_NUM_THREADS"),
+        ("env.left-behind", "/root/.bashrc"),
+        ("env.left-behind", "/root/.ssh/authorized_keys"),
     }
     before = content("v100-01", "/root/.bashrc")
     assert converge(path).code == 0

@@ -210,6 +210,29 @@ def test_a_mode_that_ssh_refuses(converged: Converge, story: Story) -> None:
     assert story.failed_logins() == []
 
 
+def test_a_folder_that_sshd_refuses(converged: Converge, story: Story) -> None:
+    """The controller itself is kept out, and told why that may be, by report and deploy."""
+    on("v100-02", "chmod 777 /root/.ssh")
+    host = drift(story.inventory).json["hosts"]["v100-02"]
+    done = converge(story.inventory)
+    on("v100-02", "chmod 700 /root/.ssh")
+    assert (host["status"], done.failed) == ("unreachable", ["v100-02"])
+    for said in (host["error"], done.err):
+        assert "StrictModes" in said and "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in said
+
+
+def test_one_key_on_two_nodes(converged: Converge, story: Story) -> None:
+    """As a cloned image has it: both are named, and the way on is right."""
+    stolen = on("a100-01", "cat /root/.ssh/id_ed25519")
+    on("v100-02", f"cd /root/.ssh && rm id_ed25519.pub && echo '{stolen.strip()}' >id_ed25519")
+    shared = {each for each in story.findings() if each[1] == "ssh.key-shared"}
+    assert shared == {("a100-01", "ssh.key-shared"), ("v100-02", "ssh.key-shared")}
+    on("v100-02", "mv /root/.ssh/id_ed25519 /root/.ssh/old")
+    done = converge(story.inventory)
+    assert done.code == 0, done.err
+    assert story.findings() == set() and story.failed_logins() == []
+
+
 def test_another_user_trains(converged: Converge, story: Story) -> None:
     """The mesh is that of the user who trains, whoever the deploy logs in as."""
     for node in NODES:

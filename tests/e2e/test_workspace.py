@@ -63,7 +63,8 @@ def path(reset: None, source: Path, inventory: WriteInventory) -> str:
 
 
 def write(inventory: str, **said: Any) -> None:
-    """Say where the workspace comes from."""
+    """Say where the workspace comes from, and who trains."""
+    trains = said.pop("trains", "root")
     file = Path(inventory).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     wish = {"path": PATH, "exclude": ["llm-code/cache/*"], **said}
@@ -71,6 +72,7 @@ def write(inventory: str, **said: Any) -> None:
     ssh = {**cluster["defaults"]["ssh"], "mesh": False}
     cluster["defaults"] = {"ssh": ssh, "workspace": wish}
     cluster["defaults"]["directories"] = [models]
+    cluster["defaults"]["launcher"] = {"user": trains}
     cluster["groups"] = {"gpu": None}
     cluster["hosts"] = {
         name: {"address": roster.NODES[name].address, "group": "gpu"} for name in NODES
@@ -203,3 +205,31 @@ def test_from_a_node_to_the_others(path: str) -> None:
         assert int(count) == FILES - (FILES - BIG) // 100
     assert findings(path) == {}
     assert converge(path).executed == {}
+
+
+def test_from_a_node_as_who_trains(path: str) -> None:
+    """The mesh's keys are that user's, and what is copied belongs to whom the keys belong to."""
+    known = roster.KNOWN_HOSTS.read_text()
+    on("a100-01", f"cat >/etc/ssh/ssh_known_hosts <<'END'\n{known}\nEND")
+    on("a100-01", "rm -f /root/.ssh/id_ed25519; mkdir -p /data/workspace/small/lib")
+    on("a100-01", "cd /data/workspace/small && echo 1 >train.py && echo 2 >lib/net.py")
+    for node in NODES:
+        on(node, "useradd -m -s /bin/bash train && install -d -m 700 -o train /home/train/.ssh")
+    on("a100-01", "cd / && su train -c 'ssh-keygen -q -t ed25519 -N \"\" -f ~/.ssh/id_ed25519'")
+    key = on("a100-01", "cat /home/train/.ssh/id_ed25519.pub").strip()
+    for node in NODES[1:]:
+        on(node, f"rm -rf {PATH}; echo '{key}' >/home/train/.ssh/authorized_keys")
+    write(path, **{"source": "a100-01", "from": "/data/workspace/small", "trains": "train"})
+    done = converge(path)
+    assert done.code == 0, done.err
+    for node in NODES[1:]:
+        assert on(node, f"find {PATH} ! -user train") == ""
+    assert findings(path) == {}
+    assert converge(path).executed == {}
+    on("v100-01", f"rm {PATH}/train.py && chown root {PATH} && chmod 755 {PATH}")
+    refused = converge(path)
+    assert refused.code == 1
+    assert (
+        "train of a100-01 may not read it there, or train may not write it here" in refused.err
+    ), refused.err
+    assert "the next run" not in refused.err

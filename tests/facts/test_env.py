@@ -95,3 +95,12 @@ def test_the_routes_to_other_nodes(shell: str) -> None:
     ]
     assert "lo" in {each.interface for each in state.addresses or ()}
     assert ("lo", "loopback") in {(each.name, each.kind) for each in state.links or ()}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_an_earlier_user_has_left(home: Path, shell: str) -> None:
+    """Of who logs in, where another one trains: files with our block, and no others."""
+    (home / ".bashrc").write_bytes(BASHRC)
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "authorized_keys").write_text("ssh-rsa AAAA zhang@home\n")
+    assert told(home, shell, "env.left").left == (str(home / ".bashrc"),)

@@ -69,6 +69,7 @@ def test_what_is_listed(folder: Path, shell: str) -> None:
         "a -> b": file,
         "\\#303\\#274ber.py": file,
         "link": "l train.py",
+        "pipe": "p",
     }
     assert (found.exists, found.files, found.bytes) == (True, 5, 25)
 

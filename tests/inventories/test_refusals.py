@@ -6,7 +6,13 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from paramiko import BadHostKeyException, ECDSAKey, SSHException
+from paramiko import (
+    AuthenticationException,
+    BadHostKeyException,
+    ECDSAKey,
+    PasswordRequiredException,
+    SSHException,
+)
 from pyinfra import logger
 from pyinfra.api.exceptions import ConnectError
 
@@ -54,6 +60,20 @@ def test_an_unknown_key(caplog: pytest.LogCaptureFixture, name: str) -> None:
     (said,) = caplog.messages
     assert "its host key is not pinned" in said
     assert said.endswith("gpu-node host-key inventories/lab.py v100-01")
+
+
+def test_a_login_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """sshd never says why: the two usual causes, and where to look."""
+    _refuse(AuthenticationException("Authentication failed."))
+    (said,) = caplog.messages
+    assert said.startswith("[v100-01] SSH host key error: its sshd takes no key")
+    assert "not in that user's ~/.ssh/authorized_keys" in said and "StrictModes" in said
+    assert "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in said and "sshd logs" in said
+
+
+def test_a_key_with_a_passphrase_is_another_matter() -> None:
+    """It was not offered, so no node has refused it."""
+    assert refusal(PasswordRequiredException("private key file is encrypted")) is None
 
 
 def test_any_other_line_stays(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,28 @@
+"""Who trains, where a node has no such user: one cause for all that is asked as that user."""
+
+from __future__ import annotations
+
+import re
+
+from facts.node import NodeState, UnreadSection
+
+_MISSING = re.compile(r"exit 1: no user (\S+)")
+_SSH = ("account", "authorized", "pending", "known", "logins")
+# What of a node is read as the user who trains, or in that user's home.
+_ASKED = (
+    *("env.user", "env.launcher", "env.bashrc", "env.settings", "env.conf", "env.processes"),
+    *(f"ssh.{each}" for each in _SSH),
+)
+
+
+def missing_user(found: NodeState) -> str:
+    """Return the name of who should train here and is unknown; empty where there is such a user."""
+    for each in found.unreadable:
+        if each.section == "env.user" and (told := _MISSING.fullmatch(each.reason)):
+            return told[1]
+    return ""
+
+
+def is_explained(unread: UnreadSection, found: NodeState) -> bool:
+    """Whether a section could not be read because there is no such user."""
+    return unread.section in _ASKED and bool(missing_user(found))
