@@ -19,13 +19,19 @@ BACKUPS = f"/var/backups/gpu-node/{RUN}"
 
 
 def replace(
-    path: str, old: FileContent, new: str, check: str = "", confirm_seconds: int = 0
+    path: str,
+    old: FileContent,
+    new: str,
+    check: str = "",
+    confirm_seconds: int = 0,
+    then: str = "",
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
 
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
-    `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time. The
-    content goes by stdin: an argument would show it, and passwords in it, to everybody.
+    `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time, and runs
+    `then`, sh as well, when it has: a daemon may have to read the file anew. The content goes by
+    stdin: an argument would show it, and passwords in it, to everybody.
     """
     return script(
         "replace",
@@ -36,7 +42,7 @@ def replace(
         backups=BACKUPS,
         check=check,
         confirm=str(confirm_seconds or ""),
-        undo=text("undo") if confirm_seconds else "",
+        undo=text("undo") + then if confirm_seconds else "",
     )
 
 
@@ -48,9 +54,12 @@ def confirm(path: str, after: str = "") -> StringCommand:
     return script("confirm", file=path, after=after)
 
 
-def restore(path: str) -> StringCommand:
-    """Return the command that puts back what `path` was before it was replaced unconfirmed."""
-    return script("restore", file=path, undo=text("undo"))
+def restore(path: str, then: str = "") -> StringCommand:
+    """Return the command that puts back what `path` was before it was replaced unconfirmed.
+
+    `then` is sh that is run after it.
+    """
+    return script("restore", file=path, undo=text("undo") + then)
 
 
 def unread(path: str, old: FileContent) -> FunctionCommand:
