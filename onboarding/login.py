@@ -41,22 +41,29 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
         session, by_password, later = _tried(server, host_key, "password", _by_password(known))
         refused, allowed = f"{refused}; {by_password}", later or allowed
     if session is None:
-        if refused.endswith(_LOST):
-            raise ContactError(f"{server.login}: {refused}: try again, or see its sshd's log")
+        _raise_if_lost(server, refused)
         takes = f" (its sshd takes {', '.join(allowed)})" if allowed else ""
         advice = _advice(server, known is not None, allowed)
         raise ContactError(f"{server.login} does not let us in: {refused}{takes}: {advice}")
-    try:
-        session.greet()
-    except BaseException:
-        session.close()
-        raise
-    return session
+    return _greeted(session)
+
+
+def open_by_key(server: Server, host_key: str) -> Session:
+    """Log in to a server that has the controller's key; raises ContactError where it is no use."""
+    session, refused, _ = _tried(server, host_key, "key", _log_in_by_key)
+    if session is None:
+        _raise_if_lost(server, refused)
+        raise ContactError(
+            f"{server.login}: {refused}, though ~{server.user}/.ssh/authorized_keys should let it "
+            "in: does sshd read another file (AuthorizedKeysFile), or take no keys "
+            "(PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its console"
+        )
+    return _greeted(session)
 
 
 def prove_key(server: Server, host_key: str) -> None:
     """Log in anew by the controller's keys alone; raises ContactError where that does not work."""
-    open_session(server, host_key).close()
+    open_by_key(server, host_key).close()
 
 
 def methods(server: Server, host_key: str) -> Methods:
@@ -66,6 +73,21 @@ def methods(server: Server, host_key: str) -> Methods:
     """
     with closing(_connected(server, host_key)) as transport:
         return _methods(transport, server.user)
+
+
+def _greeted(session: Session) -> Session:
+    try:
+        session.greet()
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _raise_if_lost(server: Server, refused: str) -> None:
+    """A connection that broke is no refusal."""
+    if refused.endswith(_LOST):
+        raise ContactError(f"{server.login}: {refused}: try again, or see its sshd's log")
 
 
 def _tried(

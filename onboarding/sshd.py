@@ -15,7 +15,7 @@ from drift.report.visible import visible
 from facts.files import FileBytes, FileContent
 from facts.kernels import SBIN
 from onboarding.contact import ContactError
-from onboarding.login import TYPED, methods, open_session
+from onboarding.login import TYPED, methods, open_by_key, prove_key
 from onboarding.session import Session
 
 MAIN = "/etc/ssh/sshd_config"
@@ -44,7 +44,7 @@ def refuse_passwords(session: Session, host_key: str) -> bool:
     """
     if not TYPED & set(methods(session.server, host_key)):
         return False
-    open_session(session.server, host_key).close()
+    prove_key(session.server, host_key)
     path = _place(_read(session, MAIN)["text"])
     old = _read(session, path)
     new = _TEXT if path == OWN else _TEXT + old["text"].removeprefix(_TEXT)
@@ -116,7 +116,7 @@ def _not_kept(session: Session, host_key: str, path: str, new: str) -> str:
         try:
             left = TYPED & set(methods(session.server, host_key))
             if not left:
-                with open_session(session.server, host_key) as fresh:
+                with open_by_key(session.server, host_key) as fresh:
                     return _problem(fresh, confirm(path, sum_of(new)))
             problem = f"sshd takes {', '.join(sorted(left))} all the same (a Match block?)"
         except ContactError as error:

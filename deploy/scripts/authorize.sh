@@ -40,7 +40,7 @@ if [ ! -e "$real" ] || ! has_line "$real"; then
     before=$(sum "$real")
     saved=${backups:+$backups$real}
     saved=${saved:-$real.before-gpu-node}
-    mkdir -p "${saved%/*}" || fail "no backup can be kept in ${saved%/*}; nothing was changed"
+    (umask 022 && mkdir -p "${saved%/*}") || fail "no backup can be kept in ${saved%/*}; nothing was changed"
     [ -e "$saved" ] || cp -p "$real" "$saved" ||
       { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
     cp -p "$real" "$new" || fail "cannot write beside it (disk full?); nothing was changed"

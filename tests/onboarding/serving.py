@@ -11,19 +11,14 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paramiko import (
+from paramiko import Channel, ECDSAKey, PKey, ServerInterface, SSHException, Transport
+from paramiko.common import (
     AUTH_FAILED,
     AUTH_PARTIALLY_SUCCESSFUL,
     AUTH_SUCCESSFUL,
     OPEN_SUCCEEDED,
-    Channel,
-    ECDSAKey,
-    InteractiveQuery,
-    PKey,
-    ServerInterface,
-    SSHException,
-    Transport,
 )
+from paramiko.server import InteractiveQuery
 from typing_extensions import override
 
 from onboarding.contact import Server
@@ -78,6 +73,7 @@ class _Login(ServerInterface):
     def __init__(self, sshd: Sshd) -> None:
         self.sshd = sshd
 
+    @override
     def get_allowed_auths(self, username: str) -> str:
         running = self.sshd.running
         if running and "PasswordAuthentication no" in running.read_text():
@@ -103,10 +99,12 @@ class _Login(ServerInterface):
             self.sshd.on_password()
         return self._after("password" in self.sshd.methods and password == self.sshd.password)
 
+    @override
     def check_auth_interactive(self, username: str, submethods: str) -> InteractiveQuery:
         self.sshd.attempts.append("keyboard-interactive")
         return InteractiveQuery("", "", *self.sshd.prompts)
 
+    @override
     def check_auth_interactive_response(self, responses: list[str]) -> int:
         wanted = ["" if shown else self.sshd.password for _, shown in self.sshd.prompts]
         return self._after(list(responses) == wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import traceback
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from onboarding.keys import public_key
 from onboarding.login import Password, methods, open_session, prove_key
 from onboarding.password import Secret
 from onboarding.session import Session
+from tests.deploy.running import until
 from tests.onboarding.serving import PASSWORD, Sshd
 
 
@@ -201,6 +203,27 @@ def test_a_key_with_a_passphrase(sshd: Sshd, key: Path) -> None:
     with pytest.raises(ContactError, match="has a passphrase; put its public key beside it"):
         public_key(sshd.server(key=key))
     assert "can be used (is it there, and without a passphrase?)" in refusal(sshd, key=key)
+
+
+def test_by_an_agent(
+    sshd: Sshd, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no key is named its first one is let in, and logs in."""
+    place = tmp_path / "agent"
+    with subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL) as agent:
+        try:
+            assert until(place.exists)
+            monkeypatch.setenv("SSH_AUTH_SOCK", str(place))
+            subprocess.run(["ssh-add", "-q", key], check=True, capture_output=True)
+            private = ECDSAKey.from_private_key_file(str(key))
+            public = f"{private.get_name()} {private.get_base64()}"
+            assert public_key(sshd.server()).startswith(public)
+            assert "every key of an agent or ~/.ssh is refused" in refusal(sshd)
+            sshd.authorized_keys.parent.mkdir()
+            sshd.authorized_keys.write_text(public)
+            assert opened(sshd, Secret(PASSWORD)).by == "key"
+        finally:
+            agent.terminate()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

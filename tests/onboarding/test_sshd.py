@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from paramiko import ECDSAKey
+from paramiko import ECDSAKey, PKey
+from typing_extensions import override
 
 from deploy import replacement, scripts
 from deploy.scripts import text
@@ -135,7 +136,7 @@ def test_what_sshd_cannot_read(session: Session, sshd: Sshd, etc: Path) -> None:
 def test_no_way_in_by_key(session: Session, sshd: Sshd, etc: Path) -> None:
     """Nothing is begun."""
     sshd.authorized = []
-    assert "does not let us in" in refusal(session, sshd, etc)
+    assert "is refused, though" in refusal(session, sshd, etc)
 
 
 def test_the_key_no_longer_works(
@@ -146,13 +147,14 @@ def test_the_key_no_longer_works(
     assert "it was put back as before" in refusal(session, sshd, etc)
 
 
-class Vanishing(list[ECDSAKey]):
+class Vanishing(list[PKey]):
     """Keys that are let in until passwords are off."""
 
     def __init__(self, sshd: Sshd) -> None:
         super().__init__(sshd.authorized)
         self.sshd = sshd
 
+    @override
     def __contains__(self, key: object) -> bool:
         assert self.sshd.running
         return "PasswordAuthentication no" not in self.sshd.running.read_text() and (
