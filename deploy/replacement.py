@@ -26,13 +26,15 @@ def replace(
     check: str = "",
     confirm_seconds: int = 0,
     user: str = "",
+    then: str = "",
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
 
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
-    `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time. The
-    content goes by stdin: an argument would show it, and passwords in it, to everybody. What lies
-    in the home of a `user` is written as that user, unless it is root's.
+    `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time, and runs
+    `then`, sh as well, when it has: a daemon may have to read the file anew. The content goes by
+    stdin: an argument would show it, and passwords in it, to everybody. What lies in the home of a
+    `user` is written as that user, unless it is root's.
     """
     stdin = _printf_format(new)
     before = {
@@ -45,7 +47,7 @@ def replace(
         "after": sum_of(new),
         "check": check,
         "confirm": str(confirm_seconds or ""),
-        "undo": text("undo") if confirm_seconds else "",
+        "undo": text("undo") + then if confirm_seconds else "",
     }
     if _is_root(user):
         return script("replace", stdin, **variables)
@@ -66,11 +68,15 @@ def confirm(path: str, after: str = "") -> StringCommand:
     return script("confirm", file=path, after=after)
 
 
-def restore(path: str, user: str = "") -> StringCommand:
-    """Return the command that puts back what `path` was before it was replaced unconfirmed."""
+def restore(path: str, user: str = "", then: str = "") -> StringCommand:
+    """Return the command that puts back what `path` was before it was replaced unconfirmed.
+
+    `then` is sh that is run after it.
+    """
+    undo = text("undo") + then
     if _is_root(user):
-        return script("restore", file=path, undo=text("undo"))
-    return as_user(user, "restore", file=path, undo=text("undo"))
+        return script("restore", file=path, undo=undo)
+    return as_user(user, "restore", file=path, undo=undo)
 
 
 def unread(path: str, old: FileContent) -> FunctionCommand:

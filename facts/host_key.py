@@ -36,7 +36,7 @@ def offered(data: Mapping[str, Any]) -> list[PKey]:
 
 def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:
     """Return the key of one of these kinds; None where the node has none."""
-    transport = Transport(_connected(data))
+    transport = Transport(connected(data))
     try:
         transport.banner_timeout = SECONDS
         transport.get_security_options().key_types = kinds
@@ -48,8 +48,11 @@ def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:
         transport.close()
 
 
-def _connected(data: Mapping[str, Any]) -> Any:
-    """Return a connection to the node's sshd, through the jump host of ssh_config if it has one."""
+def connected(data: Mapping[str, Any]) -> Any:
+    """Return a connection to the node's sshd, through the jump host of ssh_config if it has one.
+
+    Raises OSError, and paramiko's SSHException and EOFError of a jump host.
+    """
     name = data["ssh_hostname"]
     given = {"port": data.get("ssh_port") or 22}
     hostname, config, *_ = SSHClient().parse_config(

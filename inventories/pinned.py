@@ -61,10 +61,28 @@ def repinned(text: str, names: Collection[str], key: str, offered: Collection[st
             lines.append(kept + (end if fresh else ""))
     result = "".join(lines)
     first = next(iter(names))
-    if key not in keys_of(result, first):
-        gap = "" if not result or result.endswith("\n") else "\n"
-        result += f"{gap}{first} {key}\n"
-    return result
+    if key in keys_of(result, first):
+        return result
+    # Above a last line without its newline: that one keeps its bytes, and needs none of ours.
+    whole = result.rfind("\n") + 1
+    return f"{result[:whole]}{first} {key}\n{result[whole:]}"
+
+
+def without(text: str, names: Collection[str]) -> str:
+    """Return known_hosts without a node's names; lines of nobody else go, all others stay.
+
+    It takes back what `repinned` wrote for a node that was not there, byte for byte.
+    """
+    lines: list[str] = []
+    for line in _lines(text):
+        found = _LINE.fullmatch(line)
+        patterns = found[2].split(",") if found else []
+        others = [each for each in patterns if not any(_is(each, name) for name in names)]
+        if not found or others == patterns:
+            lines.append(line)
+        elif others:
+            lines.append(found[1] + ",".join(others) + line[found.end(2) :])
+    return "".join(lines)
 
 
 def write(file: Path, text: str) -> None:

@@ -70,14 +70,14 @@ def line(server: Server) -> str:
 
 
 def test_an_unknown_key_is_shown_and_accepted(pins: Path, server: Server) -> None:
-    """Not pinned: 2. Accepted by its fingerprint: pinned at the end of the file. Then the same."""
+    """Not pinned: 2. Accepted by its fingerprint: pinned. Then the same."""
     before = pins.read_text()
     shown = asked(pins)
     assert shown.return_value == 2
     assert "  none\n" in shown.stdout and server.keys[0].fingerprint in shown.stdout
     assert pins.read_text() == before
     assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
-    assert pins.read_bytes().decode() == f"# zhang\r\nnas ssh-rsa AAAA\n{line(server)}"
+    assert pins.read_bytes().decode() == f"# zhang\r\n{line(server)}nas ssh-rsa AAAA"
     assert asked(pins).return_value == 0
     assert "pinned already" in asked(pins, "n", "--accept", server.keys[0].fingerprint).stdout
 

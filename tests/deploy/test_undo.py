@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.replacement import confirm, replace, sum_of
+from deploy.replacement import confirm, replace, restore, sum_of
 from facts.files import FileContent
 from tests.deploy import running
 from tests.deploy.running import run, tree, until
@@ -73,6 +73,26 @@ def test_the_time_is_kept(folder: Path, backups: Path, shell: str) -> None:
     before = tree(folder)
     assert run(replace(str(folder / "left"), OLD, "new", confirm_seconds=1), shell).code == 0
     assert until(lambda: tree(folder) == before)
+
+
+def test_what_is_to_follow(folder: Path, backups: Path, shell: str, clock: Path) -> None:
+    """Told of a file that was put back, by the node or by us; of one that stays, not."""
+    told = folder.parent / "told"
+    then = f"\ncat '{folder}/$name' >>'{told}'\n"
+    for name in ("left", "kept"):
+        then_this = then.replace("$name", name)
+        command = replace(str(folder / name), OLD, "new", confirm_seconds=45, then=then_this)
+        assert run(command, shell).code == 0
+    assert run(confirm(str(folder / "kept")), shell).code == 0
+    assert run(restore(str(folder / "left"), then=then.replace("$name", "left")), shell).code == 0
+    assert told.read_bytes() == b"old"
+    again = folder / "strict"
+    then_this = then.replace("$name", "strict")
+    assert run(replace(str(again), OLD, "new", confirm_seconds=45, then=then_this), shell).code == 0
+    (clock / "go").touch()
+    assert until(lambda: told.read_bytes() == b"oldold")
+    assert until(lambda: (clock / "slept").read_text() == "45\n" * 3)
+    assert told.read_bytes() == b"oldold"
 
 
 def test_a_refused_change_starts_no_timer(folder: Path, backups: Path, shell: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inventories.pinned import keys_of, lookups, repinned, write
+from inventories.pinned import keys_of, lookups, repinned, without, write
 
 OLD, NEW, RSA = "ssh-ed25519 AAAAold", "ssh-ed25519 AAAAnew", "ssh-rsa AAAArsa"
 NAMES = lookups("v100-01", "192.0.2.5", 22)
@@ -19,7 +19,7 @@ CASES = {
         f"192.0.2.5 {OLD}\nv100-01 {OLD} lab\n",
         f"192.0.2.5 {NEW}\nv100-01 {NEW} lab\n",
     ),
-    "no line yet, no newline at the end": (f"nas {OLD}", f"nas {OLD}\n192.0.2.5 {NEW}\n"),
+    "no line yet, no newline at the end": (f"nas {OLD}", f"192.0.2.5 {NEW}\nnas {OLD}"),
     "an empty file": ("", f"192.0.2.5 {NEW}\n"),
     "others' bytes": (
         f"# zhang\r\n\n  nas\t{OLD}  # old\r\n192.0.2.5 {OLD}\r\n192.0.2.55 {OLD}\nm\xfcll",
@@ -57,6 +57,43 @@ def test_a_new_key(before: str, after: str) -> None:
     assert repinned(before, NAMES, NEW, [NEW, RSA]) == after
     assert repinned(after, NAMES, NEW, [NEW, RSA]) == after
     assert NEW in keys_of(after, NAMES[0])
+
+
+# What is left when the node is forgotten.
+FORGOTTEN = {
+    "the only line": (f"192.0.2.5 {OLD}\n", ""),
+    "by address, by name, and both": (
+        f"192.0.2.5 {OLD}\nx {OLD}\nv100-01 {RSA} lab\n192.0.2.5,v100-01 {NEW}",
+        f"x {OLD}\n",
+    ),
+    "a line shared with another": (
+        f" nas,192.0.2.5,x\t{OLD}  # old\r\n",
+        f" nas,x\t{OLD}  # old\r\n",
+    ),
+    "hashed": (f"{HASHED} {OLD}\n", ""),
+    "markers, wildcards, another port, other nodes": (
+        text := (
+            f"@revoked 192.0.2.5 {OLD}\n192.0.2.* {OLD}\n[192.0.2.5]:2222 {OLD}\n192.0.2.55 {OLD}\n"
+            f"# 192.0.2.5 {OLD}\nm\xfcll"
+        ),
+        text,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FORGOTTEN.values(), ids=FORGOTTEN)
+def test_a_node_that_is_forgotten(before: str, after: str) -> None:
+    """Its names go, with the lines that are nobody else's; every other byte stays."""
+    assert without(before, NAMES) == after
+    assert without(after, NAMES) == after
+
+
+@pytest.mark.parametrize(
+    "before", ["", f"nas {OLD}", f"nas {OLD}\n", f"# z\r\n\nnas {OLD}\r\n", "\n"]
+)
+def test_pinned_and_forgotten(before: str) -> None:
+    """The same bytes again."""
+    assert without(repinned(before, NAMES, NEW, [NEW]), NAMES) == before
 
 
 def test_with_a_port() -> None:

@@ -1,0 +1,70 @@
+# Let a public key in: a line at the end of authorized_keys, unless the key has a line to itself.
+# Runs as its owner. Prints, at the end, `changed` or `there`. Variables: home, line (kind, key and comment),
+# backups (a folder, or empty: beside the file).
+# shellcheck shell=sh disable=SC2154
+set -u
+LC_ALL=C; export LC_ALL
+umask 077
+folder=$home/.ssh
+file=$folder/authorized_keys
+fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
+sum() { sha256sum <"$1" | cut -d' ' -f1; }
+is_ours() { [ "$(stat -L -c %u "$1")" = "$(id -u)" ]; }
+done=
+
+[ -d "$home" ] || fail "there is no home; nothing was changed"
+mkdir -p "$folder" || fail "its folder cannot be made; nothing was changed"
+real=$(readlink -f "$file") || fail "cannot be resolved; nothing was changed"
+for each in "$folder" "${real%/*}" "$real"; do
+  [ ! -e "$each" ] || is_ours "$each" || fail "$each is another user's; nothing was changed"
+done
+if [ -e "$real" ]; then
+  [ -f "$real" ] && [ -r "$real" ] || fail "cannot be read; nothing was changed"
+fi
+
+has_line() {
+  awk -v line="$line" 'BEGIN { split(line, key, " ") }
+    { sub(/\r$/, "") }
+    $1 == key[1] && $2 == key[2] { found = 1 }
+    END { exit !found }' "$1"
+}
+
+if [ ! -e "$real" ] || ! has_line "$real"; then
+  new=${real%/*}/.${real##*/}.gpu-node
+  trap 'rm -f "$new"' EXIT
+  # What lies there, of a killed run or of somebody else, is never written into.
+  rm -f "$new"
+  (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
+  before=
+  if [ -e "$real" ]; then
+    before=$(sum "$real")
+    saved=${backups:+$backups$real}
+    saved=${saved:-$real.before-gpu-node}
+    (umask 022 && mkdir -p "${saved%/*}") || fail "no backup can be kept in ${saved%/*}; nothing was changed"
+    [ -e "$saved" ] || cp -p "$real" "$saved" ||
+      { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
+    cp -p "$real" "$new" || fail "cannot write beside it (disk full?); nothing was changed"
+    [ -z "$(tail -c 1 "$new")" ] || echo >>"$new" || fail "cannot be written; nothing was changed"
+  fi
+  printf '%s\n' "$line" >>"$new" || fail "cannot be written (disk full?); nothing was changed"
+  has_line "$new" || fail "was not written whole (disk full?); nothing was changed"
+  if [ -e "$real" ]; then
+    [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
+  fi
+  mv -f "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
+  trap - EXIT
+  done=changed
+fi
+
+# sshd refuses keys where others could have written them.
+for each in "$home" "$folder" "$real"; do
+  is_ours "$each" || continue
+  case $(ls -ldn "$each") in
+    ?????w* | ????????w*)
+      chmod go-w "$each" || fail "$each cannot be closed to others: sshd refuses the key"
+      done=changed
+      ;;
+  esac
+done
+! command -v restorecon >/dev/null 2>&1 || restorecon -R "$folder" >/dev/null 2>&1 || :
+echo "${done:-there}"

@@ -1,0 +1,36 @@
+"""Letting the controller's key in on a server, so that no password is needed again."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from deploy.replacement import BACKUPS
+from deploy.scripts import text
+from drift.report.visible import visible
+from facts.mesh import HOME
+from onboarding.contact import ContactError
+from onboarding.session import ROOT, Session
+
+_SECONDS = 30
+_CHANGED, _THERE = "changed", "there"
+_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( [^\x00-\x1f\x7f]*)?")
+
+
+def install_key(session: Session, public: str) -> bool:
+    """Put a public key, `kind key comment`, into the user's authorized_keys; whether that changed.
+
+    A key that has a line to itself there, without options, is in already. All other bytes stay;
+    home, folder and file are closed to others as far as sshd insists. Raises ContactError.
+    """
+    line = public.strip()
+    if not _KEY.fullmatch(line):
+        raise ContactError(f"{visible(line)[:60]!r} is no public key; nothing was changed")
+    backups = BACKUPS if session.server.user == ROOT else ""
+    variables = f"line={shlex.quote(line)}\nbackups={shlex.quote(backups)}\n"
+    done = session.run(f"{HOME}{variables}{text('authorize')}", _SECONDS)
+    outcome = done.out[-1] if done.out else ""
+    if done.code != 0 or outcome not in (_CHANGED, _THERE):
+        said = visible(done.err or outcome or f"exit {done.code}")
+        raise ContactError(f"{session.server.login}: the key could not be let in: {said}")
+    return outcome == _CHANGED

@@ -1,0 +1,223 @@
+"""First contact with a server: its host key is confirmed, or given beforehand, and then pinned."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paramiko import PKey, SSHException
+
+from facts.host_key import SECONDS, NoHostKey
+from facts.host_key import offered as offered_at
+from facts.ssh import fingerprint
+from inventories.pinned import SSH_PORT, keys_of, lookups, repinned, without, write
+
+ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+# What paramiko says of a handshake that did not end in time.
+_UNFINISHED = "No existing session"
+# A folder for known_hosts that was not there: ~/.ssh as ssh itself makes it.
+_FOLDER_MODE = 0o700
+
+
+class ContactError(Exception):
+    """A server that cannot be reached, logged in to or believed; str() says what to do next."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server, in the inventory or not yet, and the way to it.
+
+    `key` is the controller's private key; None stands for those of its agent and of ~/.ssh.
+    """
+
+    name: str
+    address: str
+    port: int
+    user: str
+    known_hosts: Path
+    key: Path | None = None
+
+    @property
+    def at(self) -> str:
+        """Address and port, for people."""
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{address}:{self.port}"
+
+    @property
+    def login(self) -> str:
+        """User, address and port, for people."""
+        return f"{self.user}@{self.at}"
+
+    @property
+    def lookups(self) -> tuple[str, ...]:
+        """What it goes by in known_hosts; a connection looks for the first of them."""
+        return lookups(self.name, self.address, self.port)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The way to it as pyinfra's host data."""
+        return {"ssh_hostname": self.address, "ssh_port": self.port}
+
+
+def offered(server: Server) -> list[PKey]:
+    """Return the host keys that a server proves to have, ed25519 first.
+
+    Raises ContactError where nobody answers, or what answers is no sshd.
+    """
+    try:
+        return offered_at(server.data)
+    except NoHostKey as error:
+        problem = unreachable(server, error)
+    raise ContactError(problem)
+
+
+def unreachable(server: Server, error: BaseException) -> str:
+    """Say why no connection came about, and where to look; `error` may stand for another one."""
+    cause = error.__cause__ or error
+    # paramiko says the same of a greeting that is none, does not come, or is cut off.
+    if isinstance(cause, SSHException) and isinstance(cause.__context__, OSError | EOFError):
+        cause = cause.__context__
+    if isinstance(cause, SSHException) and str(cause) == _UNFINISHED:
+        cause = TimeoutError("it connects and says nothing")
+    if isinstance(cause, socket.gaierror):
+        return f"{server.address} is no address, and no name that this machine knows"
+    if isinstance(cause, ConnectionRefusedError):
+        other = ", or on another port (ssh: port)" if server.port == SSH_PORT else ""
+        return f"nobody listens at {server.at}: is sshd running there{other}?"
+    if isinstance(cause, EOFError | ConnectionError):
+        return (
+            f"{server.at} hung up before anybody could log in: it is no sshd, has too many "
+            "connections, or shuts this machine out (MaxStartups, fail2ban); see its log"
+        )
+    if isinstance(cause, OSError):
+        return (
+            f"no answer at {server.at} within {SECONDS} s ({_words(cause)}): is it switched on, is "
+            f"the address right, does a firewall let port {server.port} through?"
+        )
+    return f"{server.at} does not speak SSH as it should ({_words(cause)}): is it an sshd's port?"
+
+
+def _words(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def pinned(server: Server) -> list[str]:
+    """Return the keys, as `kind key`, that known_hosts has for a server's address and name."""
+    text = _read(server.known_hosts)
+    return list(dict.fromkeys(key for each in server.lookups for key in keys_of(text, each)))
+
+
+def choose(
+    server: Server,
+    keys: Sequence[PKey],
+    accept: str | None,
+    confirm: Callable[[str], bool] | None,
+) -> str:
+    """Return the host key to believe in, as `kind key`, out of those that are offered.
+
+    One that is pinned needs no word. Otherwise it is the one whose fingerprint `accept` is, or,
+    where `confirm` says yes to the text that it is shown, the first. Without a terminal `confirm`
+    is None. Raises ContactError where nobody vouches for a key.
+    """
+    told = _texts(keys)
+    if accept is not None:
+        return _accepted(server, told, accept)
+    known = pinned(server)
+    same = [key for key in told if key in known]
+    kinds = {key.split()[0]: key for key in told}
+    changed = [key for key in known if kinds.get(key.split()[0], key) != key]
+    if changed or (known and not same):
+        raise ContactError(_changed(server, changed or known, told))
+    if same:
+        return same[0]
+    if confirm is None:
+        raise ContactError(
+            f"the host key of {server.at} is not known ({_shown(told)}): compare it with what "
+            f"{ON_ITS_CONSOLE} shows on its console, then give it: "
+            f"--accept-host-key {_digest(told[0])}"
+        )
+    if not confirm(_question(server, told)):
+        raise ContactError(f"the host key of {server.at} was not confirmed; nothing was changed")
+    return told[0]
+
+
+def _accepted(server: Server, told: Sequence[str], accept: str) -> str:
+    chosen = [key for key in told if _digest(key) == accept]
+    if not chosen:
+        raise ContactError(
+            f"{accept} is none of the host keys offered at {server.at} ({_shown(told)}); "
+            f"{ON_ITS_CONSOLE} shows on its console which it is; nothing was changed"
+        )
+    return chosen[0]
+
+
+def _changed(server: Server, known: Sequence[str], told: Sequence[str]) -> str:
+    command = f"gpu-node host-key INVENTORY {server.name} --accept"
+    return (
+        f"the host key of {server.at} has changed: pinned {_shown(known)} in "
+        f"{server.known_hosts}, offered {_shown(told)}; if it was installed anew, compare with "
+        f"what {ON_ITS_CONSOLE} shows on its console, then give it: --accept-host-key "
+        f"{_digest(told[0])}, or for a node of the inventory: {command} {_digest(told[0])}"
+    )
+
+
+def _question(server: Server, told: Sequence[str]) -> str:
+    lines = [f"{server.at} is not known yet. It offers:"]
+    lines += [f"  {fingerprint(key)}" for key in told]
+    lines += [f"Compare with what its own console shows: {ON_ITS_CONSOLE}", "Is it the same?"]
+    return "\n".join(lines)
+
+
+def _texts(keys: Sequence[PKey]) -> list[str]:
+    return [f"{key.get_name()} {key.get_base64()}" for key in keys]
+
+
+def _shown(keys: Collection[str]) -> str:
+    return ", ".join(fingerprint(key) for key in keys)
+
+
+def _digest(key: str) -> str:
+    return fingerprint(key).split()[1]
+
+
+def pin(server: Server, key: str, keys: Sequence[PKey]) -> bool:
+    """Pin a host key, `kind key`, for a server's address; return whether the file changed.
+
+    Of the keys that were pinned those among `keys`, which are offered, stay. A file that is not
+    there is made, with its folder. Raises ContactError where it cannot be written.
+    """
+    text = _read(server.known_hosts)
+    return _written(server.known_hosts, text, repinned(text, server.lookups, key, _texts(keys)))
+
+
+def unpin(known_hosts: Path, *names: str) -> bool:
+    """Forget a server's host keys; return whether the file changed.
+
+    `names` are what it goes by there, as Server.lookups says; lines of others stay byte for byte.
+    Raises ContactError where the file cannot be written.
+    """
+    text = _read(known_hosts)
+    return _written(known_hosts, text, without(text, names))
+
+
+def _read(file: Path) -> str:
+    """The file byte for byte: a comment in it may be in any encoding."""
+    try:
+        return file.read_bytes().decode("latin-1") if file.exists() else ""
+    except OSError as error:
+        raise ContactError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _written(file: Path, text: str, new: str) -> bool:
+    if new == text:
+        return False
+    try:
+        if not file.parent.is_dir():
+            file.parent.mkdir(mode=_FOLDER_MODE, parents=True)
+        write(file, new)
+    except OSError as error:
+        raise ContactError(f"cannot write {file}: {error.strerror}; nothing was changed") from None
+    return True

@@ -1,0 +1,220 @@
+"""Logging in to a server with one certain host key, by the controller's keys or a password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from paramiko import AuthenticationException, BadAuthenticationType, SSHException, Transport
+
+from facts.host_key import connected
+from facts.ssh import fingerprint
+from onboarding.contact import ContactError, Server, unreachable
+from onboarding.keys import own_keys
+from onboarding.password import VARIABLE, Secret
+from onboarding.session import ROOT, Session
+
+# A busy sshd takes its time to greet and to ask PAM, see inventories.cluster.CONNECTING.
+_BUSY_SECONDS = 60
+# The ways to log in by what somebody types.
+TYPED = frozenset({"password", "keyboard-interactive"})
+_HUNG_UP = "it hung up"
+_NO_ANSWER = "it did not answer in time"
+_LOST = (_HUNG_UP, _NO_ANSWER)
+
+# A password, or what asks for one when it is needed.
+Password = Secret | Callable[[], Secret | None] | None
+Methods = tuple[str, ...]
+
+
+def open_session(server: Server, host_key: str, secret: Password = None) -> Session:
+    """Log in by the controller's keys, or, where those are refused, by the password.
+
+    `host_key`, as `kind key`, is the only one that is believed. What asks for a password is called
+    only when it is needed. Raises ContactError: which ways were tried, and what sshd takes.
+    """
+    session, refused, allowed = _tried(server, host_key, "key", _log_in_by_key)
+    known = None
+    if session is None:
+        known = secret() if callable(secret) else secret
+    if known is not None:
+        session, by_password, later = _tried(server, host_key, "password", _by_password(known))
+        refused, allowed = f"{refused}; {by_password}", later or allowed
+    if session is None:
+        _raise_if_lost(server, refused)
+        takes = f" (its sshd takes {', '.join(allowed)})" if allowed else ""
+        advice = _advice(server, known is not None, allowed)
+        raise ContactError(f"{server.login} does not let us in: {refused}{takes}: {advice}")
+    return _greeted(session)
+
+
+def open_by_key(server: Server, host_key: str) -> Session:
+    """Log in to a server that has the controller's key; raises ContactError where it is no use."""
+    session, refused, _ = _tried(server, host_key, "key", _log_in_by_key)
+    if session is None:
+        _raise_if_lost(server, refused)
+        raise ContactError(
+            f"{server.login}: {refused}, though ~{server.user}/.ssh/authorized_keys should let it "
+            "in: does sshd read another file (AuthorizedKeysFile), or take no keys "
+            "(PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its console"
+        )
+    return _greeted(session)
+
+
+def prove_key(server: Server, host_key: str) -> None:
+    """Log in anew by the controller's keys alone; raises ContactError where that does not work."""
+    open_by_key(server, host_key).close()
+
+
+def methods(server: Server, host_key: str) -> Methods:
+    """Return the ways to log in that a server's sshd takes, as it tells whoever offers none.
+
+    Raises ContactError where it cannot be reached, or its host key is another.
+    """
+    with closing(_connected(server, host_key)) as transport:
+        return _methods(transport, server.user)
+
+
+def _greeted(session: Session) -> Session:
+    try:
+        session.greet()
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _raise_if_lost(server: Server, refused: str) -> None:
+    """A connection that broke is no refusal."""
+    if refused.endswith(_LOST):
+        raise ContactError(f"{server.login}: {refused}: try again, or see its sshd's log")
+
+
+def _tried(
+    server: Server, host_key: str, by: str, log_in: Callable[[Transport, Server], str]
+) -> tuple[Session | None, str, Methods]:
+    """A session; or why there is none, and what sshd takes instead.
+
+    Each way has a connection of its own: sshd hangs up after some refusals (MaxAuthTries).
+    """
+    transport = _connected(server, host_key)
+    try:
+        refused = log_in(transport, server)
+        if not refused:
+            return Session(server, transport, by), "", ()
+        allowed = _methods(transport, server.user) if transport.is_active() else ()
+    except BaseException:
+        transport.close()
+        raise
+    transport.close()
+    return None, refused, allowed
+
+
+def _connected(server: Server, host_key: str) -> Transport:
+    """A connection, encrypted, to whoever has that host key; nobody has logged in yet."""
+    transport = None
+    try:
+        transport = Transport(connected(server.data))
+        transport.banner_timeout = transport.auth_timeout = _BUSY_SECONDS
+        _prefer(transport, host_key.split()[0])
+        transport.start_client(timeout=_BUSY_SECONDS)
+        key = transport.get_remote_server_key()
+    except (OSError, SSHException, EOFError) as error:
+        problem = unreachable(server, error)
+    else:
+        shown = f"{key.get_name()} {key.get_base64()}"
+        if shown == host_key:
+            return transport
+        problem = (
+            f"the host key of {server.at} has changed since it was confirmed: it was "
+            f"{fingerprint(host_key)}, and is {fingerprint(shown)}: somebody may be in between; "
+            "nothing was said to it"
+        )
+    if transport is not None:
+        transport.close()
+    raise ContactError(problem)
+
+
+def _prefer(transport: Transport, kind: str) -> None:
+    """Ask for the host key of that kind; the names of RSA's tell the signature as well."""
+    family = "rsa" if kind == "ssh-rsa" else kind
+    options = transport.get_security_options()
+    options.key_types = sorted(options.key_types, key=lambda each: family not in each)
+
+
+def _methods(transport: Transport, user: str) -> Methods:
+    try:
+        transport.auth_none(user)
+    except BadAuthenticationType as error:
+        return tuple(sorted(error.allowed_types))
+    except (SSHException, OSError, EOFError):
+        pass
+    return ()
+
+
+def _log_in_by_key(transport: Transport, server: Server) -> str:
+    """Log in by one of the controller's keys; what is returned says why not."""
+    named = str(server.key) if server.key else "of an agent or ~/.ssh"
+    with own_keys(server) as keys:
+        if not keys:
+            return f"no key {named} can be used (is it there, and without a passphrase?)"
+        for key in keys:
+            try:
+                more = transport.auth_publickey(server.user, key)
+            except AuthenticationException as error:
+                if lost := _lost(transport, error):
+                    return lost
+                continue
+            except (SSHException, OSError, EOFError):
+                return _HUNG_UP
+            return _wants(more)
+    return f"the key {named} is refused" if server.key else f"every key {named} is refused"
+
+
+def _by_password(secret: Secret) -> Callable[[Transport, Server], str]:
+    """Log in by a password. The errors of it go no further: their frames have it."""
+
+    def answers(title: str, instructions: str, fields: list[tuple[str, bool]]) -> list[str]:
+        return ["" if shown else secret.reveal() for _, shown in fields]
+
+    def log_in(transport: Transport, server: Server) -> str:
+        try:
+            try:
+                more = transport.auth_password(server.user, secret.reveal(), fallback=False)
+            except BadAuthenticationType as error:
+                if "keyboard-interactive" not in error.allowed_types:
+                    return "no password is taken"
+                more = transport.auth_interactive(server.user, answers)
+        except AuthenticationException as error:
+            return _lost(transport, error) or "the password is refused"
+        except (SSHException, OSError, EOFError):
+            return _HUNG_UP
+        return _wants(more)
+
+    return log_in
+
+
+def _lost(transport: Transport, error: AuthenticationException) -> str:
+    """Why there was no answer, which paramiko tells like a refusal; empty where there was one."""
+    if not transport.is_active():
+        return _HUNG_UP
+    return _NO_ANSWER if "timeout" in str(error).lower() else ""
+
+
+def _wants(more: list[str]) -> str:
+    """What sshd asks for when one way has worked (AuthenticationMethods)."""
+    return f"sshd wants {', '.join(more)} as well, which is not done here" if more else ""
+
+
+def _advice(server: Server, has_password: bool, allowed: Methods) -> str:
+    by_hand = f"put the controller's public key into ~{server.user}/.ssh/authorized_keys there"
+    if not has_password:
+        return f"give a password (at the prompt, in {VARIABLE}, or --password-stdin), or {by_hand}"
+    if allowed and not TYPED & set(allowed):
+        return f"sshd takes no password there (PasswordAuthentication no): {by_hand}"
+    if server.user == ROOT:
+        return (
+            "the password is wrong, or root may not log in with one (PermitRootLogin "
+            f"prohibit-password; sshd -T shows it on its console): then {by_hand}"
+        )
+    return "is it the right password, and the right user?"

@@ -1,0 +1,49 @@
+"""What the tests of a first contact share: an sshd of their own, and a controller without keys."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paramiko import ECDSAKey
+
+from onboarding.password import VARIABLE
+from tests.deploy.running import SHELLS
+from tests.onboarding.serving import Sshd, serving
+
+
+@pytest.fixture(autouse=True)
+def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with nothing in it, no agent and no password; paramiko's log says nothing."""
+    home = tmp_path / "controller"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    return home
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A server whose root has a home, and a password."""
+    home = tmp_path / "server"
+    home.mkdir()
+    with serving(home) as server:
+        yield server
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A private key of the controller's, named in the inventory."""
+    file = tmp_path / "own key"
+    ECDSAKey.generate().write_private_key_file(str(file))
+    return file
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """Each kind of sh that a node may have."""
+    return str(request.param)

@@ -1,0 +1,168 @@
+"""An sshd of the test itself: real handshakes and logins, and commands that run here."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paramiko import Channel, ECDSAKey, PKey, ServerInterface, SSHException, Transport
+from paramiko.common import (
+    AUTH_FAILED,
+    AUTH_PARTIALLY_SUCCESSFUL,
+    AUTH_SUCCESSFUL,
+    OPEN_SUCCEEDED,
+)
+from paramiko.server import InteractiveQuery
+from typing_extensions import override
+
+from onboarding.contact import Server
+
+PASSWORD = "s3cr3t hunter2 \xfc"
+
+
+@dataclass
+class Sshd:
+    """What the server has and allows; a test changes it between connections."""
+
+    home: Path
+    port: int = 0
+    keys: list[PKey] = field(default_factory=lambda: [ECDSAKey.generate()])
+    methods: str = "publickey,password"
+    authorized: list[PKey] = field(default_factory=list)
+    password: str = PASSWORD
+    # What a hidden prompt asks, and one that shows what is typed.
+    prompts: list[tuple[str, bool]] = field(default_factory=lambda: [("Password: ", False)])
+    # Called with each connection in the place of SSH.
+    instead: Callable[[socket.socket], None] | None = None
+    # Called when a password arrives.
+    on_password: Callable[[], object] | None = None
+    second_factor: bool = False
+    runs_commands: bool = True
+    # What its commands find before every other folder of PATH.
+    path: str = ""
+    # The configuration that it has read: it decides about passwords, too.
+    running: Path | None = None
+    attempts: list[str] = field(default_factory=list)
+
+    def server(self, **other: object) -> Server:
+        """The way to it."""
+        known_hosts = self.home.parent / "known_hosts"
+        given = {"name": "n", "address": "127.0.0.1", "port": self.port, "user": "root"}
+        return Server(**{**given, "known_hosts": known_hosts, "key": None, **other})  # type: ignore[arg-type]
+
+    @property
+    def host_key(self) -> str:
+        """Its first host key, as known_hosts has it."""
+        return f"{self.keys[0].get_name()} {self.keys[0].get_base64()}"
+
+    @property
+    def authorized_keys(self) -> Path:
+        """The file on it."""
+        return self.home / ".ssh" / "authorized_keys"
+
+
+class _Login(ServerInterface):
+    """Decides about one connection."""
+
+    def __init__(self, sshd: Sshd) -> None:
+        self.sshd = sshd
+
+    @override
+    def get_allowed_auths(self, username: str) -> str:
+        running = self.sshd.running
+        if running and "PasswordAuthentication no" in running.read_text():
+            return "publickey"
+        return self.sshd.methods
+
+    def _after(self, right: bool) -> int:
+        if not right:
+            return AUTH_FAILED
+        return AUTH_PARTIALLY_SUCCESSFUL if self.sshd.second_factor else AUTH_SUCCESSFUL
+
+    @override
+    def check_auth_publickey(self, username: str, key: PKey) -> int:
+        self.sshd.attempts.append("publickey")
+        lines = self.sshd.authorized_keys
+        text = lines.read_text() if lines.is_file() else ""
+        return self._after(key in self.sshd.authorized or key.get_base64() in text)
+
+    @override
+    def check_auth_password(self, username: str, password: str) -> int:
+        self.sshd.attempts.append("password")
+        if self.sshd.on_password:
+            self.sshd.on_password()
+        return self._after("password" in self.sshd.methods and password == self.sshd.password)
+
+    @override
+    def check_auth_interactive(self, username: str, submethods: str) -> InteractiveQuery:
+        self.sshd.attempts.append("keyboard-interactive")
+        return InteractiveQuery("", "", *self.sshd.prompts)
+
+    @override
+    def check_auth_interactive_response(self, responses: list[str]) -> int:
+        wanted = ["" if shown else self.sshd.password for _, shown in self.sshd.prompts]
+        return self._after(list(responses) == wanted)
+
+    @override
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return OPEN_SUCCEEDED
+
+    @override
+    def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
+        threading.Thread(target=_execute, args=(self.sshd, channel, command), daemon=True).start()
+        return True
+
+
+def _execute(sshd: Sshd, channel: Channel, command: bytes) -> None:
+    with suppress(OSError, EOFError):
+        if not sshd.runs_commands:
+            channel.recv(1)  # until it has heard that the command was begun
+            channel.send(b"This account is currently not available.\n")
+            channel.send_exit_status(1)
+            channel.close()
+            return
+        path = f"{sshd.path}{os.environ['PATH']}"
+        with subprocess.Popen(
+            ["sh", "-c", command.decode()],
+            env={**os.environ, "HOME": str(sshd.home), "PATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            given = b"".join(iter(lambda: channel.recv(4096), b""))
+            out, err = process.communicate(given)
+        channel.sendall(out)
+        channel.sendall_stderr(err)
+        channel.send_exit_status(process.returncode)
+        channel.shutdown_write()
+        channel.close()
+
+
+def _serve(listener: socket.socket, sshd: Sshd) -> None:
+    with suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            if sshd.instead:
+                sshd.instead(client)
+                continue
+            transport = Transport(client)
+            for key in sshd.keys:
+                transport.add_server_key(key)
+            with suppress(SSHException, EOFError):
+                transport.start_server(event=threading.Event(), server=_Login(sshd))
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[Sshd]:
+    """Answer on a port of loopback until the test is over."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        sshd = Sshd(home, listener.getsockname()[1])
+        threading.Thread(target=_serve, args=(listener, sshd), daemon=True).start()
+        yield sshd
+        listener.shutdown(socket.SHUT_RDWR)

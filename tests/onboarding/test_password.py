@@ -1,0 +1,167 @@
+"""The password: where it comes from, and that nothing shows it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import pty
+import subprocess
+import sys
+import termios
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from onboarding.contact import ContactError
+from onboarding.password import VARIABLE, Secret, password
+
+PASSWORD = "hunter2 \xfc'\""
+REPOSITORY = Path(__file__).parents[2]
+# Asks as the command does, under at_once; says how it ended and never what it was told.
+ASK = """
+import sys
+from cli.interrupt import at_once
+from onboarding.password import password
+with at_once():
+    found = password("Password: ", False)
+print("GIVEN" if found and found.reveal() == "typed" else "OTHER", found, flush=True)
+"""
+
+
+def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Put a stdin that is no terminal into place."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\nmore\n"])
+def test_from_stdin(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+    """The first line without its end; it comes before the environment, which is emptied."""
+    monkeypatch.setenv(VARIABLE, "other")
+    give(monkeypatch, PASSWORD.encode() + end)
+    found = password("", True)
+    assert found and found.reveal() == PASSWORD
+    assert VARIABLE not in os.environ
+
+
+@pytest.mark.parametrize("data", [b"", b"\nsecond\n", b"m\xfcll\n"])
+def test_a_stdin_without_one(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """An error, and not the next place: it was said to be there. Its bytes are not told."""
+    monkeypatch.setenv(VARIABLE, "other")
+    give(monkeypatch, data)
+    with pytest.raises(ContactError, match="--password-stdin: the first line") as caught:
+        password("", True)
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    text = "".join(each for each in shown.format() if "test_password.py" not in each)
+    assert "xfcll" not in text
+
+
+def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken out of it at once: no child process has it."""
+    give(monkeypatch, b"")
+    monkeypatch.setenv(VARIABLE, PASSWORD)
+    found = password("", False)
+    assert found and found.reveal() == PASSWORD
+    assert VARIABLE not in os.environ
+    shown = subprocess.run(["env"], capture_output=True, check=True).stdout
+    assert VARIABLE.encode() not in shown
+    assert password("", False) is None
+    monkeypatch.setenv(VARIABLE, "")
+    assert password("", False) is None
+
+
+def test_what_is_shown_of_the_process() -> None:
+    """`ps e` reads the environment that a process began with; there it is blotted out."""
+    script = (
+        "from onboarding.password import password\n"
+        "found = password('', False)\n"
+        "print(found.reveal() == 'hunter2', b'hunter2' in open('/proc/self/environ', 'rb').read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        env={**os.environ, VARIABLE: "hunter2", "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("True False\n", "")
+
+
+def test_a_secret_is_not_shown() -> None:
+    """Neither as text, nor in a dump of variables, nor written down."""
+    secret = Secret(PASSWORD)
+    assert {str(secret), repr(secret), f"{secret}", f"{secret!r}"} == {"***"}
+    assert repr({"password": secret}) == "{'password': ***}"
+    assert not hasattr(secret, "__dict__")
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+
+
+class Terminal:
+    """A process that asks at a terminal, and what appears there."""
+
+    def __init__(self) -> None:
+        self.pid, self.side = pty.fork()
+        if not self.pid:
+            os.chdir(REPOSITORY)
+            os.execve(
+                sys.executable,
+                [sys.executable, "-c", ASK],
+                {**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            )
+        self.seen = b""
+
+    def until(self, text: bytes) -> None:
+        """Read until something is seen."""
+        while text not in self.seen:
+            self.seen += os.read(self.side, 1000)
+
+    def rest(self) -> bytes:
+        """All that appears until the process ends."""
+        try:
+            while more := os.read(self.side, 1000):
+                self.seen += more
+        except OSError:  # the terminal of a process that is gone
+            pass
+        return self.seen
+
+    def close(self) -> None:
+        """End it."""
+        os.close(self.side)
+        os.waitpid(self.pid, 0)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    """One that is at the prompt."""
+    with closing(Terminal()) as terminal:
+        terminal.until(b"Password: ")
+        yield terminal
+
+
+def test_at_a_prompt(terminal: Terminal) -> None:
+    """What is typed is taken and not seen."""
+    os.write(terminal.side, b"typed\n")
+    terminal.until(b"GIVEN ***")
+    assert b"typed" not in terminal.rest()
+
+
+def test_ctrl_d_at_the_prompt(terminal: Terminal) -> None:
+    """No password; the caller says what to do."""
+    os.write(terminal.side, b"\x04")
+    terminal.until(b"OTHER None")
+
+
+def test_ctrl_c_at_the_prompt(terminal: Terminal) -> None:
+    """It ends, and the terminal shows again what is typed."""
+    while termios.tcgetattr(terminal.side)[3] & termios.ECHO:
+        time.sleep(0.02)
+    os.write(terminal.side, b"\x03")
+    terminal.rest()
+    assert termios.tcgetattr(terminal.side)[3] & termios.ECHO
+    assert b"KeyboardInterrupt" in terminal.seen

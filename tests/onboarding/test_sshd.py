@@ -1,0 +1,228 @@
+"""Turning password logins off: it holds with a way in left, or everything is as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from paramiko import ECDSAKey, PKey
+from typing_extensions import override
+
+from deploy import replacement, scripts
+from deploy.scripts import text
+from onboarding import sshd as room
+from onboarding.contact import ContactError
+from onboarding.login import methods, open_session
+from onboarding.session import Session
+from onboarding.sshd import MAIN, OWN, refuse_passwords
+from tests.deploy.running import SHELLS, tree
+from tests.onboarding.serving import Sshd
+
+DEBIAN = "# a comment\nInclude /etc/ssh/sshd_config.d/*.conf\n\nPasswordAuthentication yes\n"
+CENTOS_7 = "#Port 22\r\nPermitRootLogin yes\nPasswordAuthentication yes\nMatch User x\n"
+PLACES = {
+    "Debian, Ubuntu, Rocky": (DEBIAN, OWN),
+    "relative, in quotes of its own": ('Include "x" sshd_config.d/*.conf\n', OWN),
+    "an equals sign": ("include=/etc/ssh/sshd_config.d/00-gpu-node.conf\n", OWN),
+    "CentOS 7": (CENTOS_7, MAIN),
+    "below the value": ("passwordauthentication yes\n" + DEBIAN, MAIN),
+    "below a Match": ("Match all\n" + DEBIAN, MAIN),
+    "elsewhere": ("Include /etc/ssh/other.d/*.conf\n", MAIN),
+    "a comment": ("#Include /etc/ssh/sshd_config.d/*.conf\n", MAIN),
+    "empty": ("", MAIN),
+}
+
+
+@pytest.mark.parametrize(("config", "place"), PLACES.values(), ids=PLACES)
+def test_where_it_is_said(config: str, place: str) -> None:
+    """In a file of our own where that one is read first; else at the top of the main one."""
+    assert room._place(config) == place
+
+
+@pytest.fixture
+def etc(sshd: Sshd, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a server's configuration; `read` beside it is what its sshd has read."""
+    etc = tmp_path / "etc"
+    (etc / "sshd_config.d").mkdir(parents=True)
+    (etc / "sshd_config").write_text(CENTOS_7)
+    (etc / "sshd_config").chmod(0o600)
+    monkeypatch.setattr(room, "MAIN", str(etc / "sshd_config"))
+    monkeypatch.setattr(room, "OWN", str(etc / "sshd_config.d" / "00-gpu-node.conf"))
+    monkeypatch.setattr(room, "_SETTLE_SECONDS", 1)
+    monkeypatch.setattr(replacement, "BACKUPS", str(tmp_path / "backups"))
+    monkeypatch.setattr(scripts, "LOCK", str(tmp_path / "lock"))
+    sshd.running = tmp_path / "read"
+    sshd.running.touch()
+    reload = f"\ncat {etc}/sshd_config.d/* {etc}/sshd_config >{sshd.running} 2>/dev/null\n:\n"
+    reloading(monkeypatch, reload)
+    programs(sshd, "exit 0")
+    sshd.authorized = [ECDSAKey.from_private_key_file(str(key))]
+    return etc
+
+
+def reloading(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Have the server's sshd read its configuration by that."""
+    monkeypatch.setattr(room, "text", lambda name: script)
+
+
+def programs(sshd: Sshd, script: str) -> None:
+    """Put an `sshd` into the server's PATH."""
+    folder = sshd.home.parent / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / "sshd").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "sshd").chmod(0o755)
+    sshd.path = f"{folder}:"
+
+
+@pytest.fixture
+def session(etc: Path, sshd: Sshd, key: Path) -> Iterator[Session]:
+    """One that is held open all the while."""
+    with open_session(sshd.server(key=key), sshd.host_key) as session:
+        yield session
+
+
+def refusal(session: Session, sshd: Sshd, etc: Path) -> str:
+    """Why it was not done; everything is as it was, for sshd as well."""
+    before = tree(etc)
+    with pytest.raises(ContactError) as caught:
+        refuse_passwords(session, sshd.host_key)
+    assert tree(etc) == before
+    assert "password" in methods(session.server, sshd.host_key)
+    return str(caught.value)
+
+
+def test_in_the_main_file(session: Session, sshd: Sshd, etc: Path, tmp_path: Path) -> None:
+    """At its top, all other bytes and the mode as before; the old one is kept."""
+    assert refuse_passwords(session, sshd.host_key)
+    file = etc / "sshd_config"
+    assert tree(etc) == {"sshd_config": (room._TEXT + CENTOS_7).encode()}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert Path(f"{tmp_path}/backups{file}").read_bytes() == CENTOS_7.encode()
+    assert methods(session.server, sshd.host_key) == ("publickey",)
+    assert not refuse_passwords(session, sshd.host_key)
+    assert tree(etc) == {"sshd_config": (room._TEXT + CENTOS_7).encode()}
+
+
+def test_in_a_file_of_our_own(session: Session, sshd: Sshd, etc: Path) -> None:
+    """Where the main one reads it; nothing else is touched."""
+    config = f"Include {etc}/sshd_config.d/*.conf\nPasswordAuthentication yes\n"
+    (etc / "sshd_config").write_text(config)
+    assert refuse_passwords(session, sshd.host_key)
+    assert tree(etc) == {
+        "sshd_config": config.encode(),
+        "sshd_config.d/00-gpu-node.conf": room._TEXT.encode(),
+    }
+
+
+def test_it_is_judged_as_a_whole(session: Session, sshd: Sshd, etc: Path, tmp_path: Path) -> None:
+    """Our own file says too little by itself: host keys may be named in the main one."""
+    config = f"Include {etc}/sshd_config.d/*.conf\nHostKey /x\n"
+    (etc / "sshd_config").write_text(config)
+    programs(sshd, f'[ "$1 $2" = "-t -f" ] && cat "$3" >{tmp_path}/judged')
+    assert refuse_passwords(session, sshd.host_key)
+    assert (tmp_path / "judged").read_text() == room._TEXT + config
+
+
+def test_what_sshd_cannot_read(session: Session, sshd: Sshd, etc: Path) -> None:
+    """It never gets into place."""
+    programs(sshd, "echo 'line 3: Bad configuration option' >&2; exit 255")
+    assert "line 3: Bad configuration option" in refusal(session, sshd, etc)
+
+
+def test_no_way_in_by_key(session: Session, sshd: Sshd, etc: Path) -> None:
+    """Nothing is begun."""
+    sshd.authorized = []
+    assert "is refused, though" in refusal(session, sshd, etc)
+
+
+def test_the_key_no_longer_works(
+    session: Session, sshd: Sshd, etc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the new configuration: it is put back over the session that was held."""
+    monkeypatch.setattr(sshd, "authorized", Vanishing(sshd))
+    assert "it was put back as before" in refusal(session, sshd, etc)
+
+
+class Vanishing(list[PKey]):
+    """Keys that are let in until passwords are off."""
+
+    def __init__(self, sshd: Sshd) -> None:
+        super().__init__(sshd.authorized)
+        self.sshd = sshd
+
+    @override
+    def __contains__(self, key: object) -> bool:
+        assert self.sshd.running
+        return "PasswordAuthentication no" not in self.sshd.running.read_text() and (
+            super().__contains__(key)
+        )
+
+
+@pytest.mark.parametrize(
+    ("reload", "told"),
+    [
+        (":", "sshd takes password all the same"),
+        ("echo 'no such unit' >&2; false", "no such unit"),
+    ],
+)
+def test_a_reload_that_is_none(
+    session: Session, sshd: Sshd, etc: Path, monkeypatch: pytest.MonkeyPatch, reload: str, told: str
+) -> None:
+    """The files are put back, and what was the matter is told."""
+    reloading(monkeypatch, f"\n{reload}\n")
+    assert told in refusal(session, sshd, etc)
+
+
+@pytest.fixture(params=SHELLS)
+def reload(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], tuple[int, str]]:
+    """Run the real script beside an sshd of the test's own; the folder has its programs."""
+
+    def run() -> tuple[int, str]:
+        done = subprocess.run(
+            [*SHELLS[request.param], "-c", text("reload_sshd")],
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+        return done.returncode, done.stderr
+
+    return run
+
+
+# Its configuration is right; where its process is told is written beside it.
+SSHD = """#!/bin/sh
+case $1 in
+-t) exit 0 ;;
+-T) echo "port 22"; echo "pidfile {folder}/pid" ;;
+-D) trap 'echo hup >>{folder}/told' HUP; echo $$ >{folder}/pid; while :; do sleep 0.05; done ;;
+esac
+"""
+
+
+@pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="this machine has systemd")
+def test_reload(reload: Callable[[], tuple[int, str]], tmp_path: Path) -> None:
+    """The process is told, if it is an sshd; where there is none that is said."""
+    program = tmp_path / "sshd"
+    program.write_text(SSHD.format(folder=tmp_path))
+    program.chmod(0o755)
+    code, err = reload()
+    assert (code, "cannot tell which process" in err) == (1, True)
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    code, err = reload()
+    assert (code, "cannot tell which process" in err) == (1, True)
+    with subprocess.Popen([program, "-D"]) as daemon:
+        try:
+            end = time.monotonic() + 20
+            while (tmp_path / "pid").read_text() != f"{daemon.pid}\n" and time.monotonic() < end:
+                time.sleep(0.02)
+            assert reload() == (0, "")
+            while not (tmp_path / "told").exists() and time.monotonic() < end:
+                time.sleep(0.02)
+            assert (tmp_path / "told").read_text() == "hup\n"
+        finally:
+            daemon.kill()
