@@ -22,7 +22,9 @@ def judged(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterat
     asked = [name for name, state in members.items() if not isinstance(state, str)]
     if twins or asked or not members:
         every = "no" if len(asked) == len(members) else f"none of {', '.join(asked)}"
-        yield from twins or [Row("a node already", every)]
+        # Without a driver nobody tells a GPU's UUID.
+        by = "" if found.uuids else ", by machine-id and address"
+        yield from twins or [Row("a node already", every + by)]
     yield _hostname(found, newcomer)
     names = [row for row in _names(found, members, newcomer) if row is not None]
     yield from names or [Row(f"name {newcomer.name}", _meaning(found, newcomer))]
