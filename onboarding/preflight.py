@@ -58,17 +58,26 @@ def preflight(
     asking = gevent.spawn(_ask, run, asked)
     try:
         members = _members(inventory, list(data), reach.member_sections(own, host_keys))
-        readings, begun, ended = asking.get()
+        said = asking.get()
     finally:
         asking.kill()
+    if isinstance(said, Exception):
+        raise said
+    readings, begun, ended = said
     newcomer = replace(newcomer, asked=begun, answered=ended)
     return judged(facts.parse(readings), members, newcomer, wanted)
 
 
-def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float]:
-    """Return the server's answers, and this machine's clock before and after them."""
+def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float] | Exception:
+    """Return the server's answers, and this machine's clock before and after them.
+
+    What is raised is returned: gevent prints a traceback of whatever leaves a greenlet.
+    """
     begun = time.time()
-    lines = run(render(sections), time_limit(sections))
+    try:
+        lines = run(render(sections), time_limit(sections))
+    except Exception as error:
+        return error
     return read(lines, sections), begun, time.time()
 
 
