@@ -51,10 +51,11 @@ def test_a_case_says_where_it_comes_from(path: Path) -> None:
 
 def _flat(state: dict[str, Any]) -> dict[str, Any]:
     """A state's fields; those of the pre-flight's packages as well, and not what was unreadable."""
-    rest = ("packages", "driver", "network", "unreadable")
     if "system" not in state:
         return state
-    return {key: each for key, each in state.items() if key not in rest} | state["packages"]
+    packages: dict[str, Any] = state["packages"]
+    rest = ("packages", "driver", "network", "unreadable")
+    return {**packages, **{key: each for key, each in state.items() if key not in rest}}
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)

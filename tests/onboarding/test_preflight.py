@@ -22,7 +22,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """An inventory of two nodes, one of which is the server itself; nobody is contacted."""
     known = tmp_path / "known_hosts"
     known.write_text(f"[127.0.0.1]:2200 ssh-ed25519 {KEY}\n")
-    data = {
+    data: dict[str, dict[str, Any]] = {
         "a100-01": {"ssh_hostname": "127.0.0.1", "ssh_port": 2200},
         "v100-02": {"ssh_hostname": "192.0.2.12"},
     }
