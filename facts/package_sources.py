@@ -34,7 +34,8 @@ for file in /var/run/yum.pid /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata
 done
 exit 0
 """
-# apt-helper takes apt's own proxies and certificates. Some repositories have no InRelease.
+# apt-helper takes apt's own proxies and certificates. Old repositories have no InRelease; a flat one
+# that is trusted may have neither that nor a Release, but a list of its packages.
 _APT = r"""
 helper=/usr/lib/apt/apt-helper
 take() {
@@ -50,7 +51,15 @@ one() {
       else printf 'bad\t%s\tthere is no such file\n' "$url"; fi
       return ;;
   esac
-  if said=$(take "$url" "$file") || said=$(take "${url%InRelease}Release" "$file"); then
+  said=$(take "$url" "$file"); code=$?
+  case $code$said in
+    0*) ;;
+    *404*)
+      for index in Release Packages Packages.xz Packages.gz; do
+        ! take "${url%InRelease}$index" "$file" >/dev/null || { code=0; break; }
+      done ;;
+  esac
+  if [ "$code" = 0 ]; then
     printf 'ok\t%s\t\n' "$url"
   else
     said=$(printf '%s\n' "$said" | sed -n 's/^ *[EW]: *//p; s/^ *Err:[0-9]* *//p' | head -n 1)

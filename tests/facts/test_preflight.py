@@ -124,10 +124,11 @@ echo "'http://192.0.2.9/debian/dists/x/InRelease' c_InRelease 0 "
 echo "'cdrom:[Debian]/dists/x/InRelease' d_InRelease 0 "
 echo "'http://192.0.2.1/debian/dists/x/main/binary-amd64/Packages.xz' e 0 "
 """
-# One repository has no InRelease, as flat ones may; another machine does not answer.
+# One repository has no Release, as flat ones may; another machine does not answer.
 HELPER = """for last in "$@"; do before=${url-}; url=$last; done
 case $before in
-  */flat/InRelease | *192.0.2.9*)
+  */flat/*Release) echo "E: Failed to fetch $before  404  Not Found" >&2; exit 100 ;;
+  *192.0.2.9*)
     echo "E: Failed to fetch $before  Could not connect to 192.0.2.9:80" >&2; exit 100 ;;
 esac
 : >"$last" """
