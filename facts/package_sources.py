@@ -34,8 +34,8 @@ for file in /var/run/yum.pid /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata
 done
 exit 0
 """
-# apt-helper takes apt's own proxies and certificates. Old repositories have no InRelease; a flat one
-# that is trusted may have neither that nor a Release, but a list of its packages.
+# apt-helper takes apt's own proxies and certificates. Old repositories have no InRelease, and one
+# that is flat and trusted may have a list of its packages alone.
 _APT = r"""
 helper=/usr/lib/apt/apt-helper
 take() {
