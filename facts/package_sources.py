@@ -62,7 +62,8 @@ one() {
   if [ "$code" = 0 ]; then
     printf 'ok\t%s\t\n' "$url"
   else
-    said=$(printf '%s\n' "$said" | sed -n 's/^ *[EW]: *//p; s/^ *Err:[0-9]* *//p' | head -n 1)
+    said=$(printf '%s\n' "$said" | sed -n \
+      -e 's/^E: Failed to fetch [^ ]* *//p; t' -e 's/^E: *//p' | head -n 1)
     printf 'bad\t%s\t%s\n' "$url" "${said:-no answer within LIMIT s}"
   fi
 }

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from drift.preflight import Row
 from drift.report.preflight import table
+from facts import package_sources
+from facts.probe import read, render
 from lab import nodes, roster
 from onboarding.preflight import preflight
 from tests.e2e.conftest import WriteInventory
@@ -86,7 +88,8 @@ def test_as_found_it_may_become_a_node(look: Look) -> None:
     assert isinstance(console.file, io.StringIO)
     said = console.file.getvalue()
     assert changed(before, manifest(APT_NODE)) == set()
-    assert {row.subject for row in rows if row.verdict != "ok"} == {"driver"}, said
+    # A node of the lab is a container, which has no machine-id.
+    assert {row.subject for row in rows if row.verdict != "ok"} == {"driver", "machine-id"}, said
     assert _of(rows, "GPUs").found == "2 x Tesla V100-PCIE-32GB"
     assert _of(rows, "interface").found.startswith("eno1")
     for member in MEMBERS:
@@ -100,12 +103,14 @@ def test_as_found_it_may_become_a_node(look: Look) -> None:
 def test_what_is_wrong_on_it_is_told(look: Look) -> None:
     """A full disk, another node's machine-id, and a repository that is not there."""
     full = "mount -t tmpfs -o size=1m lab /opt && head -c 2m /dev/zero >/opt/full 2>/dev/null; :"
-    own, other = (on(each, "cat /etc/machine-id").strip() for each in (APT_NODE, "a100-01"))
+    id_ = f"mv /etc/machine-id /root/kept; echo {'5' * 32} >/etc/machine-id"
+    no_id = "rm /etc/machine-id; mv /root/kept /etc/machine-id || :"
     source = "/etc/apt/sources.list.d/gone.list"
     gone = f"echo 'deb [trusted=yes] http://{roster.MIRROR_ADDRESS}/gone ./' >{source}"
     with (
         broken(APT_NODE, full, "umount /opt"),
-        broken(APT_NODE, f"echo {other} >/etc/machine-id", f"echo {own} >/etc/machine-id"),
+        broken(APT_NODE, id_, no_id),
+        broken("a100-01", id_, no_id),
         broken(APT_NODE, gone, f"rm {source}"),
         broken(APT_NODE, "hostname other", f"hostname {APT_NODE}"),
     ):
@@ -152,3 +157,18 @@ def test_a_node_that_is_down_stops_nobody(look: Look) -> None:
     assert _of(rows, "v100-01").verdict == "warning"
     assert _of(rows, "way to v100-01").verdict == "warning"
     assert _of(rows, "way from a100-01").verdict == "ok"
+
+
+def test_a_server_of_the_rpm_family_tells_its_repositories() -> None:
+    """Its own are asked by curl; one that is gone is told."""
+    gone = "/etc/yum.repos.d/gone.repo"
+    wrong = f"printf '[gone]\\nbaseurl=http://{roster.MIRROR_ADDRESS}/gone/\\n' >{gone}"
+    script = render(package_sources.SECTIONS)
+    with broken("a100-01", wrong, f"rm {gone}"):
+        readings = read(on("a100-01", script).split("\n"), package_sources.SECTIONS)
+    packages = package_sources.parse(readings)
+    assert readings.unread == []
+    assert packages.manager in ("dnf", "yum")
+    states = {each.name: each.state for each in packages.sources or ()}
+    assert states.pop("gone") == "bad"
+    assert set(states.values()) == {"ok"}
