@@ -47,8 +47,8 @@ one() {
   case $url in
     cdrom:*) printf 'bad\t%s\tit is a disc\n' "$url"; return ;;
     file:*) path=${url#file:}; path=/${path#"${path%%[!/]*}"}
-      if [ -e "$path" ] || [ -e "${path%InRelease}Release" ]; then printf 'ok\t%s\t\n' "$url"
-      else printf 'bad\t%s\tthere is no such file\n' "$url"; fi
+      if [ -d "${path%/*}" ]; then printf 'ok\t%s\t\n' "$url"
+      else printf 'bad\t%s\tthere is no such folder\n' "$url"; fi
       return ;;
   esac
   said=$(take "$url" "$file"); code=$?

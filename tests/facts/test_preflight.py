@@ -121,6 +121,8 @@ def _told(shell: str, section: Section, env: dict[str, str]) -> dict[str, tuple[
 URIS = """echo "'http://192.0.2.1/debian/dists/x/InRelease' a_InRelease 0 "
 echo "'http://192.0.2.1/flat/InRelease' b_InRelease 0 "
 echo "'http://192.0.2.9/debian/dists/x/InRelease' c_InRelease 0 "
+echo "'file:/usr/./InRelease' f_InRelease 0 "
+echo "'file:/no/such/InRelease' g_InRelease 0 "
 echo "'cdrom:[Debian]/dists/x/InRelease' d_InRelease 0 "
 echo "'http://192.0.2.1/debian/dists/x/main/binary-amd64/Packages.xz' e 0 "
 """
@@ -150,6 +152,8 @@ def test_repositories_of_apt(shell: str, tmp_path: Path) -> None:
         "http://192.0.2.1/debian/dists/x/InRelease": "ok",
         "http://192.0.2.1/flat/InRelease": "ok",
         "http://192.0.2.9/debian/dists/x/InRelease": "bad",
+        "file:/usr/./InRelease": "ok",
+        "file:/no/such/InRelease": "bad",
         "cdrom:[Debian]/dists/x/InRelease": "bad",
     }
     why = told["http://192.0.2.9/debian/dists/x/InRelease"][1]
