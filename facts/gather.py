@@ -1,13 +1,13 @@
-"""Gather: one probe from each node of an inventory, in parallel; a failure stays with its node."""
+"""Gather: every node of an inventory is asked in parallel; a failure stays with its node."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pyinfra.api import Config, Host, Inventory, State
 from pyinfra.api.exceptions import PyinfraError
@@ -17,7 +17,8 @@ from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 
 from facts.node import NodeState
-from facts.session import ProbeError, close, probe, tune
+from facts.probe import Readings, Section
+from facts.session import ProbeError, ask, close, probe, tune
 
 CONNECT_SECONDS = 10
 # Nodes probed at once; pyinfra's own default would be 20 for each processor.
@@ -38,6 +39,20 @@ class Answer:
     cause: Exception | None = None
 
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Reply(Generic[T]):
+    """What asking one node came to; the fields are those of `Answer`."""
+
+    data: dict[str, Any]
+    told: T | None = None
+    error: str | None = None
+    reached: bool = False
+    cause: Exception | None = None
+
+
 class NoHosts(PyinfraError):
     """The inventory, or what --limit leaves of it, names no host."""
 
@@ -51,6 +66,31 @@ def gather(
 
     Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
     """
+    replies = _each(inventory_path, limits, lambda host: probe(host, deep=deep))
+    return {
+        name: Answer(reply.data, reply.told, reply.error, reply.reached, reply.cause)
+        for name, reply in replies.items()
+    }
+
+
+def ask_each(
+    inventory_path: str, limits: Iterable[str], sections: Sequence[Section]
+) -> dict[str, Readings | str]:
+    """Ask the nodes of an inventory file some `sections`, in one exec a node.
+
+    A node's answer is its readings, or the reason why there are none. Raises as `gather` does.
+    """
+    replies = _each(inventory_path, limits, lambda host: ask(host, sections))
+    return {
+        name: reply.told if reply.told is not None else reply.error or "no answer"
+        for name, reply in replies.items()
+    }
+
+
+def _each(
+    inventory_path: str, limits: Iterable[str], work: Callable[[Host], T]
+) -> dict[str, _Reply[T]]:
+    """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
     state = State(check_for_changes=False)
     config = Config(CONNECT_TIMEOUT=CONNECT_SECONDS, PARALLEL=PARALLEL)
     state.cwd = _here()
@@ -60,19 +100,23 @@ def gather(
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)
             state.set_stage(StateStage.Prepare)
-            answers = state.pool.map(lambda host: _answer(state, host, deep), hosts)
-    return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
+            replies = state.pool.map(lambda host: _reply(state, host, work), hosts)
+    return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
 
 
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
     """Return an inventory's data about one host, which is not contacted; NoHosts if it has none."""
-    cwd = _here()
-    with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
-        hosts = {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
+    hosts = all_data(inventory_path)
     if name not in hosts:
         raise NoHosts(f"{inventory_path} names no host {name}; hosts: {', '.join(hosts)}")
-    data: dict[str, Any] = hosts[name]
-    return data
+    return hosts[name]
+
+
+def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
+    """Return an inventory's data about every host by its name; none is contacted."""
+    cwd = _here()
+    with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
+        return {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
 
 
 def _here() -> str:
@@ -115,20 +159,20 @@ def _selects(limit: str, host: Host) -> bool:
     return limit in host.groups or fnmatch.fnmatch(host.name, limit)
 
 
-def _answer(state: State, host: Host, deep: bool) -> Answer:
-    """Connect to one node and probe it; nothing that goes wrong leaves this function."""
+def _reply(state: State, host: Host, work: Callable[[Host], T]) -> _Reply[T]:
+    """Connect to one node and ask it; nothing that goes wrong leaves this function."""
     data = host.data.dict()
     with ctx_host.use(host):
         try:
             host.connect(show_errors=False, raise_exceptions=True)
         except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
             reason = str(error).replace("[Errno None] ", "")  # paramiko has none to tell
-            return Answer(data, error=reason or type(error).__name__, cause=error)
+            return _Reply(data, error=reason or type(error).__name__, cause=error)
         try:
             state.activate_host(host)
             tune(host.connector)
-            return Answer(data, state=probe(host, deep=deep), reached=True)
+            return _Reply(data, told=work(host), reached=True)
         except ProbeError as error:
-            return Answer(data, error=str(error), reached=True)
+            return _Reply(data, error=str(error), reached=True)
         finally:
             close(host.connector)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gevent import get_hub
@@ -15,7 +15,7 @@ from pyinfra.connectors.base import BaseConnector
 from facts.controller import with_source
 from facts.named import named_by
 from facts.node import NodeProbe, NodeState
-from facts.probe import MARK, time_limit
+from facts.probe import MARK, Readings, Section, read, render, time_limit
 
 # What ends a login shell's answer before ours begins: an exit, or bytes pyinfra cannot read.
 SILENT = "the login shell ended before it (does ~/.bashrc exit, or print what is not UTF-8?)"
@@ -41,12 +41,25 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     It is asked as the SSH user, without sudo: limits and PATH are those that jobs get. pyinfra's
     own get_fact would hide why a fact failed. Raises ProbeError.
     """
-    _expect_any_bytes()
     fact = NodeProbe()
     named = named_by(host.data.dict(), deep)
     script = fact.asking(named)
-    seconds = time_limit(fact.asked)
-    connector = connector or host.connector
+    lines = _answered(connector or host.connector, script, time_limit(fact.asked))
+    try:
+        found = NodeState.model_validate(fact.process(lines))
+        return with_source(found, named.workspace)
+    except FactProcessError as error:
+        raise ProbeError(str(error)) from error
+
+
+def ask(host: Host, sections: Sequence[Section]) -> Readings:
+    """Ask a connected host some sections, in one exec, as the SSH user. Raises ProbeError."""
+    return read(_answered(host.connector, render(sections), time_limit(sections)), sections)
+
+
+def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
+    """Return the lines that a probe's script says. Raises ProbeError."""
+    _expect_any_bytes()
     try:
         status, output = connector.run_shell_command(
             StringCommand(script), False, False, _timeout=seconds
@@ -61,11 +74,8 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
         raise ProbeError(f"the probe could not run: {SILENT}{last}")
     if not status:
         raise ProbeError("the probe was cut off before its end; ask again")
-    try:
-        found = NodeState.model_validate(fact.process(output.stdout_lines))
-        return with_source(found, named.workspace)
-    except FactProcessError as error:
-        raise ProbeError(str(error)) from error
+    lines: list[str] = output.stdout_lines
+    return lines
 
 
 def _expect_any_bytes() -> None:

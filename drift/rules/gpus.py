@@ -134,11 +134,14 @@ def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 @rule("driver.unsupported-gpu", "error", whole=True)
 def unsupported_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
-    if wanted.driver is None:
-        return
-    state = found.driver
-    versions = {"wanted": wanted.driver.version, "installed": state.library or None}
-    for gpu in models(found, wanted):
+    if wanted.driver is not None:
+        yield from unsupported(found.driver, models(found, wanted), wanted.driver)
+
+
+def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted) -> Iterator[Fault]:
+    """Yield a fault for each of the models `gpus` that a driver, wanted or there, leaves alone."""
+    versions = {"wanted": wanted.version, "installed": state.library or None}
+    for gpu in gpus:
         limits = support(gpu)
         if limits is None:
             continue

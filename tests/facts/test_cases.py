@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain, workspace
+from facts import (
+    driver,
+    env,
+    libnccl,
+    limits,
+    nccl,
+    network,
+    preflight,
+    shm,
+    ssh,
+    toolchain,
+    workspace,
+)
 from facts.node import SECTIONS
 from facts.probe import Reading, Readings
 
@@ -16,6 +28,7 @@ CASES = Path(__file__).parent / "cases"
 AREAS = {
     **{"driver": driver, "shm": shm, "limits": limits, "toolchain": toolchain, "nccl": nccl},
     **{"ssh": ssh, "network": network, "env": env, "workspace": workspace},
+    "preflight": preflight,
 }
 FILES = sorted(CASES.glob("*/*.yml"))
 
@@ -26,13 +39,23 @@ def _name(path: Path) -> str:
 
 def test_each_section_has_a_case() -> None:
     """A section without a recorded or described answer is not tested at all."""
-    assert {path.parent.name for path in FILES} == {section.name for section in SECTIONS}
+    every = {section.name for section in (*SECTIONS, *preflight.SECTIONS)}
+    assert {path.parent.name for path in FILES} == every
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_a_case_says_where_it_comes_from(path: Path) -> None:
     """The first line tells a recorded answer from a described one."""
     assert path.read_text().startswith(("# Recorded on ", "# Not recorded: "))
+
+
+def _flat(state: dict[str, Any]) -> dict[str, Any]:
+    """A state's fields; those of the pre-flight's packages as well, and not what was unreadable."""
+    if "system" not in state:
+        return state
+    packages: dict[str, Any] = state["packages"]
+    rest = ("packages", "driver", "network", "unreadable")
+    return {**packages, **{key: each for key, each in state.items() if key not in rest}}
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
@@ -46,7 +69,7 @@ def test_a_section_is_read(path: Path) -> None:
     readings = Readings(
         {**others, section: Reading(case.get("rc", 0), case["output"].rstrip("\n"))}
     )
-    state = area.parse(readings).model_dump(mode="json")
+    state = _flat(area.parse(readings).model_dump(mode="json"))
     reasons = {unread.section: unread.reason for unread in readings.unread}
     if "unreadable" in case:
         assert case["unreadable"] in reasons[section]

@@ -11,7 +11,7 @@ import pytest
 from deploy.operations.env import BASH_CHECK
 from deploy.operations.shm import _VERIFY
 from deploy.scripts import FOLDER
-from facts import mesh
+from facts import mesh, preflight, reach
 from facts.cluster import Peer
 from facts.named import Named
 from facts.node import SECTIONS
@@ -34,6 +34,8 @@ PIECES = {
     **COMMANDS,
     # What is asked about others is left out where there are none.
     **{f"{each.name} of two nodes": each.command for each in mesh.sections(NAMED)},
+    **{f"{each.name} of a newcomer": each.command for each in preflight.SECTIONS},
+    "the scan of two nodes": reach.scans(NAMED.nodes, {}).command,
     **SCRIPTS,
 }
 

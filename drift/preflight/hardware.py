@@ -1,0 +1,183 @@
+"""Pre-flight of the cards: GPUs by PCI id, NVSwitch and NVLink, and the driver that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.driver import installed, is_version, model_of, source_of, support
+from drift.preflight.row import Newcomer, Row, Verdict, unknown
+from drift.rules.gpus import unsupported
+from drift.rules.hazards import secure_boot
+from drift.rules.rule import Fault
+from facts.preflight import NewcomerState
+from inventories.schema import DriverWanted, NodeWanted
+
+
+def judged(found: NewcomerState, newcomer: Newcomer, wanted: NodeWanted | None) -> Iterator[Row]:
+    """Yield the rows about GPUs and their driver."""
+    wish = wanted.driver if wanted else None
+    yield _gpus(found, newcomer)
+    yield from _answering(found)
+    yield from _switches(found)
+    yield from _links(found)
+    yield _driver(found, wish)
+    yield from _unsupported(found, wish)
+    yield from _nouveau(found)
+    yield from _secure_boot(found, wish)
+    yield _processes(found)
+
+
+def models(found: NewcomerState) -> list[str | None]:
+    """Return each GPU's model by nvidia-smi, else by its PCI id; None for one of no table."""
+    named = [gpu.name for gpu in found.driver.smi.gpus] if found.driver.smi else []
+    devices = found.driver.devices or ()
+    if named and len(named) >= len(devices):
+        return list(named)
+    return [model_of(device.id) for device in devices]
+
+
+def _gpus(found: NewcomerState, newcomer: Newcomer) -> Row:
+    names, devices = models(found), found.driver.devices
+    if devices is None and not names:
+        return unknown("GPUs", found.unreadable, "driver.pci", "stop")
+    if not names:
+        why = "neither the PCI bus nor a driver shows an NVIDIA GPU: a machine without any"
+        fix = "look with lspci -d 10de:; a card that is plugged in may need power, or the firmware"
+        return Row("GPUs", "none", "stop", why, fix)
+    ids = [device.id for device in devices or ()]
+    known = [name or f"PCI id 10de:{ids[n].removeprefix('0x')}" for n, name in enumerate(names)]
+    shown = ", ".join(f"{known.count(each)} x {each}" for each in dict.fromkeys(known))
+    if not all(name and support(name) for name in names):
+        why = "no table knows this model: what it can take is not known"
+        fix = "name its group: --group; or add it to drift/data/pci_ids.tsv and gpus.tsv"
+        return Row("GPUs", shown, "warning" if newcomer.group else "stop", why, fix)
+    if len(set(known)) > 1:
+        why = "a job waits for the slowest of them, and a group has one model"
+        return Row("GPUs", shown, "warning", why, "name the group that fits: --group")
+    return Row("GPUs", shown)
+
+
+def _answering(found: NewcomerState) -> Iterator[Row]:
+    """Yield a row where fewer GPUs answer than are plugged in."""
+    smi, devices = found.driver.smi, found.driver.devices
+    if smi is None:
+        yield unknown("nvidia-smi", found.unreadable, "driver.smi")
+    elif devices and smi.gpus and len(smi.gpus) < len(devices):
+        shown = f"{len(smi.gpus)} of {len(devices)} GPUs answer"
+        fix = "look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle"
+        yield Row("nvidia-smi", shown, "warning", smi.said or "one may have fallen off", fix)
+
+
+def _switches(found: NewcomerState) -> Iterator[Row]:
+    said = found.switches
+    if said is None:
+        yield unknown("NVSwitch", found.unreadable, "preflight.switches")
+    elif said.found:
+        ids = ", ".join(dict.fromkeys(each.id.removeprefix("0x") for each in said.found))
+        state = "runs" if said.running else "does not run" if said.installed else "is not installed"
+        shown = f"{len(said.found)} (10de:{ids}), fabric manager {state}"
+        why = "the GPUs need it, of the driver's very version: CUDA fails with error 802 without"
+        fix = "install nvidia-fabricmanager of the driver's version, and enable its service"
+        yield (
+            Row("NVSwitch", shown) if said.running else Row("NVSwitch", shown, "warning", why, fix)
+        )
+
+
+def _links(found: NewcomerState) -> Iterator[Row]:
+    """Yield a row about NVLink where there is any, or where it cannot be told."""
+    said = found.nvlinks
+    by_link = [each for each in said.gpus if each.links] if said else []
+    expected = any(name and "SXM" in name for name in models(found))
+    if said is None:
+        yield unknown("NVLink", found.unreadable, "preflight.nvlink")
+    elif by_link:
+        total, active = (sum(getattr(each, key) for each in by_link) for key in ("links", "active"))
+        shown = f"{active} of {total} links work"
+        why = "NCCL goes another, slower way between these GPUs"
+        fix = "look at nvidia-smi nvlink -s and topo -m; with an NVSwitch: at its fabric manager"
+        yield Row("NVLink", shown) if active == total else Row("NVLink", shown, "warning", why, fix)
+    elif expected:
+        why = said.said or "no driver is there to tell"
+        fix = "look at nvidia-smi nvlink -s once the driver is loaded"
+        yield Row("NVLink", "unknown", "warning", why, fix)
+
+
+def _driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
+    state = found.driver
+    for section, value in (("library", state.library), ("dkms", state.dkms)):
+        if value is None:
+            return unknown("driver", found.unreadable, f"driver.{section}")
+    if state.loaded is None:
+        return unknown("driver", found.unreadable, "driver.loaded")
+    version = installed(state)
+    wish = wanted.version if wanted else None
+    if version is None:
+        why = "without one there are no GPUs for anybody"
+        fix = f"install the driver ({wish or 'one for its GPUs'}) with its dkms package"
+        return Row("driver", "none", "warning", why, fix)
+    if found.runfile is None:
+        return unknown("driver", found.unreadable, "preflight.runfile")
+    traces = (*found.runfile.installers, *found.runfile.modules)
+    if traces and source_of(state, version) is None:
+        why = f"{traces[0]}: it came by NVIDIA's installer without --dkms, so that dkms cannot "
+        why += "manage it: the next kernel has no module, and the GPUs are gone"
+        fix = "run the installer of this version again with --dkms; or nvidia-uninstall, and "
+        fix += "install the driver's dkms package"
+        return Row("driver", f"{version}, by NVIDIA's installer", "warning", why, fix)
+    if wish and not is_version(version, wish):
+        why = f"the inventory wants {wish}: nodes of one job differ in the CUDA that they can run"
+        fix = f"install the driver's packages of {wish} while nothing uses the GPUs"
+        return Row("driver", version, "warning", why, fix)
+    return Row("driver", version)
+
+
+def _unsupported(found: NewcomerState, wanted: DriverWanted | None) -> Iterator[Row]:
+    gpus = tuple(dict.fromkeys(name for name in models(found) if name))
+    for fault in unsupported(found.driver, gpus, wanted or DriverWanted()):
+        yield _of_rule("driver for its GPUs", fault)
+
+
+def _of_rule(subject: str, fault: Fault) -> Row:
+    """Return the row of what a rule of the report finds: an error stops."""
+    shown = f"{fault.subject}: {fault.found}"
+    verdict: Verdict = "warning" if fault.severity == "warning" else "stop"
+    return Row(subject, shown, verdict, f"wanted is {fault.wanted}: {fault.cause}", fault.fix)
+
+
+def _nouveau(found: NewcomerState) -> Iterator[Row]:
+    if found.driver.loaded is not None and found.driver.loaded.nouveau:
+        why = "it holds the GPUs: the nvidia module finds none that is free"
+        fix = "the deploy keeps it away; where a console is in its hands a reboot is due"
+        yield Row("nouveau", "loaded", "warning", why, fix)
+
+
+def _secure_boot(found: NewcomerState, wanted: DriverWanted | None) -> Iterator[Row]:
+    said = found.driver.secure_boot
+    if said is None:
+        yield unknown("Secure Boot", found.unreadable, "driver.secure-boot")
+    elif said.state != "on":
+        yield Row("Secure Boot", "off" if said.state == "off" else "none")
+    else:
+        faults = list(secure_boot(found.driver, wanted or DriverWanted()))
+        yield from (_of_rule("Secure Boot", fault) for fault in faults)
+        if not faults:
+            why = "a module that dkms builds must be signed with a key that the firmware knows"
+            fix = "mokutil --import /var/lib/dkms/mok.pub, and confirm it at the console during a "
+            fix += "boot; or turn Secure Boot off in the firmware"
+            yield (
+                Row("Secure Boot", "on")
+                if said.enrolled
+                else Row("Secure Boot", "on", "warning", why, fix)
+            )
+
+
+def _processes(found: NewcomerState) -> Row:
+    holders = found.driver.processes
+    if holders is None:
+        return unknown("GPU processes", found.unreadable, "driver.processes")
+    busy = [each for each in holders if not each.command.startswith("nvidia-persiste")]
+    if not busy:
+        return Row("GPU processes", "none")
+    shown = ", ".join(f"pid {each.pid} ({each.user}: {each.command})" for each in busy)
+    why = "a step that would hurt them is refused while they run"
+    return Row("GPU processes", shown, "warning", why, "let them end before the deploy")

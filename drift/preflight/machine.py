@@ -1,0 +1,153 @@
+"""Pre-flight of the machine: its system, who may change it, its space and its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drift.builds import rows
+from drift.preflight.row import Newcomer, Row, unknown
+from drift.quantity import size
+from facts.newcomer import Space, System
+from facts.preflight import NewcomerState
+
+# Architectures: one that everything was tried on, and one that should do.
+_TRIED, _UNTRIED = ("x86_64",), ("aarch64",)
+# Seconds by which a clock may be wrong: certificates and signatures of packages fail by minutes.
+SKEW_WARNING, SKEW_STOP = 2, 300
+# As many times as much as is needed at least.
+_PLENTY = 3
+# The headers of one kernel are 20000 files and more.
+_INODES = 50_000
+_MIB = 1024**2
+
+
+def judged(found: NewcomerState, newcomer: Newcomer) -> Iterator[Row]:
+    """Yield the rows about the machine."""
+    yield from _system(found)
+    yield _account(found)
+    yield from _space(found)
+    yield _clock(found, newcomer)
+
+
+def _system(found: NewcomerState) -> Iterator[Row]:
+    system = found.system
+    if system is None:
+        yield unknown("system", found.unreadable, "preflight.system", "stop")
+        return
+    yield _release(system)
+    yield _architecture(system)
+
+
+def _release(system: System) -> Row:
+    shown = system.name or f"{system.id} {system.version}"
+    known = {row["id"]: row for row in rows("systems.tsv")}
+    row = known.get(system.id)
+    if row is None:
+        supported = ", ".join(
+            f"{each['name']} {each['first']}"
+            + (f" to {each['last']}" if each["last"] != each["first"] else "")
+            for each in known.values()
+        )
+        return Row("system", shown, "stop", "no step is written for it", f"use one of: {supported}")
+    version = _numbers(system.version)
+    if version and version < _numbers(row["first"]):
+        why = f"{row['name']} {row['first']} is the oldest that the steps are written for"
+        return Row("system", shown, "stop", why, "install a newer release")
+    if not version or version[: len(_numbers(row["last"]))] > _numbers(row["last"]):
+        why = f"{row['name']} {row['last']} is the newest that was tried"
+        return Row("system", shown, "warning", why, "look at the dry run with care")
+    return Row("system", shown)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
+def _architecture(system: System) -> Row:
+    if system.machine in _TRIED:
+        return Row("architecture", system.machine)
+    if system.machine in _UNTRIED:
+        why = "it was not tried, and cmake and NCCL are other files for it"
+        fix = "name those of this architecture in the inventory"
+        return Row("architecture", system.machine, "warning", why, fix)
+    allowed = ", ".join((*_TRIED, *_UNTRIED))
+    why = f"there is no driver and no NCCL for it; allowed are {allowed}"
+    return Row("architecture", system.machine, "stop", why)
+
+
+def _account(found: NewcomerState) -> Row:
+    account = found.account
+    if account is None:
+        return unknown("rights", found.unreadable, "preflight.account", "stop")
+    if account.uid == 0:
+        return Row("rights", account.user)
+    if account.sudo == "works":
+        return Row("rights", f"{account.user}, with sudo")
+    return Row(
+        "rights",
+        f"{account.user}, sudo: {account.sudo}",
+        "stop",
+        "a deploy becomes root without a password, as there is no terminal to ask you on",
+        f"visudo: {account.user} ALL=(ALL) NOPASSWD: ALL; or --user root",
+    )
+
+
+def _space(found: NewcomerState) -> Iterator[Row]:
+    """Yield a row for each file system; what is needed on it adds up."""
+    if found.space is None:
+        yield unknown("disk space", found.unreadable, "preflight.space", "stop")
+        return
+    mounts = dict.fromkeys(each.mount for each in found.space)
+    for mount in mounts:
+        yield _mount(mount, [each for each in found.space if each.mount == mount])
+
+
+def _mount(mount: str, paths: list[Space]) -> Row:
+    mib = {row["path"]: int(row["mib"]) for row in rows("space.tsv")}
+    need = sum(mib.get(each.path, 0) for each in paths) * _MIB
+    first = paths[0]
+    below = ", ".join(each.path for each in paths if each.path != mount)
+    subject = f"space on {mount}"
+    shown = f"{size(first.free)} free" + (f" (with {below})" if below else "")
+    if first.read_only and need:
+        why = "it is mounted read-only: nothing can be installed"
+        fix = f"look in dmesg for a broken disk, then: mount -o remount,rw {mount}"
+        return Row(subject, f"{shown}, read-only", "stop", why, fix)
+    if first.free < max(need, _MIB):
+        why = f"packages, headers and builds may need {size(need)} there" if need else "it is full"
+        return Row(subject, shown, "stop", why, f"make room on {mount}: du -xh {mount} | sort -h")
+    if first.inodes is not None and first.inodes < _INODES and need:
+        shown = f"{first.inodes} inodes free"
+        why = f"a kernel's headers alone are 20000 files; at least {_INODES} should be free"
+        return Row(subject, shown, "stop", why, f"make room on {mount}: du --inodes -x {mount}")
+    if first.free < _PLENTY * need:
+        why = f"{size(need)} may be needed there, and updates come on top"
+        return Row(subject, shown, "warning", why, f"make room on {mount}")
+    return Row(subject, shown)
+
+
+def skew(found: NewcomerState, newcomer: Newcomer) -> float | None:
+    """Return by how many seconds at least the clock is ahead; None where it could not be read.
+
+    Both clocks were read around the probe, so that its length does not count.
+    """
+    if found.begin is None or found.end is None:
+        return None
+    least, most = found.end - newcomer.answered, found.begin + 1 - newcomer.asked
+    if least > 0:
+        return least
+    return most if most < 0 else 0
+
+
+def _clock(found: NewcomerState, newcomer: Newcomer) -> Row:
+    seconds = skew(found, newcomer)
+    if seconds is None:
+        return unknown("clock", found.unreadable, "preflight.begin")
+    if abs(seconds) <= SKEW_WARNING:
+        return Row("clock", "the same as here")
+    shown = f"{abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
+    fix = "set it by NTP: systemctl enable --now chronyd (Debian and Ubuntu: systemd-timesyncd)"
+    if abs(seconds) > SKEW_STOP:
+        why = "signatures of packages and certificates fail, and files seem to be of the future"
+        return Row("clock", shown, "stop", why, fix)
+    return Row("clock", shown, "warning", "logs and files of the nodes cannot be compared", fix)

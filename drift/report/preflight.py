@@ -1,0 +1,57 @@
+"""The pre-flight for people: a table of what was found, then why it may not go on, and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from drift.preflight import Row, Verdict
+from drift.report.visible import visible
+
+_STYLES: dict[Verdict, str] = {"ok": "green", "warning": "yellow", "stop": "bold red"}
+
+
+def table(rows: Sequence[Row]) -> RenderableType:
+    """Return the pre-flight as a rich renderable; what stops comes first below the table."""
+    matrix = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    matrix.add_column("checked", overflow="fold", max_width=30)
+    matrix.add_column("found", overflow="fold", ratio=1)
+    matrix.add_column("verdict", no_wrap=True)
+    for row in rows:
+        word = Text(row.verdict, style=_STYLES[row.verdict])
+        matrix.add_row(Text(visible(row.subject)), Text(visible(row.found)), word)
+    told = [row for verdict in ("stop", "warning") for row in rows if row.verdict == verdict]
+    return Group(matrix, Text(), *(_entry(row) for row in told), _summary(rows))
+
+
+def _entry(row: Row) -> RenderableType:
+    head = Text.assemble((row.verdict, _STYLES[row.verdict]), "  ", (visible(row.subject), "bold"))
+    body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    body.add_column(style="dim", no_wrap=True)
+    body.add_column(overflow="fold")
+    for label, text in _lines(row):
+        body.add_row(label, Text(visible(text)))
+    return Group(head, Padding(body, (0, 0, 1, 2)))
+
+
+def _lines(row: Row) -> Iterator[tuple[str, str]]:
+    yield "found", row.found
+    if row.why:
+        yield "why", row.why
+    if row.fix:
+        yield "way on", row.fix
+
+
+def _summary(rows: Sequence[Row]) -> Text:
+    stops, warnings = (
+        sum(1 for row in rows if row.verdict == verdict) for verdict in ("stop", "warning")
+    )
+    counts = [f"{len(rows)} checks"]
+    counts += [f"{stops} stop{'s' if stops != 1 else ''}"] if stops else []
+    counts += [f"{warnings} warning{'s' if warnings != 1 else ''}"] if warnings else []
+    said = "; nothing was changed" if stops else ""
+    return Text(", ".join(counts) + said, style="bold" if stops or warnings else "bold green")

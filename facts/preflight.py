@@ -1,0 +1,97 @@
+"""Pre-flight: everything that is asked of a server before anything on it is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from facts import driver, network, newcomer, nvlink, package_sources, reach
+from facts.area import State
+from facts.cluster import Peer
+from facts.driver import DriverState
+from facts.named import Named
+from facts.network import NetworkState
+from facts.newcomer import Account, Identity, Runfile, Space, System
+from facts.nvlink import NvLinks, Switches
+from facts.package_sources import Packages
+from facts.probe import Readings, Section
+from facts.reach import Scan
+from facts.ssh import Names, parse_names
+
+# The clock is read at both ends of the probe: the asking machine's own times then bound the skew.
+_BEGIN, _END = Section("preflight.begin", "date +%s"), Section("preflight.end", "date +%s")
+
+
+class NewcomerState(State):
+    """Everything about a server that the pre-flight judges.
+
+    `begin` and `end` are its clock, in seconds since 1970, when the probe began and ended. `names`
+    is what its resolver says of its own name, `scans` the host keys it sees at each node's address.
+    `unreadable` has a reason by section.
+    """
+
+    system: System | None
+    account: Account | None
+    space: tuple[Space, ...] | None
+    begin: int | None
+    end: int | None
+    identity: Identity | None
+    uuids: tuple[str, ...] | None
+    switches: Switches | None
+    nvlinks: NvLinks | None
+    runfile: Runfile | None
+    packages: Packages
+    driver: DriverState
+    network: NetworkState
+    names: Names | None
+    scans: dict[str, Scan] | None
+    unreadable: dict[str, str]
+
+
+def sections(
+    own: Peer,
+    members: Sequence[Peer] = (),
+    pinned: Mapping[str, Sequence[str]] | None = None,
+    paths: Iterable[str] = (),
+) -> tuple[Section, ...]:
+    """Return the sections for a server that is to be `own` among `members`.
+
+    `pinned` are the members' host keys by name, as in known_hosts; `paths` are folders that the
+    inventory wants on it, whose space counts.
+    """
+    return (
+        _BEGIN,
+        *newcomer.sections(paths),
+        *nvlink.SECTIONS,
+        *package_sources.SECTIONS,
+        *driver.SECTIONS,
+        *network.sections(Named(nodes=members)),
+        reach.names(own),
+        reach.scans(members, pinned or {}),
+        _END,
+    )
+
+
+def parse(readings: Readings) -> NewcomerState:
+    """Return the server's state from the probe's answers."""
+    found = {
+        "system": readings.take("preflight.system", newcomer.parse_system),
+        "account": readings.take("preflight.account", newcomer.parse_account),
+        "space": readings.take("preflight.space", newcomer.parse_space),
+        "begin": readings.take("preflight.begin", int),
+        "end": readings.take("preflight.end", int),
+        "identity": readings.take("preflight.identity", newcomer.parse_identity),
+        "uuids": readings.take("preflight.uuids", newcomer.parse_uuids),
+        "switches": readings.take("preflight.switches", nvlink.parse_switches),
+        "nvlinks": readings.take("preflight.nvlink", nvlink.parse_nvlink),
+        "runfile": readings.take("preflight.runfile", newcomer.parse_runfile),
+        "packages": package_sources.parse(readings),
+        "driver": driver.parse(readings),
+        "network": network.parse(readings),
+        "names": readings.take("ssh.names", parse_names),
+        "scans": readings.take("preflight.scans", reach.parse_scans),
+    }
+    unreadable = {each.section: each.reason for each in readings.unread}
+    return NewcomerState.model_validate({**found, "unreadable": unreadable})
+
+
+SECTIONS = sections(Peer(name="newcomer", address="192.0.2.1"))

@@ -1,0 +1,130 @@
+"""The pre-flight of a server: it and all nodes are asked at once, and nothing is changed."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gevent
+
+from drift.preflight import Newcomer, Row, judged
+from facts import preflight as facts
+from facts import reach
+from facts.cluster import SSH_PORT, Peer
+from facts.gather import all_data, ask_each
+from facts.probe import Readings, Section, read, render, time_limit
+from inventories import pinned
+from inventories.schema import NodeWanted
+
+# Runs sh on the server, as root, for at most so many seconds; returns the lines it says.
+Run = Callable[[str, int], list[str]]
+
+
+def preflight(
+    run: Run,
+    inventory: str,
+    name: str,
+    address: str,
+    port: int = SSH_PORT,
+    group: str | None = None,
+    wanted: NodeWanted | None = None,
+    host_keys: Sequence[str] = (),
+) -> list[Row]:
+    """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
+
+    `host_keys` are those of the server that were accepted, `type key` each. A node of that very
+    name is left out: it is the server itself. What `run` raises is raised; so is PyinfraError where
+    the inventory cannot be used.
+    """
+    data = {each: said for each, said in all_data(inventory).items() if each != name}
+    newcomer = Newcomer(
+        name=name,
+        address=address,
+        port=port,
+        addresses=_resolved(address) or (),
+        group=group,
+        host_keys=tuple(host_keys),
+        nodes=_peers(data),
+        pinned={each: _pinned(each, said) for each, said in data.items()},
+        here=_resolved(name),
+    )
+    own = Peer(name=name, address=address, port=port)
+    paths = _paths(wanted)
+    asked = facts.sections(own, newcomer.nodes, newcomer.pinned, paths)
+    asking = gevent.spawn(_ask, run, asked)
+    try:
+        members = _members(inventory, list(data), reach.member_sections(own, host_keys))
+        said = asking.get()
+    finally:
+        asking.kill()
+    if isinstance(said, Exception):
+        raise said
+    readings, begun, ended = said
+    newcomer = replace(newcomer, asked=begun, answered=ended)
+    return judged(facts.parse(readings), members, newcomer, wanted)
+
+
+def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float] | Exception:
+    """Return the server's answers, and this machine's clock before and after them.
+
+    What is raised is returned: gevent prints a traceback of whatever leaves a greenlet.
+    """
+    begun = time.time()
+    try:
+        lines = run(render(sections), time_limit(sections))
+    except Exception as error:
+        return error
+    return read(lines, sections), begun, time.time()
+
+
+def _members(
+    inventory: str, names: list[str], sections: Sequence[Section]
+) -> dict[str, reach.MemberState | str]:
+    """Return each node's state, or why there is none."""
+    answers = ask_each(inventory, names, sections) if names else {}
+    return {
+        name: said if isinstance(said, str) else reach.parse_member(said)
+        for name, said in answers.items()
+    }
+
+
+def _peers(data: Mapping[str, Mapping[str, Any]]) -> tuple[Peer, ...]:
+    return tuple(
+        Peer(
+            name=name,
+            address=said.get("ssh_hostname") or name,
+            port=said.get("ssh_port") or SSH_PORT,
+        )
+        for name, said in data.items()
+    )
+
+
+def _pinned(name: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the host keys that the inventory's known_hosts has for a node."""
+    file = Path(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts").expanduser()
+    try:
+        text = file.read_text(encoding="latin-1")
+    except OSError:
+        return ()
+    port = data.get("ssh_port") or SSH_PORT
+    first, *_ = pinned.lookups(name, data.get("ssh_hostname") or name, port)
+    return tuple(pinned.keys_of(text, first))
+
+
+def _paths(wanted: NodeWanted | None) -> tuple[str, ...]:
+    """Return the folders that the inventory wants filled."""
+    return (wanted.workspace.path,) if wanted and wanted.workspace else ()
+
+
+def _resolved(name: str) -> tuple[str, ...] | None:
+    """Return the addresses of a name here; none where nobody knows it, None without an answer."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        unknown = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+        return () if error.errno in unknown else None
+    return tuple(dict.fromkeys(str(each[4][0]) for each in found))

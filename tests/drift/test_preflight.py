@@ -1,0 +1,112 @@
+"""One test per case file, preflight/ABOUT/CASE.yml: a server, and every row that is not ok."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from drift.preflight import Newcomer, Row, judged
+from drift.report.preflight import table
+from facts.cluster import peers
+from facts.preflight import NewcomerState
+from facts.reach import MemberState
+from inventories.schema import NodeWanted
+from tests.drift import states
+
+HERE = Path(__file__).parent / "preflight"
+BASE: dict[str, Any] = yaml.safe_load((HERE / "base.yml").read_text())
+FILES = sorted(HERE.glob("*/*.yml"))
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def _rows(case: Mapping[str, Any]) -> list[Row]:
+    """The rows about the base's server with a case's changes; a member may be a reason alone."""
+    driver, links = states.BASE["found"]["driver"], states.BASE["found"]["network"]["links"]
+    healthy = states.merged({"driver": driver, "network": {"links": links}}, BASE["found"])
+    said = states.merged(BASE["newcomer"], case.get("newcomer", {}))
+    members = states.merged(BASE["members"], case.get("members", {}))
+    wanted = states.merged(BASE["wanted"], case.get("wanted", {}))
+    assert isinstance(said, dict)
+    assert isinstance(members, dict)
+    assert isinstance(wanted, dict)
+    keys = {name: tuple(each) for name, each in said["pinned"].items()}
+    here = said["here"] if said["here"] is None else tuple(said["here"])
+    newcomer = Newcomer(
+        **{**said, "nodes": peers(said["nodes"]), "pinned": keys, "here": here}
+        | {"host_keys": tuple(said["host_keys"])}
+    )
+    return judged(
+        NewcomerState.model_validate(states.merged(healthy, case.get("found", {}))),
+        {
+            name: each if isinstance(each, str) else MemberState.model_validate(each)
+            for name, each in members.items()
+            if each is not None
+        },
+        newcomer,
+        NodeWanted.from_data(wanted),
+    )
+
+
+def test_a_server_that_is_right_goes_on() -> None:
+    """The control: every row is ok, and each thing is looked at once."""
+    rows = _rows({})
+    assert [row for row in rows if row.verdict != "ok"] == []
+    subjects = [row.subject for row in rows]
+    assert len(subjects) == len(set(subjects))
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_rows(path: Path) -> None:
+    """The rows of a case that are not ok, and no other; `says` is in why or fix."""
+    text = path.read_text()
+    assert text.startswith("# ")
+    case = yaml.safe_load(text)
+    assert case.keys() <= {"found", "members", "newcomer", "wanted", "rows", "ok"}
+    rows = _rows(case)
+    wrong = [row for row in rows if row.verdict != "ok"]
+    keys = ("subject", "found", "verdict")
+    told = [{key: getattr(row, key) for key in keys} for row in wrong]
+    assert told == [{key: each[key] for key in keys} for each in case["rows"]]
+    for row, each in zip(wrong, case["rows"], strict=True):
+        assert each.get("says", "") in f"{row.why} {row.fix}"
+        assert row.why
+    right = {row.subject: row.found for row in rows if row.verdict == "ok"}
+    assert {subject: right.get(subject) for subject in case.get("ok", {})} == case.get("ok", {})
+
+
+def test_what_could_not_be_read_is_never_ok() -> None:
+    """Each fact that is missing costs its row the ok, and the fact is named with the reason."""
+    for field in NewcomerState.model_fields:
+        if field in ("packages", "driver", "network", "unreadable"):
+            continue
+        rows = _rows({"found": {field: None}})
+        assert any(row.verdict != "ok" for row in rows), field
+        assert any("unknown" in row.found for row in rows), field
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_fits_and_says_it_all(width: int) -> None:
+    """Without colour the words tell the verdict; what a server says steers no terminal."""
+    rows = [
+        *_rows({"found": {"space": []}}),
+        Row("[bold]\x1b[31m", "x" * 200, "stop", "why", "fix"),
+    ]
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table(rows))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+    assert "[bold]" in text
+    for row in rows[:-1]:
+        assert row.subject in text
+    assert text.splitlines()[-1].endswith("1 stop; nothing was changed")

@@ -1,0 +1,174 @@
+"""The pre-flight of v100-02, bare and as found, and of the same server with one thing wrong."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from rich.console import Console
+
+from drift.preflight import Row
+from drift.report.preflight import table
+from facts import package_sources
+from facts.probe import read, render
+from lab import nodes, roster
+from onboarding.preflight import preflight
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import changed, manifest, on
+from tests.e2e.test_other_nodes import APT_NODE, KEY
+
+pytestmark = pytest.mark.lab
+
+ADDRESS = roster.NODES[APT_NODE].address
+MEMBERS = ("a100-01", "v100-01")
+Look = Callable[..., list[Row]]
+
+
+def _run(script: str, seconds: int) -> list[str]:
+    """As a first session runs it: sh over SSH, without a terminal."""
+    options = ["-i", str(roster.CLIENT_KEY), "-o", "BatchMode=yes"]
+    options += ["-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile=/dev/null"]
+    done = subprocess.run(
+        ["ssh", "-n", *options, f"root@{ADDRESS}", script],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    return done.stdout.removesuffix("\n").split("\n")
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[str]:
+    """v100-02 as found, with the lab's key put there by hand; returns its host key."""
+    nodes.reset([APT_NODE])
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(APT_NODE, KEY.format(home="/root", key=key))
+    kind, blob, *_ = on(APT_NODE, "cat /etc/ssh/ssh_host_ed25519_key.pub").split()
+    yield f"{kind} {blob}"
+    nodes.reset([APT_NODE])
+
+
+@pytest.fixture
+def look(bare: str, inventory: WriteInventory) -> Look:
+    """Return the pre-flight of v100-02 among the lab's nodes."""
+    path = inventory({})
+
+    def rows(**given: object) -> list[Row]:
+        said = {"name": APT_NODE, "address": ADDRESS, "host_keys": [bare], **given}
+        return preflight(_run, path, **said)  # type: ignore[arg-type]
+
+    return rows
+
+
+@contextmanager
+def broken(node: str, wrong: str, right: str) -> Iterator[None]:
+    """Break something on a node for a while."""
+    on(node, wrong)
+    try:
+        yield
+    finally:
+        on(node, right)
+
+
+def _of(rows: list[Row], subject: str) -> Row:
+    (row,) = (each for each in rows if each.subject == subject)
+    return row
+
+
+def test_as_found_it_may_become_a_node(look: Look) -> None:
+    """Every row is right but what a bare server lacks; and nothing on it was changed."""
+    before = manifest(APT_NODE)
+    rows = look()
+    console = Console(file=io.StringIO(), width=160)
+    console.print(table(rows))
+    assert isinstance(console.file, io.StringIO)
+    said = console.file.getvalue()
+    assert changed(before, manifest(APT_NODE)) == set()
+    # A node of the lab is a container, which has no machine-id.
+    assert {row.subject for row in rows if row.verdict != "ok"} == {"driver", "machine-id"}, said
+    assert _of(rows, "GPUs").found == "2 x Tesla V100-PCIE-32GB"
+    assert _of(rows, "interface").found.startswith("eno1")
+    for member in MEMBERS:
+        assert _of(rows, f"way to {member}").found == f"by eno1 from {ADDRESS}"
+        theirs = roster.NODES[member]
+        assert _of(rows, f"way from {member}").found == (
+            f"by {theirs.interface} from {theirs.address}"
+        )
+
+
+def test_what_is_wrong_on_it_is_told(look: Look) -> None:
+    """A full disk, another node's machine-id, and a repository that is not there."""
+    full = "mount -t tmpfs -o size=1m lab /opt && head -c 2m /dev/zero >/opt/full 2>/dev/null; :"
+    id_ = f"mv /etc/machine-id /root/kept; echo {'5' * 32} >/etc/machine-id"
+    no_id = "rm /etc/machine-id; mv /root/kept /etc/machine-id || :"
+    source = "/etc/apt/sources.list.d/gone.list"
+    gone = f"echo 'deb [trusted=yes] http://{roster.MIRROR_ADDRESS}/gone ./' >{source}"
+    with (
+        broken(APT_NODE, full, "umount /opt"),
+        broken(APT_NODE, id_, no_id),
+        broken("a100-01", id_, no_id),
+        broken(APT_NODE, gone, f"rm {source}"),
+        broken(APT_NODE, "hostname other", f"hostname {APT_NODE}"),
+    ):
+        rows = look()
+    assert _of(rows, "space on /opt").verdict == "stop"
+    twin = _of(rows, "a node already")
+    assert (twin.found, twin.verdict) == ("a clone of a100-01", "stop")
+    assert "systemd-machine-id-setup" in twin.fix
+    assert "404" in _of(rows, "repositories").why
+    assert _of(rows, "hostname").fix == f"hostnamectl set-hostname {APT_NODE}"
+
+
+def test_a_machine_without_gpus_stops(look: Look) -> None:
+    """The bus shows none, and no driver is there to name any."""
+    hide = "mount -t tmpfs lab /sys/bus/pci/devices"
+    with broken(APT_NODE, hide, "umount /sys/bus/pci/devices"):
+        rows = look()
+    assert (_of(rows, "GPUs").found, _of(rows, "GPUs").verdict) == ("none", "stop")
+
+
+def test_a_name_and_an_address_of_others_stop(look: Look, bare: str) -> None:
+    """Where a node means somebody else by the name; and where the address is a node's."""
+    taken = f"cp /etc/hosts /root/hosts; echo '192.0.2.9 {APT_NODE}' >>/etc/hosts"
+    with broken("v100-01", taken, "cat /root/hosts >/etc/hosts; rm /root/hosts"):
+        name = _of(look(), f"name {APT_NODE}")
+    assert (name.found, name.verdict) == ("192.0.2.9 on v100-01", "stop")
+    rows = look(address=roster.NODES["v100-01"].address)
+    twin = _of(rows, "a node already")
+    assert (twin.found, twin.verdict) == ("the address of v100-01", "stop")
+    assert _of(rows, "way from v100-01").verdict == "stop"
+    other = on("a100-01", "cat /etc/ssh/ssh_host_ed25519_key.pub").split()
+    rows = look(host_keys=[" ".join(other[:2])])
+    assert _of(rows, "way from v100-01").found == "another host key"
+
+
+def test_a_node_that_is_down_stops_nobody(look: Look) -> None:
+    """What it could have told is unknown, and is a warning."""
+    nodes.stop("v100-01")
+    try:
+        rows = look()
+    finally:
+        nodes.start("v100-01")
+    assert {row.subject for row in rows if row.verdict == "stop"} == set()
+    assert _of(rows, "v100-01").verdict == "warning"
+    assert _of(rows, "way to v100-01").verdict == "warning"
+    assert _of(rows, "way from a100-01").verdict == "ok"
+
+
+def test_a_server_of_the_rpm_family_tells_its_repositories() -> None:
+    """Its own are asked by curl; one that is gone is told."""
+    gone = "/etc/yum.repos.d/gone.repo"
+    wrong = f"printf '[gone]\\nbaseurl=http://{roster.MIRROR_ADDRESS}/gone/\\n' >{gone}"
+    script = render(package_sources.SECTIONS)
+    with broken("a100-01", wrong, f"rm {gone}"):
+        readings = read(on("a100-01", script).split("\n"), package_sources.SECTIONS)
+    packages = package_sources.parse(readings)
+    assert readings.unread == []
+    assert packages.manager in ("dnf", "yum")
+    states = {each.name: each.state for each in packages.sources or ()}
+    assert states.pop("gone") == "bad"
+    assert set(states.values()) == {"ok"}

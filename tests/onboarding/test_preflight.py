@@ -1,0 +1,92 @@
+"""The pre-flight put together: who is asked what, and by which names, keys and clocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drift.preflight import Row
+from facts.probe import Reading, Readings, Section
+from onboarding import preflight
+from tests.shells import as_lines, run
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """An inventory of two nodes, one of which is the server itself; nobody is contacted."""
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[127.0.0.1]:2200 ssh-ed25519 {KEY}\n")
+    data: dict[str, dict[str, Any]] = {
+        "a100-01": {"ssh_hostname": "127.0.0.1", "ssh_port": 2200},
+        "v100-02": {"ssh_hostname": "192.0.2.12"},
+    }
+    whole = {name: {**each, "ssh_known_hosts_file": str(known)} for name, each in data.items()}
+    asked: dict[str, Any] = {}
+
+    def ask_each(
+        inventory: str, limits: Iterable[str], sections: Sequence[Section]
+    ) -> dict[str, Readings | str]:
+        asked.update(inventory=inventory, limits=list(limits), sections=sections)
+        none = Reading(0, "", "cut")
+        return {"a100-01": Readings({each.name: none for each in sections})}
+
+    monkeypatch.setattr(preflight, "all_data", lambda _: whole)
+    monkeypatch.setattr(preflight, "ask_each", ask_each)
+    return asked
+
+
+def _here(script: str, seconds: int) -> list[str]:
+    """This machine as the server, less what asks repositories."""
+    quiet = script.replace("then ask_apt", "then :")
+    return as_lines(run("dash", quiet, seconds=seconds).stdout)
+
+
+def _look(run: preflight.Run = _here) -> list[Row]:
+    return preflight.preflight(run, "site.py", "v100-02", "192.0.2.12", host_keys=["ssh-rsa A"])
+
+
+def test_the_server_itself_is_no_node_to_ask(cluster: dict[str, Any]) -> None:
+    """A second onboarding finds it in the inventory; the others are asked about it."""
+    rows = _look()
+    assert (cluster["inventory"], cluster["limits"]) == ("site.py", ["a100-01"])
+    scan = next(each for each in cluster["sections"] if each.name == "preflight.scans")
+    assert "scan v100-02 192.0.2.12 22 rsa &" in scan.command
+    subjects = [row.subject for row in rows]
+    assert "way to a100-01" in subjects
+    assert "way to v100-02" not in subjects
+
+
+def test_the_clock_is_this_machines(cluster: dict[str, Any]) -> None:
+    """However long the probe takes."""
+
+    def slow(script: str, seconds: int) -> list[str]:
+        time.sleep(3)
+        return _here(script, seconds)
+
+    (clock,) = (row for row in _look(slow) if row.subject == "clock")
+    assert clock.verdict == "ok"
+
+
+def test_an_answer_that_is_cut_is_never_right(cluster: dict[str, Any]) -> None:
+    """A server that says nothing has no row that is ok but what others tell."""
+    rows = _look(lambda script, seconds: [])
+    assert [row for row in rows if row.verdict == "ok"] == []
+
+
+def test_what_breaks_the_session_is_raised(
+    cluster: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the caller's session; and no traceback is printed on the way."""
+
+    def broken(script: str, seconds: int) -> list[str]:
+        raise ConnectionResetError("gone")
+
+    with pytest.raises(ConnectionResetError, match="gone"):
+        _look(broken)
+    assert "Traceback" not in capsys.readouterr().err
