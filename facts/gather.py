@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +43,32 @@ class NoHosts(PyinfraError):
     """The inventory, or what --limit leaves of it, names no host."""
 
 
+class NotConnected(Exception):
+    """A node that no session can be had with; str() is the reason, `cause` who gave it."""
+
+    def __init__(self, cause: Exception) -> None:
+        reason = str(cause).replace("[Errno None] ", "")  # paramiko has none to tell
+        super().__init__(reason or type(cause).__name__)
+        self.cause = cause
+
+
 def gather(
     inventory_path: str, limits: Iterable[str] = (), deep: bool = False
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
     `deep` also reads through the files that are compared by their sums.
+
+    Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
+    """
+    with chosen(inventory_path, limits) as (state, hosts):
+        answers = state.pool.map(lambda host: _answer(state, host, deep), hosts)
+    return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
+
+
+@contextmanager
+def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[State, list[Host]]]:
+    """Yield pyinfra's state and the hosts of an inventory file that `limits` leave, not connected.
 
     Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
     """
@@ -60,8 +81,7 @@ def gather(
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)
             state.set_stage(StateStage.Prepare)
-            answers = state.pool.map(lambda host: _answer(state, host, deep), hosts)
-    return {host.name: answer for host, answer in zip(hosts, answers, strict=True)}
+            yield state, hosts
 
 
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
@@ -113,18 +133,25 @@ def _selects(limit: str, host: Host) -> bool:
     return limit in host.groups or fnmatch.fnmatch(host.name, limit)
 
 
+def connect(state: State, host: Host) -> None:
+    """Open pyinfra's session with a host; raises NotConnected."""
+    try:
+        host.connect(show_errors=False, raise_exceptions=True)
+    except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
+        raise NotConnected(error) from error
+    state.activate_host(host)
+    tune(host.connector)
+
+
 def _answer(state: State, host: Host, deep: bool) -> Answer:
     """Connect to one node and probe it; nothing that goes wrong leaves this function."""
     data = host.data.dict()
     with ctx_host.use(host):
         try:
-            host.connect(show_errors=False, raise_exceptions=True)
-        except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
-            reason = str(error).replace("[Errno None] ", "")  # paramiko has none to tell
-            return Answer(data, error=reason or type(error).__name__, cause=error)
+            connect(state, host)
+        except NotConnected as error:
+            return Answer(data, error=str(error), cause=error.cause)
         try:
-            state.activate_host(host)
-            tune(host.connector)
             return Answer(data, state=probe(host, deep=deep), reached=True)
         except ProbeError as error:
             return Answer(data, error=str(error), reached=True)
