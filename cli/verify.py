@@ -26,14 +26,11 @@ _BESIDE = 4
 LEAST_SECONDS = 10
 
 
-class _Size(click.ParamType):
-    name = "size"
-
-    def convert(self, value: object, param: object, ctx: object) -> int:
-        try:
-            return parse_size(str(value))
-        except ValueError:
-            raise click.BadParameter(f"{value!r} is not {ALLOWED}") from None
+def _bytes(context: click.Context, option: click.Parameter, written: str) -> int:
+    try:
+        return parse_size(written)
+    except ValueError:
+        raise click.BadParameter(f"{written!r} is not {ALLOWED}") from None
 
 
 @click.command()
@@ -55,7 +52,9 @@ class _Size(click.ParamType):
     metavar="SECONDS",
     help="How long the job may take.",
 )
-@click.option("--size", type=_Size(), default="64M", show_default=True, help="Of the large tensor.")
+@click.option(
+    "--size", callback=_bytes, default="64M", show_default=True, help="Of the large tensor."
+)
 @click.option("--allow-disruption", is_flag=True, help="Even while processes hold GPUs.")
 def verify(
     inventory: str,

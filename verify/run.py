@@ -25,7 +25,8 @@ NO_GPUS_USED = "gloo over CPU: GPUs were not used"
 # Beyond the job's own time, for what the launching node does before and after it.
 _MARGIN_SECONDS = 25
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
