@@ -68,7 +68,7 @@ def nccl_version(torch):
         return None
     if isinstance(version, int):
         version = (version // 1000, version % 1000 // 100, version % 100)
-    return ".".join(map(str, version))
+    return ".".join(str(part) for part in version if part != "")
 
 
 def address_of(name):

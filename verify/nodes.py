@@ -80,16 +80,17 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 done
 for pid in $(mine); do echo "left process $pid"; done
 for segment in $(printf '%s\n' $segments | sort -u); do
-  grep -l -F "$segment" /proc/[0-9]*/maps >/dev/null 2>&1 || rm -f "$segment"
+  grep -q -s -F "$segment" /proc/[0-9]*/maps || rm -f "$segment"
 done
 for file in "$dir"/*.rank; do
-  [ ! -f "$file" ] || sed 's/^/rank /' "$file"
+  [ ! -f "$file" ] || awk '{ print "rank " $0 }' "$file"
 done
 for file in "$dir"/exit.*; do
   [ ! -f "$file" ] || echo "exit ${file##*.} $(cat "$file")"
 done
 for file in "$dir"/log.*; do
-  [ ! -f "$file" ] || tail -n 200 "$file" | LC_ALL=C tr -c '\n -~' '?' | sed "s/^/log ${file##*.} /"
+  [ ! -f "$file" ] || tail -n 200 "$file" | LC_ALL=C tr -c '\n -~' '?' |
+    awk -v number="${file##*.}" '{ print "log " number " " $0 }'
 done
 rm -rf "$dir"
 [ ! -e "$dir" ] || echo "left folder $dir"
