@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from verify.nodes import SAY_PYTHON, Look, Told
-from verify.plan import TORCHRUN, Seat, Start, kind_of
+from verify.plan import TORCHRUN, Start, kind_of
 from verify.ranks import STAGES, Rank
 
 _PORTS = (
@@ -25,6 +25,8 @@ _NEXT = {
     "take, /dev/shm too small, or a link so slow that --timeout is too short",
     "large": "the all-reduces were right and the measuring did not end: a larger --timeout",
 }
+# How ssh ends where it could not log in, or lost the other side.
+_SSH_FAILED = 255
 _WORDS = re.compile(r"[A-Za-z]")
 # What a program says on its way, and no reason.
 _CHATTER = re.compile(r"^\s*File |^\s*\^|^Traceback|\bWARNING\b|\bINFO\b|^\*+$|^\s+|^[WI]\d{4,8} ")
@@ -107,17 +109,13 @@ def stopped(start: Start, ranks: Sequence[Rank], ended: Mapping[str, Told]) -> I
 
     `ended` is what the nodes told at the end.
     """
-    for rank in ranks:
-        if rank.error:
-            yield f"{rank.node}: rank {rank.number} failed {_after(rank)}: {rank.error}"
-    yield from _missing(start, ranks, ended)
+    failed = [rank for rank in ranks if rank.error]
+    for rank in failed:
+        yield f"{rank.node}: rank {rank.number} failed after '{rank.stage}': {rank.error}"
+    missing = list(_missing(start, ranks, ended))
+    yield from missing
     waiting = [rank for rank in ranks if not rank.error and rank.stage != STAGES[-1]]
-    for stage in STAGES[:-1]:
-        those = [rank for rank in waiting if rank.stage == stage]
-        if those:
-            who = ", ".join(f"{rank.number} ({rank.node})" for rank in those)
-            why = _NEXT[stage].format(master=start.master, port=start.port)
-            yield f"rank {who} came as far as '{stage}' within {start.seconds} s: {why}"
+    yield from _waiting(start, waiting, bool(failed or missing))
     for rank in waiting:
         own = rank.says("own_address")
         if start.backend == "gloo" and own and is_loopback(own):
@@ -127,30 +125,50 @@ def stopped(start: Start, ranks: Sequence[Rank], ended: Mapping[str, Told]) -> I
             )
 
 
-def _after(rank: Rank) -> str:
-    return f"after '{rank.stage}'"
+def _waiting(start: Start, waiting: Sequence[Rank], is_told: bool) -> Iterator[str]:
+    """Say how far the ranks came that neither failed nor ended; the hindmost kept the others.
+
+    `is_told` that another cause is told already.
+    """
+    reached = [stage for stage in STAGES if any(rank.stage == stage for rank in waiting)]
+    for stage in reached:
+        those = [rank for rank in waiting if rank.stage == stage]
+        who = ", ".join(f"{rank.number} ({rank.node})" for rank in those)
+        if is_told or stage != reached[0]:
+            yield f"rank {who} came as far as '{stage}', and waited for the others"
+        else:
+            why = _NEXT[stage].format(master=start.master, port=start.port)
+            yield f"rank {who} came as far as '{stage}' within {start.seconds} s: {why}"
 
 
 def _missing(start: Start, ranks: Sequence[Rank], ended: Mapping[str, Told]) -> Iterator[str]:
     """Say of each node where no rank began what its launcher said."""
     launching = ended.get(start.master, Told())
-    apart = kind_of(start) != TORCHRUN
+    apart = kind_of(start) == TORCHRUN
     for number, seat in enumerate(start.seats):
-        if any(rank.node == seat.peer.name for rank in ranks):
-            continue
-        logged = 0 if apart else number
-        yield f"{seat.peer.name}: no rank started: {_why(start, seat, launching, logged)}"
+        name = seat.peer.name
+        command = number if apart else 0
+        code = launching.exits.get(command)
+        is_cut = code is None and any(launching.exits.values())
+        if not is_cut and not any(rank.node == name for rank in ranks):
+            words = _words(name, launching.logs.get(command, ()))
+            yield f"{name}: no rank started: {_ended(start, name, code)}{words}"
 
 
-def _why(start: Start, seat: Seat, launching: Told, number: int) -> str:
-    code, said = launching.exits.get(number), last_words(launching.logs.get(number, ()))
+def _ended(start: Start, name: str, code: int | None) -> str:
+    kind = kind_of(start)
     if code is None:
-        ended = f"{kind_of(start)} there did not end within {start.seconds} s"
-    elif code == 255:
-        ended = f"{start.master} could not log in to {seat.peer.name}, or lost it"
-    else:
-        ended = f"{kind_of(start)} ended with {code}"
-    return f"{ended}: {said}" if said else f"{ended}, without a word"
+        return f"{kind} was not back after {start.seconds} s"
+    if code == _SSH_FAILED and kind == TORCHRUN:
+        return f"{start.master} could not log in to {name}, or lost it"
+    return f"{kind} ended with {code}"
+
+
+def _words(name: str, lines: Sequence[str]) -> str:
+    """The reason that a launcher's words hold; pdsh puts a node's name before the node's own."""
+    own = [line for line in lines if line.startswith(f"{name}: ")]
+    said = last_words(own or lines)
+    return f": {said}" if said else ", without a word"
 
 
 def last_words(lines: Sequence[str]) -> str:

@@ -32,9 +32,12 @@ PATTERN = 7
 MOST_ROUNDS, ROUNDS_SECONDS = 20, 2.0
 
 
-def look(names):
-    """Print what this Python has, and what it takes the names of nodes for."""
-    told = {"python": sys.executable, "names": {name: address_of(name) for name in names}}
+def look(python, names):
+    """Print what this Python has, and what it takes the names of nodes for.
+
+    `python` is how it was called: that may be a program that prepares the way for the real one.
+    """
+    told = {"python": python, "names": {name: address_of(name) for name in names}}
     told["root"] = os.getuid() == 0
     told["deepspeed"] = importlib.util.find_spec("deepspeed") is not None
     with socket.socket() as free:
@@ -282,6 +285,6 @@ if __name__ == "__main__":
     # DeepSpeed puts its own --local_rank before or after what we say.
     words = [word for word in sys.argv[1:] if not word.startswith("--local")]
     if words[0] == "look":
-        look(words[1:])
+        look(words[1], words[2:])
     else:
         Rank(words[1:]).run()

@@ -52,7 +52,8 @@ mkdir "$dir" || exit 1
 printf '%s' "$job" | base64 -d >"$dir/job.py" || exit 1
 printf '%s' "$start" | base64 -d >"$dir/start.sh" || exit 1
 found=$(command -v "${python:-python3}") || { echo "NO_PYTHON"; exit 0; }
-said=$(LD_PRELOAD=$gn_preload sh "$dir/start.sh" SECONDS "$found" "$dir/job.py" look $names 2>&1)
+set -- "$found" "$dir/job.py" look "$found" $names
+said=$(LD_PRELOAD=$gn_preload sh "$dir/start.sh" SECONDS "$@" 2>&1)
 printf '%s\\n' "$said"
 """
 # Processes in the run's folder, which nothing else knows the name of: ls and awk take one process
@@ -89,7 +90,7 @@ for file in "$dir"/exit.*; do
   [ ! -f "$file" ] || echo "exit ${file##*.} $(cat "$file")"
 done
 for file in "$dir"/log.*; do
-  [ ! -f "$file" ] || tail -n 200 "$file" | LC_ALL=C tr -c '\n -~' '?' |
+  [ ! -f "$file" ] || tail -n 200 "$file" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
     awk -v number="${file##*.}" '{ print "log " number " " $0 }'
 done
 rm -rf "$dir"

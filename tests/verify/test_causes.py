@@ -128,7 +128,34 @@ def test_a_rank_that_failed_is_told_first() -> None:
         START, [rank(0, "connected"), rank(1, "small", error="ValueError: 3 of 4 sums")], {}
     )
     assert first == "v100-01: rank 1 failed after 'small': ValueError: 3 of 4 sums"
-    assert second.startswith("rank 0 (a100-01) came as far as 'connected'")
+    assert second == "rank 0 (a100-01) came as far as 'connected', and waited for the others"
+
+
+def test_the_hindmost_keeps_the_others() -> None:
+    """Its stage alone has a cause."""
+    first, second = causes.stopped(START, [rank(0, "imported"), rank(1, "started")], {})
+    assert first.startswith("rank 1 (v100-01) came as far as 'started' within 60 s: torch was")
+    assert second == "rank 0 (a100-01) came as far as 'imported', and waited for the others"
+
+
+def test_a_launcher_that_waited_is_no_cause() -> None:
+    """The one that failed is; the script then ends the others."""
+    told = {"a100-01": Told(exits={1: 255}, logs={1: ("Connection refused",)})}
+    (said,) = causes.stopped(START, [], told)
+    assert said.startswith("v100-01: no rank started: a100-01 could not log in to v100-01")
+
+
+def test_pdsh_names_the_node() -> None:
+    """What it says of the login comes after what ssh said."""
+    said = (
+        "v100-01: root@v100-01: Permission denied",
+        "pdsh@a100-01: v100-01: ssh exited with 255",
+    )
+    told = {"a100-01": Told(exits={0: 1}, logs={0: said})}
+    start = replace(START, kind="deepspeed")
+    first, second = causes.stopped(start, [rank(0, "imported")], told)
+    assert first.endswith("deepspeed ended with 1: v100-01: root@v100-01: Permission denied")
+    assert second == "rank 0 (a100-01) came as far as 'imported', and waited for the others"
 
 
 def test_gloo_tells_the_others_a_loopback() -> None:
@@ -146,7 +173,7 @@ def test_gloo_tells_the_others_a_loopback() -> None:
             Told(exits={1: 255}, logs={1: ("root@v100-01: Permission denied (publickey).",)}),
             "a100-01 could not log in to v100-01, or lost it: root@v100-01: Permission denied",
         ),
-        ("torchrun", Told(), "torchrun there did not end within 60 s, without a word"),
+        ("torchrun", Told(), "torchrun was not back after 60 s, without a word"),
         (
             "deepspeed",
             Told(exits={0: 1}, logs={0: ("Traceback (most", "RuntimeError: no pdsh", "  at x")}),
