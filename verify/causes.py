@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from verify.nodes import SAY_PYTHON, Look, Told
+from verify.outcome import Row
 from verify.plan import TORCHRUN, Start, kind_of
-from verify.ranks import STAGES, Rank
+from verify.ranks import INFINIBAND, STAGES, Rank
 
 _PORTS = (
     "a firewall that blocks ports between the nodes (a job listens on ports that it chooses "
@@ -70,15 +71,18 @@ def wrong_launcher(kind: str, looks: Mapping[str, Look]) -> Iterator[str]:
 
 
 def wrong_names(first: str, looks: Mapping[str, Look]) -> Iterator[str]:
-    """Say where a name leads to the node that asks, or nowhere: of the first, and from there."""
+    """Say where a name leads to the node that asks: of the first, and from there.
+
+    ssh may know a name that nobody else does, from its own configuration; PyTorch does not.
+    """
     pairs = [(name, first) for name in looks] + [(first, name) for name in looks]
     for here, other in pairs:
         if here == other:
             continue
         address = looks[here].names.get(other)
-        if address is None:
+        if address is None and other == first:
             yield f"{here}: nobody knows the name {other} there; {_MEND_NAMES}"
-        elif is_loopback(address):
+        elif address is not None and is_loopback(address):
             yield f"{here}: {other} is {address} there, which is {here} itself; {_MEND_NAMES}"
 
 
@@ -102,6 +106,19 @@ def different(looks: Mapping[str, Look]) -> Iterator[str]:
         if len(set(values.values())) > 1:
             told = ", ".join(f"{name} {value or 'none'}" for name, value in values.items())
             yield f"{what} differs: {told}"
+
+
+def beside(rows: Iterable[Row], addresses: Mapping[str, str]) -> Iterator[str]:
+    """Say whose data went by another address than the inventory's; names stand for none there."""
+    for row in rows:
+        address = addresses[row.node]
+        is_told = bool(row.network) and not row.network.startswith(INFINIBAND)
+        if (
+            is_told
+            and address[-1:].isdigit()
+            and address not in row.network.replace(",", "").split()
+        ):
+            yield f"{row.node}: its data went by {row.network}, and not by its address {address}"
 
 
 def stopped(start: Start, ranks: Sequence[Rank], ended: Mapping[str, Told]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from verify.outcome import Row
 
 # In their order; a rank that failed tells which of them it had reached.
 STAGES = ("started", "imported", "connected", "init", "small", "large", "done")
+INFINIBAND = "InfiniBand"
 # NET/Socket : Using [0]bond0:10.0.0.4<0>; NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB bond0:10.0.0.4
 _SOCKET = re.compile(r"NET/Socket\s*: Using (?P<used>.+)$")
 _IB = re.compile(r"NET/IB\s*: Using (?P<used>.+?)(?: ?; ?OOB (?P<oob>\S+))?$")
@@ -93,7 +94,7 @@ def _nccl(lines: Iterable[str]) -> list[str]:
         if found := _IB.search(line):
             devices = [each.partition("/")[0] for each in _NUMBERED.findall(found["used"])]
             oob = f" (meeting by {_plain(found['oob'])})" if found["oob"] else ""
-            return [f"InfiniBand {', '.join(devices)}{oob}"]
+            return [f"{INFINIBAND} {', '.join(devices)}{oob}"]
         if found := _SOCKET.search(line):
             return [_plain(each) for each in _NUMBERED.findall(found["used"])]
         if found := _BOOTSTRAP.search(line):

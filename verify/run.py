@@ -208,6 +208,8 @@ def _outcome(
 ) -> Outcome:
     notes = [NO_GPUS_USED] if start.backend == GLOO else []
     found = rows([node.name for node in nodes], ranks, start.port)
+    if len(nodes) > 1:
+        notes += causes.beside(found, {node.name: node.peer.address for node in nodes})
     return Outcome(
         ok=not problems,
         rows=found,

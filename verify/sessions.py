@@ -89,12 +89,14 @@ def require_idle(node: Node) -> None:
 
 def look(node: Node, run: str, python: str, names: list[str]) -> Look:
     """Lay the job on a node and ask its Python about itself; raises Refused."""
-    section = nodes.look(run, node.user, python, names)
     try:
+        section = nodes.look(run, node.user, python, names)
         text = ask(node.host.connector, node.host, section)
+    except Unreadable as error:
+        raise Refused(f"{node.name}: {error}") from error
+    try:
         if nodes.NO_PYTHON in text.splitlines():
-            where = python or "python3 in the PATH of a shell without a terminal"
-            raise Unreadable(f"there is no {where}")
+            raise Unreadable("not there, or not in the PATH of a shell without a terminal")
         return nodes.parse_look(text)
     except Unreadable as error:
         who = python or "python3"

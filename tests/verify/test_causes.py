@@ -9,6 +9,7 @@ import pytest
 from facts.cluster import Peer
 from verify import causes
 from verify.nodes import Look, Told
+from verify.outcome import Row
 from verify.plan import Seat, Start
 from verify.ranks import STAGES, Rank
 
@@ -71,6 +72,8 @@ def test_names_that_lead_to_the_node_itself() -> None:
     assert said.startswith("v100-01: a100-01 is 127.0.1.1 there, which is v100-01 itself")
     (said,) = causes.wrong_names("a100-01", looks(names={"a100-01": None}))
     assert said.startswith("v100-01: nobody knows the name a100-01 there")
+    alias = {"a100-01": LOOK.model_copy(update={"names": {"v100-01": None}}), "v100-01": LOOK}
+    assert list(causes.wrong_names("a100-01", alias)) == []
 
 
 def test_a_launcher_that_could_start_nothing() -> None:
@@ -90,6 +93,25 @@ def test_versions_that_differ() -> None:
         "torch differs: a100-01 2.1.0, v100-01 1.13.1",
         "NCCL differs: a100-01 2.18.1, v100-01 none",
     ]
+
+
+@pytest.mark.parametrize(
+    ("network", "address", "said"),
+    [
+        ("bond0 10.0.0.4", "10.0.0.4", False),
+        ("eno1 10.1.0.4, bond0 10.0.0.4", "10.0.0.4", False),
+        ("eno1 10.1.0.4, eno2 10.2.0.4", "10.2.0.4", False),
+        ("docker0 172.17.0.1", "10.0.0.4", True),
+        ("bond0 10.0.0.44", "10.0.0.4", True),
+        ("docker0 172.17.0.1", "a100-01.example.org", False),
+        ("InfiniBand mlx5_0:1", "10.0.0.4", False),
+        ("", "10.0.0.4", False),
+    ],
+)
+def test_data_on_another_way(network: str, address: str, said: bool) -> None:
+    """The inventory's address is the way that is meant; InfiniBand has none."""
+    told = list(causes.beside([Row(node="a100-01", network=network)], {"a100-01": address}))
+    assert bool(told) == said
 
 
 def rank(number: int, stage: str, **more: object) -> Rank:
