@@ -227,7 +227,7 @@ def test_verify_ends_a_job_that_hangs(hangs: str) -> None:
 
 def test_ctrl_c_ends_the_job_on_the_nodes(hangs: str) -> None:
     """Before the command ends."""
-    words = [BIN / "gpu-node", "verify", hangs, "--backend", "gloo"]
+    words = [str(BIN / "gpu-node"), "verify", hangs, "--backend", "gloo"]
     with subprocess.Popen(words, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
         # A loaded machine takes longer than one round to get there.
         assert any(until(lambda: "sleep 600" in on("v100-01", "ps axo args")) for _ in range(3))

@@ -8,8 +8,13 @@ import pytest
 
 from verify.ranks import Rank, bandwidth, network, ranks_of, rows
 
-STARTED = {"ifname": "bond0", "ifname_from": "nccl.conf", "nofile": 16384, "shm": 8 << 30}
-SMALL = {
+STARTED: dict[str, Any] = {
+    "ifname": "bond0",
+    "ifname_from": "nccl.conf",
+    "nofile": 16384,
+    "shm": 8 << 30,
+}
+SMALL: dict[str, Any] = {
     "interfaces": {"lo": "127.0.0.1", "bond0": "10.0.0.4"},
     "connections": [
         ["10.0.0.4", 29500, "10.0.0.5", 40000],
@@ -21,7 +26,11 @@ SMALL = {
 
 def lines(number: int, *stages: str, **more: Any) -> list[dict[str, Any]]:
     """What a rank tells that reached these stages."""
-    given = {"started": STARTED, "imported": {"torch": "2.1.0", "device": "cpu"}, "small": SMALL}
+    given: dict[str, dict[str, Any]] = {
+        "started": STARTED,
+        "imported": {"torch": "2.1.0", "device": "cpu"},
+        "small": SMALL,
+    }
     return [{"rank": number, "stage": stage, **given.get(stage, {}), **more} for stage in stages]
 
 
