@@ -121,15 +121,15 @@ def beside(rows: Iterable[Row], addresses: Mapping[str, str]) -> Iterator[str]:
             yield f"{row.node}: its data went by {row.network}, and not by its address {address}"
 
 
-def stopped(start: Start, ranks: Sequence[Rank], ended: Mapping[str, Told]) -> Iterator[str]:
+def stopped(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> Iterator[str]:
     """Say what stopped a run: errors of ranks, ranks that never came, stages not passed.
 
-    `ended` is what the nodes told at the end.
+    `told` is what each node told when the time was over, or the launcher back.
     """
     failed = [rank for rank in ranks if rank.error]
     for rank in failed:
         yield f"{rank.node}: rank {rank.number} failed after '{rank.stage}': {rank.error}"
-    missing = list(_missing(start, ranks, ended))
+    missing = list(_missing(start, ranks, told))
     yield from missing
     waiting = [rank for rank in ranks if not rank.error and rank.stage != STAGES[-1]]
     yield from _waiting(start, waiting, bool(failed or missing))
@@ -158,9 +158,9 @@ def _waiting(start: Start, waiting: Sequence[Rank], is_told: bool) -> Iterator[s
             yield f"rank {who} came as far as '{stage}' within {start.seconds} s: {why}"
 
 
-def _missing(start: Start, ranks: Sequence[Rank], ended: Mapping[str, Told]) -> Iterator[str]:
+def _missing(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> Iterator[str]:
     """Say of each node where no rank began what its launcher said."""
-    launching = ended.get(start.master, Told())
+    launching = told.get(start.master, Told())
     apart = kind_of(start) == TORCHRUN
     for number, seat in enumerate(start.seats):
         name = seat.peer.name

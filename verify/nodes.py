@@ -67,6 +67,19 @@ mine() {
   }'
 }
 """
+# Asked before anything is ended: of the end of one rank the others would tell as of a failure.
+_TOLD = r"""
+for file in "$dir"/*.rank; do
+  [ ! -f "$file" ] || awk '{ print "rank " $0 }' "$file"
+done
+for file in "$dir"/exit.*; do
+  [ ! -f "$file" ] || echo "exit ${file##*.} $(cat "$file")"
+done
+for file in "$dir"/log.*; do
+  [ ! -f "$file" ] || tail -n 200 "$file" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
+    awk -v number="${file##*.}" '{ print "log " number " " $0 }'
+done
+"""
 # A killed rank leaves NCCL's segments behind; they go with it where nobody else has them mapped.
 _END = r"""
 segments=
@@ -82,16 +95,6 @@ done
 for pid in $(mine); do echo "left process $pid"; done
 for segment in $(printf '%s\n' $segments | sort -u); do
   grep -q -s -F "$segment" /proc/[0-9]*/maps || rm -f "$segment"
-done
-for file in "$dir"/*.rank; do
-  [ ! -f "$file" ] || awk '{ print "rank " $0 }' "$file"
-done
-for file in "$dir"/exit.*; do
-  [ ! -f "$file" ] || echo "exit ${file##*.} $(cat "$file")"
-done
-for file in "$dir"/log.*; do
-  [ ! -f "$file" ] || tail -n 200 "$file" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
-    awk -v number="${file##*.}" '{ print "log " number " " $0 }'
 done
 rm -rf "$dir"
 [ ! -e "$dir" ] || echo "left folder $dir"
@@ -117,7 +120,7 @@ class Look(State):
 
 
 class Told(State):
-    """What a node's ranks said, line by line, and what is left of the run.
+    """What a node's ranks said, line by line.
 
     `exits` and `logs` are of what the launching node started, by number.
     """
@@ -125,7 +128,6 @@ class Told(State):
     ranks: tuple[dict[str, Any], ...] = ()
     exits: dict[int, int] = Field(default_factory=dict)
     logs: dict[int, tuple[str, ...]] = Field(default_factory=dict)
-    left: tuple[str, ...] = ()
 
 
 def folder(run: str) -> str:
@@ -146,8 +148,14 @@ def look(run: str, user: str, python: str, names: Sequence[str]) -> Section:
     return Section("verify.look", as_trainer(user, _given(given) + body), seconds=LOOK_SECONDS)
 
 
+def told(run: str, user: str) -> Section:
+    """Return the section that tells what a run's ranks and commands have said so far."""
+    script = f"{_given({'dir': folder(run)})}{_TOLD}"
+    return Section("verify.told", as_trainer(user, script), seconds=END_SECONDS)
+
+
 def end(run: str, user: str) -> Section:
-    """Return the section that ends a run on a node, tells what its ranks said, and removes it."""
+    """Return the section that ends a run on a node, and removes it."""
     script = f"{_given({'dir': folder(run)})}{_MINE}{_END}"
     return Section("verify.end", as_trainer(user, script), seconds=END_SECONDS)
 
@@ -171,9 +179,9 @@ def parse_look(text: str) -> Look:
     return Look.model_validate(json.loads(told[-1]))
 
 
-def parse_end(text: str) -> Told:
-    """Parse `rank JSON`, `exit N CODE`, `log N LINE` and `left WHAT` lines; others are no words."""
-    ranks, exits, left = [], {}, []
+def parse_told(text: str) -> Told:
+    """Parse lines of `rank JSON`, `exit N CODE` and `log N LINE`; others are nobody's."""
+    ranks, exits = [], {}
     logs: dict[int, list[str]] = {}
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
@@ -184,14 +192,17 @@ def parse_end(text: str) -> Told:
             exits[int(number)] = int(words or -1)
         elif kind == "log" and number.isdigit():
             logs.setdefault(int(number), []).append(words)
-        elif kind == "left":
-            left.append(rest)
     return Told(
         ranks=tuple(_whole(ranks)),
         exits=exits,
         logs={number: tuple(lines) for number, lines in logs.items()},
-        left=tuple(left),
     )
+
+
+def parse_end(text: str) -> tuple[str, ...]:
+    """Parse `left WHAT` lines, of what could not be ended or removed."""
+    lines = [line.partition(" ") for line in text.splitlines()]
+    return tuple(rest for word, _, rest in lines if word == "left")
 
 
 def _whole(lines: list[str]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from pyinfra.api import Host, State
 from facts.gather import chosen
 from facts.session import close
 from verify import causes, sessions
-from verify.nodes import Look, Told
+from verify.nodes import Look
 from verify.outcome import Outcome
 from verify.plan import TORCHRUN, Seat, Start, kind_of, script
 from verify.ranks import Rank, bandwidth, ranks_of, rows
@@ -60,7 +60,7 @@ def verify(
         try:
             return until(stopped, lambda: run.verified(hosts))
         except Interrupted:
-            raise Interrupted(run.cleared()[1]) from None
+            raise Interrupted(run.cleared()) from None
         finally:
             run.cleared()
             for host in hosts:
@@ -90,8 +90,7 @@ class _Run:
             )
             start = self.start(nodes, looks)
         except _Wrong as error:
-            _, left = self.cleared()
-            return Outcome(False, problems=(*error.problems, *left))
+            return Outcome(False, problems=(*error.problems, *self.cleared()))
         return self.reduced(start, nodes, looks)
 
     def each(self, things: Sequence[T], work: Callable[[T], R]) -> list[R]:
@@ -146,31 +145,28 @@ class _Run:
         """Run the job, clear up, and judge what the ranks told."""
         self.tell(f"{_counted(start)}: all-reduce, at most {start.seconds} s")
         broken = sessions.launch(nodes[0], script(start), start.seconds + _MARGIN_SECONDS)
-        ended, left = self.cleared()
-        ranks = ranks_of({name: told.ranks for name, told in ended.items()})
-        problems = [*causes.stopped(start, ranks, ended), *left]
+        said = self.state.pool.map(lambda node: sessions.told(node, self.name), nodes)
+        told = {node.name: each for node, each in zip(nodes, said, strict=True)}
+        ranks = ranks_of({name: each.ranks for name, each in told.items()})
+        problems = [*causes.stopped(start, ranks, told), *self.cleared()]
         problems = [broken, *problems] if broken else problems
         if not problems and [rank.number for rank in ranks] != list(range(start.ranks)):
             problems = [f"{len(ranks)} of {start.ranks} ranks told what they found"]
         return _outcome(start, nodes, looks, ranks, problems)
 
-    def cleared(self) -> tuple[dict[str, Told], tuple[str, ...]]:
-        """End the run on every node that has it; what each told, and what is left, in words."""
+    def cleared(self) -> tuple[str, ...]:
+        """End the run on every node that has something of it; return what is left, in words."""
         if not self.laid:
-            return {}, ()
+            return ()
         self.tell("Clearing up")
         laid, self.laid = self.laid, []
-        done = list(zip(laid, self.state.pool.map(self.ended, laid), strict=True))
-        left = [str(told) for _, told in done if isinstance(told, Refused)]
-        found = {node.name: told for node, told in done if isinstance(told, Told)}
-        left += [f"{name}: {what} is left" for name, told in found.items() for what in told.left]
-        return found, tuple(left)
+        return tuple(each for left in self.state.pool.map(self.ended, laid) for each in left)
 
-    def ended(self, node: Node) -> Told | Refused:
+    def ended(self, node: Node) -> tuple[str, ...]:
         try:
             return sessions.end(node, self.name)
         except Refused as error:
-            return error
+            return (str(error),)
 
 
 class _Wrong(Exception):

@@ -103,23 +103,33 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
         raise Refused(f"{node.name}: {who}: {error}; {nodes.SAY_PYTHON}") from error
 
 
-def end(node: Node, run: str) -> Told:
+def told(node: Node, run: str) -> Told:
+    """Return what a node's ranks have said so far; nothing where it cannot be asked any more."""
+    try:
+        return nodes.parse_told(ask(node.host.connector, node.host, nodes.told(run, node.user)))
+    except Unreadable:
+        return Told()
+
+
+def end(node: Node, run: str) -> tuple[str, ...]:
     """End a run on a node and remove it, over a new connection if the first is gone.
 
-    Raises Refused where neither is possible: the run then ends there by its own time limit.
+    Returns what is left of it. Raises Refused where neither is possible: it then ends there by its
+    own time limit.
     """
     section = nodes.end(run, node.user)
     try:
         try:
-            return nodes.parse_end(ask(node.host.connector, node.host, section))
+            left = nodes.parse_end(ask(node.host.connector, node.host, section))
         except Unreadable:
             with fresh(node.host) as connector:
-                return nodes.parse_end(ask(connector, node.host, section))
+                left = nodes.parse_end(ask(connector, node.host, section))
     except (Unreadable, ConnectError) as error:
         raise Refused(
             f"{node.name}: could not be cleared up: {error}; what runs there ends by itself, and "
             f"{nodes.folder(run)} may be removed then"
         ) from error
+    return tuple(f"{node.name}: {what} is left" for what in left)
 
 
 def launch(node: Node, script: str, seconds: int) -> str:

@@ -124,20 +124,26 @@ def test_torchrun_all_reduces(deepspeed: str) -> None:
 PYTHON = "/usr/bin/python3"
 # A Python of which PyTorch's launcher never begins.
 HANGS = "/usr/local/bin/python-hangs"
-# What a job of a verification has on a node: its folder, and processes that are in it or name it.
-LEFT = """
+# Folders of verifications, NCCL's segments, and the folders and words of all processes.
+FOUND = """
 ls -d /tmp/gpu-node-verify-* /dev/shm/nccl-* 2>/dev/null
-ls -l /proc/[0-9]*/cwd 2>/dev/null | grep gpu-node-verify
-ps axo args | grep -e '[g]pu-node-verify' -e '[p]ython-hangs'
-true
+for each in /proc/[0-9]*; do readlink "$each/cwd"; done
 """
+OF_A_JOB = ("verify-", "nccl-", "python-hangs", "sleep 600")
+
+
+def left(node: str) -> list[str]:
+    """What a node has of a verification's job: files, processes in its folder or of its name."""
+    # Not in the shell that asks, whose own words would be found.
+    lines = on(node, "ps axo args").splitlines() + on(node, f"{FOUND}true").splitlines()
+    return [line for line in lines if any(word in line for word in OF_A_JOB)]
 
 
 @pytest.fixture
 def verifying(deepspeed: str, inventory: WriteInventory) -> Iterator[WriteInventory]:
     """Return what writes inventories of the converged nodes; nothing may be left on them."""
     yield inventory
-    assert {node: on(node, LEFT) for node in MANAGED} == dict.fromkeys(MANAGED, "")
+    assert {node: left(node) for node in MANAGED} == {node: [] for node in MANAGED}
 
 
 def wishes(kind: str, **python: str) -> dict[str, Overrides]:

@@ -70,7 +70,7 @@ def started(folder: str, *argv: str) -> subprocess.Popen[bytes]:
 
 
 def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path: Path) -> None:
-    """What was started there is killed, stopped or not; what ranks told is told; others live."""
+    """What was started there is killed, stopped or not; the folder is removed; others live."""
     folder = nodes.folder(run)
     os.mkdir(folder)
     os.mkdir(f"{folder}/log")
@@ -80,12 +80,8 @@ def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path:
     beside = Path(f"{folder}-beside")
     beside.mkdir()
     neighbour = started(str(beside), "sleep", "600")
-    Path(folder, "0.rank").write_text('{"rank": 0, "stage": "started"}\n{"rank": 0, "sta')
-    Path(folder, "1.rank").write_text('{"rank": 1, "stage": "done"}\n')
-    Path(folder, "exit.0").write_text("255\n")
-    Path(folder, "log.0").write_bytes("Permission denied\nGröße\n".encode("latin-1"))
     try:
-        told = nodes.parse_end(ask(nodes.end(run, ""), environment))
+        assert nodes.parse_end(ask(nodes.end(run, ""), environment)) == ()
         assert [each.wait(timeout=10) for each in mine] == [-signal.SIGKILL] * 2
         assert (other.poll(), neighbour.poll()) == (None, None)
     finally:
@@ -94,15 +90,28 @@ def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path:
                 each.kill()
             each.wait()
         beside.rmdir()
-    assert told.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "done"})
-    assert (told.exits, told.left) == ({0: 255}, ())
-    assert told.logs == {0: ("Permission denied", "Gr??e")}
     assert not os.path.exists(folder)
 
 
-def test_the_end_of_a_run_that_never_began(environment: dict[str, str], run: str) -> None:
+def test_what_ranks_have_said(environment: dict[str, str], run: str) -> None:
+    """Whole lines of theirs, and of the commands their ends and words, in plain ASCII."""
+    folder = nodes.folder(run)
+    os.mkdir(folder)
+    Path(folder, "0.rank").write_text('{"rank": 0, "stage": "started"}\n{"rank": 0, "sta')
+    Path(folder, "1.rank").write_text('{"rank": 1, "stage": "done"}\n')
+    Path(folder, "exit.0").write_text("255\n")
+    Path(folder, "log.0").write_bytes("Permission denied\nGröße\n".encode("latin-1"))
+    told = nodes.parse_told(ask(nodes.told(run, ""), environment))
+    assert told.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "done"})
+    assert told.exits == {0: 255}
+    assert told.logs == {0: ("Permission denied", "Gr??e")}
+
+
+def test_a_run_that_never_began(environment: dict[str, str], run: str) -> None:
     """There is nothing to tell and nothing to remove."""
-    assert nodes.parse_end(ask(nodes.end(run, ""), environment)) == nodes.Told()
+    assert nodes.parse_told(ask(nodes.told(run, ""), environment)) == nodes.Told()
+    assert nodes.parse_end(ask(nodes.end(run, ""), environment)) == ()
+    assert nodes.parse_end("left process 5\nleft folder /tmp/x") == ("process 5", "folder /tmp/x")
 
 
 def test_segments_go_with_their_ranks(environment: dict[str, str], run: str) -> None:

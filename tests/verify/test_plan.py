@@ -13,7 +13,7 @@ import pytest
 
 from facts.cluster import Peer
 from tests.verify.running import SHELLS, program, run, with_shell
-from verify.nodes import START, folder, parse_end
+from verify.nodes import START, folder, parse_told
 from verify.plan import Seat, Start, commands, kind_of, script
 
 A = Seat(Peer(name="a100-01", address="10.0.0.4"), "/opt/a/bin/python", "2.1.0", 2)
@@ -124,7 +124,7 @@ def test_the_script_ends_when_all_have(here: Start, tmp_path: Path, shell: str) 
     """Each one's status and words are kept apart."""
     does = {"a100-01": "echo first", "v100-01": "sleep 1; echo second >&2"}
     seconds, said = launched(here, tmp_path, shell, does)
-    told = parse_end(said)
+    told = parse_told(said)
     assert (told.exits, told.logs) == ({0: 0, 1: 0}, {0: ("first",), 1: ("second",)})
     assert 1 <= seconds < 15
 
@@ -133,7 +133,7 @@ def test_after_a_failure_the_others_have_a_moment(here: Start, tmp_path: Path) -
     """Whoever waits for a node that never comes is not waited for."""
     does = {"a100-01": "exec sleep 8", "v100-01": "echo Permission denied; exit 255"}
     seconds, said = launched(here, tmp_path, "dash", does)
-    assert parse_end(said).exits == {1: 255}
+    assert parse_told(said).exits == {1: 255}
     assert 4 <= seconds < 8
 
 
@@ -141,4 +141,4 @@ def test_the_script_ends_with_its_time(here: Start, tmp_path: Path) -> None:
     """A job that hangs says nothing and is not waited for."""
     does = {"a100-01": "exec sleep 9", "v100-01": "exec sleep 9"}
     seconds, said = launched(replace(here, seconds=2), tmp_path, "dash", does)
-    assert (seconds < 8, parse_end(said).exits) == (True, {})
+    assert (seconds < 8, parse_told(said).exits) == (True, {})
