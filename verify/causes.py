@@ -133,6 +133,8 @@ def stopped(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> It
     yield from missing
     waiting = [rank for rank in ranks if not rank.error and rank.stage != STAGES[-1]]
     yield from _waiting(start, waiting, bool(failed or missing))
+    if not (failed or missing or waiting):
+        yield from _after_the_end(start, told.get(start.master, Told()))
     for rank in waiting:
         own = rank.says("own_address")
         if start.backend == "gloo" and own and is_loopback(own):
@@ -156,6 +158,14 @@ def _waiting(start: Start, waiting: Sequence[Rank], is_told: bool) -> Iterator[s
         else:
             why = _NEXT[stage].format(master=start.master, port=start.port)
             yield f"rank {who} came as far as '{stage}' within {start.seconds} s: {why}"
+
+
+def _after_the_end(start: Start, launching: Told) -> Iterator[str]:
+    """Say which launcher failed though every rank was done: it would fail a job as well."""
+    for command, code in launching.exits.items():
+        if code:
+            words = last_words(launching.logs.get(command, ()))
+            yield f"every rank was done, and then {kind_of(start)} ended with {code}: {words}"
 
 
 def _missing(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> Iterator[str]:

@@ -159,8 +159,10 @@ class _Run:
         if not self.laid:
             return ()
         self.tell("Clearing up")
-        laid, self.laid = self.laid, []
-        return tuple(each for left in self.state.pool.map(self.ended, laid) for each in left)
+        left = tuple(each for some in self.state.pool.map(self.ended, self.laid) for each in some)
+        # Not before: whoever is interrupted meanwhile begins again.
+        self.laid = []
+        return left
 
     def ended(self, node: Node) -> tuple[str, ...]:
         try:

@@ -144,6 +144,13 @@ def test_nothing_to_say() -> None:
     assert list(causes.stopped(START, [rank(0, "done"), rank(1, "done")], {})) == []
 
 
+def test_a_launcher_that_fails_in_the_end() -> None:
+    """A job of the user's would be told failed, too."""
+    told = {"a100-01": Told(exits={0: 0, 1: 1}, logs={1: ("OSError: no space",)})}
+    (said,) = causes.stopped(START, [rank(0, "done"), rank(1, "done")], told)
+    assert said == "every rank was done, and then torchrun ended with 1: OSError: no space"
+
+
 def test_a_rank_that_failed_is_told_first() -> None:
     """Those that waited for it come behind."""
     first, second = causes.stopped(
