@@ -10,6 +10,7 @@ from cli.drift import drift
 from cli.host_key import host_key
 from cli.hostfile import hostfile
 from cli.lab import lab
+from cli.verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,3 +23,4 @@ commands.add_command(drift)
 commands.add_command(host_key)
 commands.add_command(hostfile)
 commands.add_command(lab)
+commands.add_command(verify)

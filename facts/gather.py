@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -57,6 +58,15 @@ class NoHosts(PyinfraError):
     """The inventory, or what --limit leaves of it, names no host."""
 
 
+class NotConnected(Exception):
+    """A node that no session can be had with; str() is the reason, `cause` who gave it."""
+
+    def __init__(self, cause: Exception) -> None:
+        reason = str(cause).replace("[Errno None] ", "")  # paramiko has none to tell
+        super().__init__(reason or type(cause).__name__)
+        self.cause = cause
+
+
 def gather(
     inventory_path: str, limits: Iterable[str] = (), deep: bool = False
 ) -> dict[str, Answer]:
@@ -91,6 +101,17 @@ def _each(
     inventory_path: str, limits: Iterable[str], work: Callable[[Host], T]
 ) -> dict[str, _Reply[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
+    with chosen(inventory_path, limits) as (state, hosts):
+        replies = state.pool.map(lambda host: _reply(state, host, work), hosts)
+    return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
+
+
+@contextmanager
+def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[State, list[Host]]]:
+    """Yield pyinfra's state and the hosts of an inventory file that `limits` leave, not connected.
+
+    Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
+    """
     state = State(check_for_changes=False)
     config = Config(CONNECT_TIMEOUT=CONNECT_SECONDS, PARALLEL=PARALLEL)
     state.cwd = _here()
@@ -100,8 +121,7 @@ def _each(
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)
             state.set_stage(StateStage.Prepare)
-            replies = state.pool.map(lambda host: _reply(state, host, work), hosts)
-    return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
+            yield state, hosts
 
 
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
@@ -159,18 +179,25 @@ def _selects(limit: str, host: Host) -> bool:
     return limit in host.groups or fnmatch.fnmatch(host.name, limit)
 
 
+def connect(state: State, host: Host) -> None:
+    """Open pyinfra's session with a host; raises NotConnected."""
+    try:
+        host.connect(show_errors=False, raise_exceptions=True)
+    except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
+        raise NotConnected(error) from error
+    state.activate_host(host)
+    tune(host.connector)
+
+
 def _reply(state: State, host: Host, work: Callable[[Host], T]) -> _Reply[T]:
     """Connect to one node and ask it; nothing that goes wrong leaves this function."""
     data = host.data.dict()
     with ctx_host.use(host):
         try:
-            host.connect(show_errors=False, raise_exceptions=True)
-        except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
-            reason = str(error).replace("[Errno None] ", "")  # paramiko has none to tell
-            return _Reply(data, error=reason or type(error).__name__, cause=error)
+            connect(state, host)
+        except NotConnected as error:
+            return _Reply(data, error=str(error), cause=error.cause)
         try:
-            state.activate_host(host)
-            tune(host.connector)
             return _Reply(data, told=work(host), reached=True)
         except ProbeError as error:
             return _Reply(data, error=str(error), reached=True)

@@ -119,6 +119,11 @@ Folder = Annotated[
     BeforeValidator(_folder),
     Field(description="an absolute path without blanks, such as /data/models"),
 ]
+Python = Annotated[
+    str,
+    BeforeValidator(_folder),
+    Field(description="the full path of a Python, such as /opt/conda/envs/dis/bin/python"),
+]
 Tree = Annotated[
     str,
     BeforeValidator(_tree),

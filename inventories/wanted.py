@@ -90,6 +90,7 @@ class LauncherWanted(Model):
 
     kind: fields.Launcher | None = None
     user: fields.User | None = None
+    python: places.Python | None = None
 
 
 class WorkspaceWanted(Model):

@@ -1,8 +1,12 @@
-"""What the real launchers start: DeepSpeed's by pdsh and torchrun, on two unlike nodes."""
+"""What the real launchers start: DeepSpeed's by pdsh and torchrun, on two unlike nodes.
+
+And `gpu-node verify`, which starts its own job by them, and leaves nothing behind however it ends.
+"""
 
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +16,9 @@ import pytest
 
 from lab import nodes, roster
 from lab.launcher import layer
-from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import MANAGED, assert_at_rest, converge, on, run
+from tests.deploy.running import until
+from tests.e2e.conftest import Overrides, WriteInventory
+from tests.e2e.running import BIN, MANAGED, REPOSITORY, Run, assert_at_rest, converge, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -114,3 +119,124 @@ def test_torchrun_all_reduces(deepspeed: str) -> None:
         ["a100-01", "3"],
         ["v100-01", "3"],
     ]
+
+
+PYTHON = "/usr/bin/python3"
+# A Python of which PyTorch's launcher never begins.
+HANGS = "/usr/local/bin/python-hangs"
+# Folders of verifications, NCCL's segments, and the folders and words of all processes.
+FOUND = """
+ls -d /tmp/gpu-node-verify-* /dev/shm/nccl-* 2>/dev/null
+for each in /proc/[0-9]*; do readlink "$each/cwd"; done
+"""
+OF_A_JOB = ("verify-", "nccl-", "python-hangs", "sleep 600")
+
+
+def left(node: str) -> list[str]:
+    """What a node has of a verification's job: files, processes in its folder or of its name."""
+    # Not in the shell that asks, whose own words would be found.
+    lines = on(node, "ps axo args").splitlines() + on(node, f"{FOUND}true").splitlines()
+    return [line for line in lines if any(word in line for word in OF_A_JOB)]
+
+
+@pytest.fixture
+def verifying(deepspeed: str, inventory: WriteInventory) -> Iterator[WriteInventory]:
+    """Return what writes inventories of the converged nodes; nothing may be left on them."""
+    yield inventory
+    assert {node: left(node) for node in MANAGED} == {node: [] for node in MANAGED}
+
+
+def wishes(kind: str, **python: str) -> dict[str, Overrides]:
+    """The launcher of both nodes, and another Python than Debian's for one, by a100 or v100."""
+    return {
+        node: {"launcher_kind": kind, "launcher_python": python.get(node[:4], PYTHON)}
+        for node in MANAGED
+    }
+
+
+def verify(path: str, *words: str) -> Run:
+    """Without GPUs for PyTorch, as the lab's are emulated."""
+    return run("gpu-node", "verify", path, "--backend", "gloo", "--size", "4M", *words)
+
+
+@pytest.mark.parametrize("kind", ["torchrun", "deepspeed"])
+def test_verify_starts_a_job_as_the_launcher_does(verifying: WriteInventory, kind: str) -> None:
+    """A rank on each node, by its own interface, with the limits that a login has."""
+    done = verify(verifying(wishes(kind)))
+    assert done.code == 0, done
+    rows = {line[:18].strip(): line[18:].split() for line in done.out.splitlines()}
+    assert rows["ranks"] == ["0", "1"]
+    assert rows["data went by"] == [
+        *("bond0", LAUNCHING.address),
+        *("eno1", roster.NODES["v100-01"].address),
+    ]
+    assert rows["NCCL_SOCKET_IFNAME"] == ["=bond0", "(nccl.conf)", "=eno1", "(nccl.conf)"]
+    assert (rows["open files"], rows["/dev/shm"]) == (["16384"] * 2, ["8G"] * 2)
+    assert f"{kind}, 2 ranks on 2 nodes, gloo: " in done.out
+    assert done.out.endswith("verified: every rank added up what it should\n")
+    assert done.err == ""
+
+
+def test_verify_wants_the_gpus(verifying: WriteInventory) -> None:
+    """They are in the inventory: a PyTorch that sees none is no success over the CPUs."""
+    done = run("gpu-node", "verify", verifying(wishes("torchrun")), "--limit", "v100-01")
+    assert (done.code, "sees no GPUs" in done.out) == (1, True), done
+
+
+def test_verify_says_which_python_has_no_torch(verifying: WriteInventory) -> None:
+    """The node, its Python, and how to name another one; nothing is started on the other."""
+    on("v100-01", "python3 -m venv --without-pip /opt/no-torch")
+    done = verify(verifying(wishes("torchrun", v100="/opt/no-torch/bin/python3")))
+    assert done.code == 1
+    assert "v100-01: /opt/no-torch/bin/python3 cannot import torch: ModuleNotFound" in flat(done)
+    assert "a100-01:" not in done.out and "launcher: {python: ...}" in flat(done)
+
+
+def flat(done: Run) -> str:
+    """What was said, without the ends of lines that a narrow output has."""
+    return " ".join(done.out.split())
+
+
+def test_verify_tells_of_a_name_that_is_loopback(verifying: WriteInventory) -> None:
+    """That node would wait for itself."""
+    on("v100-01", "cp /etc/hosts /root/hosts; sed -i '1i 127.0.1.1 a100-01' /etc/hosts")
+    done = verify(verifying(wishes("torchrun")))
+    on("v100-01", "cat /root/hosts >/etc/hosts; rm /root/hosts")
+    assert done.code == 1
+    assert "v100-01: a100-01 is 127.0.1.1 there, which is v100-01 itself" in flat(done)
+
+
+def test_verify_tells_of_a_login_that_does_not_work(verifying: WriteInventory) -> None:
+    """What the launcher's ssh said, long before the time is over."""
+    keys = "/root/.ssh/authorized_keys"
+    on("v100-01", f"cp -p {keys} /root/keys; sed -i '/gpu-node:a100-01/d' {keys}")
+    done = verify(verifying(wishes("torchrun")))
+    on("v100-01", f"mv /root/keys {keys}")
+    assert done.code == 1
+    assert "a100-01 could not log in to v100-01, or lost it: root@v100-01: Permission" in flat(done)
+
+
+@pytest.fixture
+def hangs(verifying: WriteInventory) -> str:
+    """An inventory: on one node PyTorch's launcher never begins."""
+    script = f'#!/bin/sh\ncase $2 in torch*) sleep 600 & sleep 600 ;; esac\nexec {PYTHON} "$@"\n'
+    on("v100-01", f"printf '%s' '{script}' >{HANGS}; chmod 755 {HANGS}")
+    return verifying(wishes("torchrun", v100=HANGS))
+
+
+def test_verify_ends_a_job_that_hangs(hangs: str) -> None:
+    """In its time, with what waited for whom."""
+    done = verify(hangs, "--timeout", "15")
+    assert done.code == 1
+    assert "v100-01: no rank started: torchrun was not back after 15 s" in flat(done)
+
+
+def test_ctrl_c_ends_the_job_on_the_nodes(hangs: str) -> None:
+    """Before the command ends."""
+    words = [str(BIN / "gpu-node"), "verify", hangs, "--backend", "gloo"]
+    with subprocess.Popen(words, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
+        # A loaded machine takes longer than one round to get there.
+        assert any(until(lambda: "sleep 600" in on("v100-01", "ps axo args")) for _ in range(3))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (1, "gpu-node: interrupted\n")

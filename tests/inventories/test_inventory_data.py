@@ -93,6 +93,7 @@ def test_the_flat_keys() -> None:
         "network_interface",
         "launcher_kind",
         "launcher_user",
+        "launcher_python",
         "env",
         "directories",
         "workspace_path",

@@ -1,0 +1,113 @@
+"""The job on its own: what a rank tells of where it is, and of what stopped it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from verify import job
+from verify.nodes import JOB
+
+
+def test_it_is_written_for_old_pythons() -> None:
+    """CentOS 7 has 3.6."""
+    ast.parse(JOB, feature_version=(3, 6))
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [((2, 18, 1), "2.18.1"), (2708, "2.7.8"), ((2, 29, 2, ""), "2.29.2")],
+)
+def test_nccls_version(said: object, version: str) -> None:
+    """A number before PyTorch 1.10, then a tuple, which may end in a suffix."""
+    torch = SimpleNamespace(cuda=SimpleNamespace(nccl=SimpleNamespace(version=lambda: said)))
+    assert job.nccl_version(torch) == version
+
+
+def test_addresses_of_the_kernels_table() -> None:
+    """As /proc/net/tcp and tcp6 of a little-endian machine have them; IPv4 within IPv6 is IPv4."""
+    assert job.peer("0100007F:0016") == ["127.0.0.1", 22]
+    assert job.peer("0000000000000000FFFF00000490A80A:733C") == ["10.168.144.4", 29500]
+    assert job.peer("B80D0120000000000000000001000000:0050") == ["2001:db8::1", 80]
+
+
+def test_its_own_connections_alone() -> None:
+    """Those of other processes, and what only listens, are none of its data's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            other, _ = server.accept()
+            with other:
+                own = ["127.0.0.1", client.getsockname()[1], "127.0.0.1", port]
+                found = job.connections()
+                assert own in found and [*own[2:], *own[:2]] in found
+                assert ["0.0.0.0", 0] not in [row[2:] for row in found]
+
+
+def test_the_interfaces_have_addresses() -> None:
+    """Those of this machine."""
+    assert job.interfaces()["lo"] == "127.0.0.1"
+
+
+def test_ncclconf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that is named beats the user's own; the last line of a file decides."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".nccl.conf").write_text("NCCL_SOCKET_IFNAME=eno1\nNCCL_SOCKET_IFNAME=eno2\n")
+    assert job.configured("NCCL_SOCKET_IFNAME") == "eno2"
+    (tmp_path / "named").write_bytes(b"# \xff\nNCCL_SOCKET_IFNAME=bond0\n")
+    monkeypatch.setenv("NCCL_CONF_FILE", str(tmp_path / "named"))
+    assert job.configured("NCCL_SOCKET_IFNAME") == "bond0"
+    assert job.configured("NCCL_IB_DISABLE") is None
+
+
+def rank(folder: Path, seconds: int = 30, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run one rank with a Python that has no torch, or the folder's."""
+    (folder / "job.py").write_text(JOB)
+    given = ["reduce", "gloo", "1024", str(seconds), "a100-01", "29500"]
+    return subprocess.run(
+        [sys.executable, folder / "job.py", "--local_rank=0", *given],
+        env={**os.environ, "NCCL_SOCKET_IFNAME": "bond0", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def told(folder: Path, number: int) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / f"{number}.rank").read_text().splitlines()]
+
+
+def test_a_rank_tells_what_stopped_it(tmp_path: Path) -> None:
+    """Where it is, how far it came, and the error in a line."""
+    assert rank(tmp_path, RANK="3", WORLD_SIZE="4").returncode == 1
+    started, failed = told(tmp_path, 3)
+    assert (started["stage"], started["ifname"], started["ifname_from"]) == (
+        *("started", "bond0"),
+        "environment",
+    )
+    assert started["host"] == socket.gethostname()
+    assert (failed["stage"], failed["after"]) == ("failed", "started")
+    assert failed["error"] == "ModuleNotFoundError: No module named 'torch'"
+
+
+def test_a_rank_of_open_mpi(tmp_path: Path) -> None:
+    """Its number comes by other names."""
+    rank(tmp_path, OMPI_COMM_WORLD_RANK="5", OMPI_COMM_WORLD_LOCAL_RANK="1")
+    assert (told(tmp_path, 5)[0]["rank"], told(tmp_path, 5)[0]["local_rank"]) == (5, 1)
+
+
+def test_a_rank_that_hangs_ends(tmp_path: Path) -> None:
+    """In a library, too, where Python is asked nothing."""
+    (tmp_path / "torch.py").write_text("import time\ntime.sleep(60)\n")
+    assert rank(tmp_path, seconds=1, RANK="0").returncode == -signal.SIGALRM
+    assert [line["stage"] for line in told(tmp_path, 0)] == ["started"]

@@ -1,0 +1,171 @@
+"""What a node is asked and told: laying the job, the Python's answer, the end of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from facts.probe import Unreadable
+from tests.verify.running import SHELLS, ask, program, with_shell
+from verify import nodes
+
+
+@pytest.fixture(params=SHELLS)
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """An environment of each shell, in which python3 is ours."""
+    return with_shell(tmp_path / "bin", request.param)
+
+
+@pytest.fixture
+def run() -> Iterator[str]:
+    """A name for a run, of which nothing is left in the end."""
+    name = f"test-{secrets.token_hex(8)}"
+    yield name
+    subprocess.run(["rm", "-rf", nodes.folder(name)], check=True)
+
+
+def test_the_job_tells_of_its_python(environment: dict[str, str], run: str) -> None:
+    """The file lies there for its user alone, and says what keeps torch away."""
+    found = nodes.parse_look(ask(nodes.look(run, "", sys.executable, ["localhost"]), environment))
+    assert (found.python, found.torch) == (sys.executable, None)
+    assert found.error == "ModuleNotFoundError: No module named 'torch'"
+    assert found.names == {"localhost": found.names["localhost"]}
+    assert 1024 < found.port < 65536
+    assert Path(nodes.folder(run)).stat().st_mode & 0o777 == 0o700
+    assert Path(nodes.folder(run), "job.py").read_text() == nodes.JOB
+
+
+def test_a_python_that_is_not_there(environment: dict[str, str], run: str) -> None:
+    """It is told as such, and is no failure of the section."""
+    assert ask(nodes.look(run, "", "/nowhere/python", []), environment) == nodes.NO_PYTHON
+
+
+def test_words_before_the_answer_are_passed_over() -> None:
+    """A start file may greet; a Python that says something else is told by its last word."""
+    told = {"python": "/p", "names": {}, "port": 5, "root": True, "deepspeed": False}
+    assert nodes.parse_look(f"hello\n{nodes.MARK}{json.dumps(told)}\nbye").port == 5
+    with pytest.raises(Unreadable, match="SyntaxError: invalid syntax"):
+        nodes.parse_look("  File job.py\nSyntaxError: invalid syntax\n")
+
+
+def test_a_folder_that_is_there_is_not_taken(environment: dict[str, str], run: str) -> None:
+    """Somebody else may have made it."""
+    os.mkdir(nodes.folder(run))
+    with pytest.raises(Unreadable, match="exit 1"):
+        ask(nodes.look(run, "", sys.executable, []), environment)
+
+
+def started(folder: str, *argv: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, cwd=folder, start_new_session=True)
+
+
+def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path: Path) -> None:
+    """What was started there is killed, stopped or not; the folder is removed; others live."""
+    folder = nodes.folder(run)
+    os.mkdir(folder)
+    os.mkdir(f"{folder}/log")
+    mine = [started(folder, "sleep", "600"), started(f"{folder}/log", "sleep", "600")]
+    mine[0].send_signal(signal.SIGSTOP)
+    other = started(str(tmp_path), "sleep", "600")
+    beside = Path(f"{folder}-beside")
+    beside.mkdir()
+    neighbour = started(str(beside), "sleep", "600")
+    try:
+        assert nodes.parse_end(ask(nodes.end(run, ""), environment)) == ()
+        assert [each.wait(timeout=10) for each in mine] == [-signal.SIGKILL] * 2
+        assert (other.poll(), neighbour.poll()) == (None, None)
+    finally:
+        for each in (*mine, other, neighbour):
+            with suppress(ProcessLookupError):
+                each.kill()
+            each.wait()
+        beside.rmdir()
+    assert not os.path.exists(folder)
+
+
+def test_what_ranks_have_said(environment: dict[str, str], run: str) -> None:
+    """Whole lines of theirs, and of the commands their ends and words, in plain ASCII."""
+    folder = nodes.folder(run)
+    os.mkdir(folder)
+    Path(folder, "0.rank").write_text('{"rank": 0, "stage": "started"}\n{"rank": 0, "sta')
+    Path(folder, "1.rank").write_text('{"rank": 1, "stage": "done"}\n')
+    Path(folder, "exit.0").write_text("255\n")
+    Path(folder, "log.0").write_bytes("Permission denied\nGröße\n".encode("latin-1"))
+    told = nodes.parse_told(ask(nodes.told(run, ""), environment))
+    assert told.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "done"})
+    assert told.exits == {0: 255}
+    assert told.logs == {0: ("Permission denied", "Gr??e")}
+
+
+def test_a_run_that_never_began(environment: dict[str, str], run: str) -> None:
+    """There is nothing to tell and nothing to remove."""
+    assert nodes.parse_told(ask(nodes.told(run, ""), environment)) == nodes.Told()
+    assert nodes.parse_end(ask(nodes.end(run, ""), environment)) == ()
+    assert nodes.parse_end("left process 5\nleft folder /tmp/x") == ("process 5", "folder /tmp/x")
+
+
+def test_segments_go_with_their_ranks(environment: dict[str, str], run: str) -> None:
+    """NCCL's of a killed rank are removed, and one that somebody else has mapped is not."""
+    folder = nodes.folder(run)
+    os.mkdir(folder)
+    names = [Path(f"/dev/shm/nccl-{run}-{which}") for which in ("own", "shared")]
+    code = (
+        "import mmap, sys, time\n"
+        "files = [open(each, 'r+b') for each in sys.argv[1:]]\n"
+        "kept = [mmap.mmap(each.fileno(), 0) for each in files]\n"
+        "print(flush=True); time.sleep(600)"
+    )
+    for name in names:
+        name.write_bytes(b"x" * 4096)
+    argv = [sys.executable, "-c", code]
+    mapping = [([*argv, *map(str, names)], folder), ([*argv, str(names[1])], "/")]
+    running = [subprocess.Popen(words, cwd=at, stdout=subprocess.PIPE) for words, at in mapping]
+    try:
+        for each in running:
+            assert each.stdout is not None and each.stdout.readline()
+        nodes.parse_end(ask(nodes.end(run, ""), environment))
+        assert [name.exists() for name in names] == [False, True]
+    finally:
+        for each in running:
+            each.kill()
+            each.communicate()
+        for name in names:
+            name.unlink(missing_ok=True)
+
+
+def test_the_time_of_what_is_started_has_a_limit(environment: dict[str, str], run: str) -> None:
+    """Whoever starts it may be gone by then."""
+    os.mkdir(nodes.folder(run))
+    path = Path(nodes.folder(run), "start.sh")
+    path.write_text(nodes.START)
+    began = time.monotonic()
+    done = subprocess.run(
+        ["sh", str(path), "1", "sh", "-c", "pwd; echo $TMPDIR; sleep 30"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.stdout.split() == [nodes.folder(run)] * 2
+    assert time.monotonic() - began < 15
+
+
+def test_as_another_user(tmp_path: Path) -> None:
+    """The folder is made by who trains, with the words of a login."""
+    environment = with_shell(tmp_path / "bin", "dash")
+    program(tmp_path / "bin", "id", '[ "$1" = -un ] && echo admin || echo 1000\n')
+    program(tmp_path / "bin", "sudo", 'printf "%s\\n" "$@"\n')
+    asked = nodes.as_trainer("train", "echo hello")
+    done = subprocess.run(["sh", "-c", asked], env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines()[:4] == ["-n", "-H", "-u", "train"]
+    assert done.stdout.splitlines()[-1] == "echo hello"

@@ -1,0 +1,144 @@
+"""What the launching node starts, for each kind of launcher, and when its script ends."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from facts.cluster import Peer
+from tests.verify.running import SHELLS, program, run, with_shell
+from verify.nodes import START, folder, parse_told
+from verify.plan import Seat, Start, commands, kind_of, script
+
+A = Seat(Peer(name="a100-01", address="10.0.0.4"), "/opt/a/bin/python", "2.1.0", 2)
+V = Seat(Peer(name="v100-01", address="10.0.0.5", port=2222), "/opt/v/bin/python", "2.1.0", 3)
+START_OF = Start(
+    run="test-plan",
+    kind="torchrun",
+    seats=(A, V),
+    port=29500,
+    backend="nccl",
+    size=1 << 20,
+    seconds=60,
+)
+JOB = "/tmp/gpu-node-verify-test-plan/job.py reduce nccl 1048576 60 a100-01 29500"
+
+
+def words(start: Start) -> list[str]:
+    """The commands as one would type them."""
+    return [" ".join(argv) for argv in commands(start)]
+
+
+@pytest.mark.parametrize("kind", ["torchrun", "accelerate"])
+def test_torchrun_logs_in_to_every_node_by_name(kind: str) -> None:
+    """The launching node's own ranks are started by a login as well."""
+    first, second = words(replace(START_OF, kind=kind))
+    assert " a100-01 sh /tmp/gpu-node-verify-test-plan/start.sh 70 /opt/a/bin/python " in first
+    assert "-p 2222 v100-01 sh " in second and " -p " not in first
+    for number, line, ranks in ((0, first, 2), (1, second, 3)):
+        assert line.startswith("ssh -n -x -a -o BatchMode=yes ")
+        assert (
+            f"--nnodes 2 --node_rank {number} --nproc_per_node {ranks} --master_addr a100-01 "
+            in (line)
+        )
+        assert line.endswith(JOB)
+        assert "StrictHostKeyChecking" not in line
+
+
+def test_before_torchrun_there_was_launch() -> None:
+    """PyTorch 1.8 has no torch.distributed.run."""
+    old = replace(START_OF, seats=(replace(A, torch="1.8.2+cu111"), V))
+    first, second = words(old)
+    assert "-m torch.distributed.launch --use_env --nnodes 2" in first and "--rdzv" not in first
+    assert "-m torch.distributed.run --nnodes 2" in second
+
+
+def test_deepspeed_gets_a_hostfile() -> None:
+    """It is written where nothing else is, with as many slots as there are GPUs."""
+    start = replace(START_OF, kind="deepspeed")
+    (line,) = words(start)
+    where = folder("test-plan")
+    assert f"/opt/a/bin/python -m deepspeed.launcher.runner --hostfile {where}/hostfile" in line
+    assert "--master_addr a100-01 --master_port 29500 --ssh_port 2222" in line
+    assert line.endswith(JOB)
+    assert "a100-01 slots=2\nv100-01 slots=3\n" in script(start)
+
+
+def test_mpirun_counts_the_ranks_of_each_node() -> None:
+    """Open MPI refuses root unless it is told."""
+    start = replace(START_OF, kind="mpirun")
+    (line,) = words(start)
+    assert " mpirun -np 5 -H a100-01:2,v100-01:3 " in line
+    assert " mpirun --allow-run-as-root -np 5 " in words(replace(start, is_root=True))[0]
+
+
+@pytest.mark.parametrize("kind", ["torchrun", "deepspeed", "mpirun"])
+def test_one_node_needs_no_login(kind: str) -> None:
+    """Its ranks are started where the command is."""
+    start = replace(START_OF, kind=kind, seats=(A,))
+    (line,) = words(start)
+    assert kind_of(start) == "torchrun"
+    assert line.startswith("sh /tmp/gpu-node-verify-test-plan/start.sh 70 /opt/a/bin/python -m ")
+
+
+def test_a_path_with_a_word_of_the_script_stays() -> None:
+    """The script's own gaps are filled before the commands come in."""
+    start = replace(START_OF, seats=(replace(A, python="/opt/SECONDS/DIR/GRACE/python"), V))
+    assert "/opt/SECONDS/DIR/GRACE/python" in script(start)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Start]:
+    """A run of two nodes in this machine's /tmp, whose ssh runs what it is given."""
+    start = replace(START_OF, run=f"test-{tmp_path.name}", seconds=20)
+    subprocess.run(["mkdir", folder(start.run)], check=True)
+    Path(folder(start.run), "start.sh").write_text(START)
+    yield start
+    subprocess.run(["rm", "-rf", folder(start.run)], check=True)
+
+
+def launched(start: Start, tmp_path: Path, shell: str, does: dict[str, str]) -> tuple[float, str]:
+    """Run the script where ssh does something for each node; seconds, and what files are there."""
+    cases = "\n".join(f"*' {name} sh '*) {what} ;;" for name, what in does.items())
+    program(tmp_path / "bin", "ssh", f'case "$*" in\n{cases}\nesac\n')
+    began = time.monotonic()
+    done = run(script(start), with_shell(tmp_path / "bin", shell))
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr
+    read = "for file in exit.*; do echo exit ${file##*.} $(cat $file); done; " + (
+        "for file in log.*; do sed s/^/log\\ ${file##*.}\\ / $file; done"
+    )
+    told = subprocess.run(
+        ["sh", "-c", f"cd {shlex.quote(folder(start.run))}; {read}"], capture_output=True, text=True
+    )
+    return time.monotonic() - began, told.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_ends_when_all_have(here: Start, tmp_path: Path, shell: str) -> None:
+    """Each one's status and words are kept apart."""
+    does = {"a100-01": "echo first", "v100-01": "sleep 1; echo second >&2"}
+    seconds, said = launched(here, tmp_path, shell, does)
+    told = parse_told(said)
+    assert (told.exits, told.logs) == ({0: 0, 1: 0}, {0: ("first",), 1: ("second",)})
+    assert 1 <= seconds < 15
+
+
+def test_after_a_failure_the_others_have_a_moment(here: Start, tmp_path: Path) -> None:
+    """Whoever waits for a node that never comes is not waited for."""
+    does = {"a100-01": "exec sleep 8", "v100-01": "echo Permission denied; exit 255"}
+    seconds, said = launched(here, tmp_path, "dash", does)
+    assert parse_told(said).exits == {1: 255}
+    assert 4 <= seconds < 8
+
+
+def test_the_script_ends_with_its_time(here: Start, tmp_path: Path) -> None:
+    """A job that hangs says nothing and is not waited for."""
+    does = {"a100-01": "exec sleep 9", "v100-01": "exec sleep 9"}
+    seconds, said = launched(replace(here, seconds=2), tmp_path, "dash", does)
+    assert (seconds < 8, parse_told(said).exits) == (True, {})
