@@ -2,8 +2,10 @@
 
 from drift.rules import (
     driver,
+    driver_packages,
     env,
     env_lint,
+    environments,
     gpus,
     hazards,
     libnccl,
@@ -20,7 +22,20 @@ from drift.rules import (
 from drift.rules.rule import RULES, Rule
 
 _MODULES = (
-    *(driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
+    *(
+        driver,
+        driver_packages,
+        env,
+        env_lint,
+        environments,
+        gpus,
+        hazards,
+        libnccl,
+        limits,
+        mesh,
+        nccl,
+        network,
+    ),
     *(segments, shm, ssh, toolchain, workspace),
 )
 __all__ = ["RULES", "Rule"]
