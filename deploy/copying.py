@@ -25,23 +25,28 @@ from facts.workspace import PARTIAL, excluding
 _AT_ONCE = 4
 _sending: dict[str, BoundedSemaphore] = {}
 # How long either side waits for a byte of the other's.
-_IDLE_SECONDS = 600
+IDLE_SECONDS = 600
 # The code with which rsync ends where files went away meanwhile, as those of a running job do.
-_VANISHED = 24
+VANISHED = 24
 _HAS_PROGRESS = (3, 1)
 _PROGRESS = re.compile(r"\s*([\d,.]+)\s+\d+%")
 # A host key that is not known, or another one, ends the copy.
-_STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
+STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
 
 
 def command(excludes: Sequence[str], delete: bool, owners: bool, version: str) -> list[str]:
     """Return rsync with its options; folders' times are left out, as they change with each file."""
     found = ["rsync", "-rlpt", "--omit-dir-times", f"--partial-dir={PARTIAL}"]
-    found += [f"--timeout={_IDLE_SECONDS}", *excluding(excludes)]
+    found += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
     found += ["--owner", "--group"] if owners else []
     found += ["--delete-delay"] if delete else []
+    return [*found, *progress(version)]
+
+
+def progress(version: str) -> list[str]:
+    """Return the option by which an rsync tells how far it is; one before 3.1 has none."""
     numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
-    return [*found, "--info=progress2"] if numbers >= _HAS_PROGRESS else found
+    return ["--info=progress2"] if numbers >= _HAS_PROGRESS else []
 
 
 def place(peer: Peer, user: str | None, path: str) -> str:
@@ -52,7 +57,7 @@ def place(peer: Peer, user: str | None, path: str) -> str:
 
 def ssh_of(data: Mapping[str, Any]) -> list[str]:
     """Return ssh as the controller reaches a host by pyinfra: same key, port and known hosts."""
-    words = ["ssh", *_STRICT, "-o", "ServerAliveInterval=15"]
+    words = ["ssh", *STRICT, "-o", "ServerAliveInterval=15"]
     if data.get("ssh_config_file"):
         words += ["-F", data["ssh_config_file"]]
     if data.get("ssh_known_hosts_file"):
@@ -78,22 +83,41 @@ def send(
     data, target = host.data.dict(), Peer.model_validate(peer)
     argv = command(excludes, delete, source != CONTROLLER, version)
     to = place(target, data.get("ssh_user"), path)
-    ssh = ssh_of(data) if source == CONTROLLER else ["ssh", *_STRICT, "-p", str(target.port)]
+    ssh = ssh_of(data) if source == CONTROLLER else ["ssh", *STRICT, "-p", str(target.port)]
     argv += ["-e", shlex.join(ssh), f"{origin}/", to]
-    said: list[str] = []
-    with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
-        try:
-            lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
-            code = _follow(lines, advance, said)
-        except (OSError, SSHException, EOFError) as error:
-            code, said = 1, [str(error) or type(error).__name__]
-    if code not in (0, _VANISHED):
+    code, said = transfer(state, host, source, argv, total)
+    if code not in (0, VANISHED):
         why = visible("; ".join(said[-3:]))
         logger.error(
             f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; what was "
             "sent stays, and the next run sends the rest"
         )
-    return code in (0, _VANISHED)
+    return code in (0, VANISHED)
+
+
+def transfer(
+    state: State, host: Host, source: str, argv: list[str], total: int
+) -> tuple[int, list[str]]:
+    """Run rsync on the source, with a bar of so many bytes; return its code, and what it said."""
+    said: list[str] = []
+    with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
+        try:
+            lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
+            return _follow(lines, advance, said), said
+        except (OSError, SSHException, EOFError) as error:
+            return 1, [str(error) or type(error).__name__]
+
+
+def answer(state: State, source: str, argv: list[str]) -> list[str]:
+    """Return the lines that a command on a node says; raises OSError where it fails."""
+    try:
+        *lines, code = _on(state, source, argv)
+    except (SSHException, EOFError) as error:
+        raise OSError(str(error) or type(error).__name__) from error
+    said = [str(line) for line in lines if str(line).strip()]
+    if code != 0:
+        raise OSError(said[-1] if said else f"{argv[0]} ended with {code}")
+    return said
 
 
 def _follow(lines: Iterator[str | int], advance: Any, said: list[str]) -> int:

@@ -26,6 +26,11 @@ def is_full(version: str | None) -> bool:
     return version is not None and version.count(".") == 2
 
 
+def is_version_of(package: str, version: str) -> bool:
+    """Whether a package's version (535.154.05-1) is of a driver's version, or of its branch."""
+    return re.match(rf"{re.escape(version)}(?![0-9])", package) is not None
+
+
 def half(found: NodeState, wanted: DriverWanted) -> list[str]:
     """Return the named packages that lack beside others that are there, at the version wanted.
 
