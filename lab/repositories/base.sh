@@ -59,17 +59,50 @@ cat >"$root/headers/DEBIAN/postinst" <<END
 END
 chmod 755 "$root/headers/DEBIAN/postinst"
 deb deb-base "linux-headers-$k" 6.1.76-1 "$root/headers"
-# dkms as it was installed, packed again.
-root=/mnt/home/deb/dkms
-mkdir -p "$root/DEBIAN" "$root/var/lib/dkms"
-tar -C / -c -T home/dkms | tar -C "$root" -x
-dpkg-query -s dkms | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
-    >"$root/DEBIAN/control"
-for script in conffiles preinst postinst prerm postrm; do
-    cp "/var/lib/dpkg/info/dkms.$script" "$root/DEBIAN"
-done
-dpkg-deb --build --root-owner-group -Znone "$root" deb-base >/dev/null
-(cd deb-base && dpkg-scanpackages . >Packages 2>/dev/null)
+# again NAME: a package as it was installed, packed again; `home/NAME` lists its files
+again() {
+    root=/mnt/home/deb/$1
+    mkdir -p "$root/DEBIAN"
+    tar -C / -c -T "home/$1" | tar -C "$root" -x
+    dpkg-query -s "$1" | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
+        >"$root/DEBIAN/control"
+    for script in conffiles preinst postinst prerm postrm; do
+        [ ! -e "/var/lib/dpkg/info/$1.$script" ] || cp "/var/lib/dpkg/info/$1.$script" "$root/DEBIAN"
+    done
+    dpkg-deb --build --root-owner-group -Znone "$root" deb-base >/dev/null
+}
+mkdir -p home/deb/dkms/var/lib/dkms
+again dkms
+echo /usr/bin/rsync >home/rsync
+again rsync
+# driver VERSION: the driver by Ubuntu's names, whose postinst has dkms build it, as theirs does
+driver() {
+    where=usr/lib/x86_64-linux-gnu
+    root=home/deb/driver-$1
+    mkdir -p "$root/compute/$where" "$root/compute/DEBIAN" "$root/utils/usr/bin" "$root/dkms/DEBIAN" \
+        "$root/dkms/usr/src/nvidia-$1" "$root/dkms/etc/modprobe.d"
+    cp libnvidia-ml.so "$root/compute/$where/libnvidia-ml.so.$1"
+    ln -s "libnvidia-ml.so.$1" "$root/compute/$where/libnvidia-ml.so.1"
+    echo 'activate-noawait ldconfig' >"$root/compute/DEBIAN/triggers"
+    deb deb-base libnvidia-compute-535 "$1-0ubuntu1" "$root/compute"
+    cp nvidia-smi "$root/utils/usr/bin"
+    chmod 755 "$root/utils/usr/bin/nvidia-smi"
+    deb deb-base nvidia-utils-535 "$1-0ubuntu1" "$root/utils" 'libnvidia-compute-535'
+    for file in dkms.conf Makefile nvidia.c; do
+        sed "s/535\.154\.05/$1/g" $file >"$root/dkms/usr/src/nvidia-$1/$file"
+    done
+    echo 'blacklist nouveau' >"$root/dkms/etc/modprobe.d/nvidia-graphics-drivers.conf"
+    printf '#!/bin/sh\nset -e\n[ "$1" != configure ] || /usr/lib/dkms/common.postinst nvidia %s\n' "$1" \
+        >"$root/dkms/DEBIAN/postinst"
+    printf '#!/bin/sh\ndkms remove -m nvidia -v %s --all || :\n' "$1" >"$root/dkms/DEBIAN/prerm"
+    chmod 755 "$root/dkms/DEBIAN/postinst" "$root/dkms/DEBIAN/prerm"
+    # What it needs of the library is a version at least, so that apt alone would take the newest.
+    deb deb-base nvidia-dkms-535 "$1-0ubuntu1" "$root/dkms" \
+        "dkms, libnvidia-compute-535 (>= $1-0ubuntu1)"
+}
+driver 535.154.05
+driver 535.183.01
+(cd deb-base && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
 
 # The driver: its library of another folder, and its sources, added, built and installed by dkms
 # as on an rpm node that runs the older kernel.
