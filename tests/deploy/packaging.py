@@ -36,7 +36,7 @@ while read -r name version; do
   [ $kind = plan ] || echo "$name $version installed" >>"$HERE/there"
 done <"$HERE/needs"
 [ $kind = install ] || cat "$HERE/plan"
-[ $kind = plan ] || [ ! -e "$HERE/becomes" ] || { echo 'E: Sub-process dpkg returned an error code (1)'; exit 100; }
+[ $kind = plan ] || [ ! -e "$HERE/becomes" ] || { echo 'E: Sub-process dpkg failed'; exit 100; }
 """,
     "apt-cache": """
 awk -v name="$2" '$1 == name { print " " name " | " $2 " | http://lab" }' "$HERE/offers"
