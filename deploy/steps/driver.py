@@ -23,13 +23,14 @@ _LACKING = ("driver.not-installed", "driver.package-missing")
 @deploy("Driver")
 def converge(plan: Plan) -> None:
     """Repair what the driver rules found; with a driver that drives no GPU here, do nothing."""
-    if plan.wanted.driver is None:
+    wanted = plan.wanted.driver
+    if wanted is None:
         return
     if _is_refused(plan):
         refuse(name="Stop: this driver is none for these GPUs", findings=plan.findings)
         return
     plan = _with_driver(plan)
-    version = target(plan.found.driver, plan.wanted.driver)
+    version = target(plan.found.driver, wanted)
     if version is None and not plan.repairs(*_LACKING):
         return
     _dkms(plan, "error")
@@ -59,14 +60,15 @@ def converge(plan: Plan) -> None:
 @deploy("Driver, what can wait")
 def rest(plan: Plan) -> None:
     """Repair what is a warning, such as a kernel that nobody boots: what fails here fails last."""
-    if plan.wanted.driver is None or _is_refused(plan):
+    wanted = plan.wanted.driver
+    if wanted is None or _is_refused(plan):
         return
     plan = _with_driver(plan)
-    version = target(plan.found.driver, plan.wanted.driver)
+    version = target(plan.found.driver, wanted)
     if version is None:
         return
     # Without the module nobody can tell whether it is on.
-    unknown = plan.wanted.driver.persistence and plan.repairs(*_LOADED)
+    unknown = wanted.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs("driver.persistence"):
         driver.persistence(name="Turn persistence mode on", later=plan.reboots)
     _dkms(plan, "warning")

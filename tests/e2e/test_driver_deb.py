@@ -50,9 +50,9 @@ PACKAGES = ["nvidia-dkms-535", "libnvidia-compute-535", "nvidia-utils-535"]
 def want(file: Path, version: str, packages: list[str] | None = None) -> str:
     """The inventory that wants this driver as well, by these packages where there is none."""
     cluster = yaml.safe_load(file.read_text())
-    cluster["defaults"]["driver"] = {"version": version, "persistence": True}
+    cluster["defaults"]["driver"] = {"version": version}
     if packages:
-        cluster["defaults"]["driver"]["packages"] = {"apt": packages}
+        cluster["defaults"]["driver"].update(persistence=True, packages={"apt": packages})
     file.write_text(yaml.safe_dump(cluster))
     return str(file.with_suffix(".py"))
 
