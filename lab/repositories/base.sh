@@ -39,6 +39,24 @@ dpkg -L dkms | while read -r file; do
 done | grep -Ev '^/usr/share/(doc|apport|lintian|man)/' >home/dkms
 version=$(dpkg-query -W -f '${Version}' dkms)
 rpm_build --define "dkms ${version%%-*}" --define 'list /mnt/home/dkms' dkms.spec
+# sources FOLDER VERSION: the driver's, as its packages have them
+sources() {
+    mkdir -p "$1/usr/src/nvidia-$2" "$1/etc/modprobe.d"
+    for file in dkms.conf Makefile nvidia.c; do
+        sed "s/535\.154\.05/$2/g" $file >"$1/usr/src/nvidia-$2/$file"
+    done
+    echo 'blacklist nouveau' >"$1/etc/modprobe.d/nvidia.conf"
+}
+for version in 535.154.05 535.183.01; do
+    root=/mnt/home/driver-rpm-$version
+    sources "$root" "$version"
+    mkdir -p "$root/usr/lib64" "$root/usr/bin"
+    cp libnvidia-ml.so "$root/usr/lib64/libnvidia-ml.so.$version"
+    ln -s "libnvidia-ml.so.$version" "$root/usr/lib64/libnvidia-ml.so.1"
+    cp nvidia-smi "$root/usr/bin"
+    chmod 755 "$root/usr/bin/nvidia-smi"
+    rpm_build --define "driver $version" --define "of_driver $root" driver.spec
+done
 mv home/rpm/RPMS/*/*.rpm rpm-base
 rpmsign --define '__gpg /usr/bin/gpg' --define '_gpg_name gpu-node lab repository' \
     --addsign rpm-base/*.rpm >/dev/null
@@ -79,8 +97,7 @@ again rsync
 driver() {
     where=usr/lib/x86_64-linux-gnu
     root=home/deb/driver-$1
-    mkdir -p "$root/compute/$where" "$root/compute/DEBIAN" "$root/utils/usr/bin" "$root/dkms/DEBIAN" \
-        "$root/dkms/usr/src/nvidia-$1" "$root/dkms/etc/modprobe.d"
+    mkdir -p "$root/compute/$where" "$root/compute/DEBIAN" "$root/utils/usr/bin" "$root/dkms/DEBIAN"
     cp libnvidia-ml.so "$root/compute/$where/libnvidia-ml.so.$1"
     ln -s "libnvidia-ml.so.$1" "$root/compute/$where/libnvidia-ml.so.1"
     echo 'activate-noawait ldconfig' >"$root/compute/DEBIAN/triggers"
@@ -88,10 +105,7 @@ driver() {
     cp nvidia-smi "$root/utils/usr/bin"
     chmod 755 "$root/utils/usr/bin/nvidia-smi"
     deb deb-base nvidia-utils-535 "$1-0ubuntu1" "$root/utils" 'libnvidia-compute-535'
-    for file in dkms.conf Makefile nvidia.c; do
-        sed "s/535\.154\.05/$1/g" $file >"$root/dkms/usr/src/nvidia-$1/$file"
-    done
-    echo 'blacklist nouveau' >"$root/dkms/etc/modprobe.d/nvidia-graphics-drivers.conf"
+    sources "$root/dkms" "$1"
     printf '#!/bin/sh\nset -e\n[ "$1" != configure ] || /usr/lib/dkms/common.postinst nvidia %s\n' "$1" \
         >"$root/dkms/DEBIAN/postinst"
     printf '#!/bin/sh\ndkms remove -m nvidia -v %s --all || :\n' "$1" >"$root/dkms/DEBIAN/prerm"

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.lab
 NODES = ("a100-01", "v100-01")
 BARE, SOURCE = NODES
 DIS = "/root/miniconda3/envs/dis"
+PARTIAL = "/root/miniconda3/envs/.dis.gpu-node-partial"
 DEPLOY = "deploy/environments.py"
 COPY = f"Python environments | Copy {DIS} from {SOURCE}"
 # All that a copy is to keep, by find and cksum.
@@ -73,7 +74,7 @@ def told(path: str) -> dict[str, bool]:
 
 def is_there() -> str:
     """The environment, and what a copy may have left, on the bare node."""
-    return on(BARE, f"ls -d {DIS} {DIS}/../.dis.gpu-node-partial 2>/dev/null || :")
+    return on(BARE, f"ls -d {DIS} {PARTIAL} 2>/dev/null || :")
 
 
 def test_it_is_copied_as_it_is(path: str) -> None:
@@ -124,12 +125,12 @@ def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
     ) as running:
         end = time.monotonic() + 120
         while time.monotonic() < end and running.poll() is None:
-            if on(BARE, f"ls {DIS}/../.dis.gpu-node-partial 2>/dev/null | grep -c big- || :") > "0":
+            if on(BARE, f"ls -A {PARTIAL} 2>/dev/null | grep big- || :"):
                 break
         assert running.poll() is None
         os.killpg(running.pid, signal.SIGKILL)
     time.sleep(2)
-    assert is_there() == f"{DIS}/../.dis.gpu-node-partial\n"
+    assert is_there() == f"{PARTIAL}\n"
     assert told(path)["nccl.environment-missing"]
     done = copied(path)
     assert done.code == 0, done.err
