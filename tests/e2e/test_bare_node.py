@@ -1,4 +1,4 @@
-"""A bare server beside two members: after its environment and one run nobody has anything left to do by hand."""
+"""A bare server beside two members: its environment first, then all of it, and nobody is asked."""
 
 from __future__ import annotations
 
