@@ -25,6 +25,8 @@ def site(inventory: WriteInventory) -> Iterator[str]:
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(BARE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
     on(BARE, "dpkg --purge --force-depends rsync >/dev/null 2>&1; ! command -v rsync")
+    # The installer's line is a user's, and a person's to take out.
+    on(BARE, "sed -i '/^127.0.1.1/d' /etc/hosts")
     path = inventory({})
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
@@ -43,7 +45,8 @@ def test_it_becomes_a_member(site: str) -> None:
     found = {each["rule"]: each for each in drift(site).json["hosts"][BARE]["findings"]}
     for rule in ("driver.not-installed", "nccl.environment-missing", "workspace.rsync-missing"):
         assert found[rule]["fixable"], rule
-    assert [rule for rule, each in found.items() if not each["fixable"]] == []
+    by_hand = [rule for rule, each in found.items() if not each["fixable"]]
+    assert by_hand == ["nccl.package-missing"]  # of which version shows with the environment
     copied = run("pyinfra", "-y", site, "deploy/environments.py", seconds=300)
     assert copied.code == 0, copied.err
     done = converge(site)
