@@ -44,7 +44,7 @@ quick: setup tools
 OTHER_NODES := $(addprefix tests/e2e/,test_other_nodes.py test_nccl.py test_packages_deb.py \
   test_driver_deb.py test_shm.py)
 # These need all three.
-ALL_NODES := $(addprefix tests/e2e/,test_ssh.py test_workspace.py)
+ALL_NODES := $(addprefix tests/e2e/,test_ssh.py test_workspace.py test_bare_node.py)
 lab-up: setup tools
 	@$(BIN)/gpu-node lab up >/dev/null
 lab-test: lab-up

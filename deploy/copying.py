@@ -27,7 +27,7 @@ from facts.workspace import PARTIAL, excluding
 _AT_ONCE = 4
 _sending: dict[str, BoundedSemaphore] = {}
 # How long either side waits for a byte of the other's.
-_IDLE_SECONDS = 600
+IDLE_SECONDS = 600
 _HAS_PROGRESS = (3, 1)
 # Progress has no newline at its end: what goes wrong then is told behind it, on the same line.
 _PROGRESS = re.compile(
@@ -36,17 +36,22 @@ _PROGRESS = re.compile(
 # In the place of rsync's code where the way to the source broke.
 _BROKEN = -1
 # A host key that is not known, or another one, ends the copy.
-_STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
+STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
 
 
 def command(excludes: Sequence[str], delete: bool, owners: bool, version: str) -> list[str]:
     """Return rsync with its options; folders' times are left out, as they change with each file."""
     found = ["rsync", "-rlpt", "--omit-dir-times", f"--partial-dir={PARTIAL}"]
-    found += [f"--timeout={_IDLE_SECONDS}", *excluding(excludes)]
+    found += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
     found += ["--owner", "--group"] if owners else []
     found += ["--delete-delay"] if delete else []
+    return [*found, *progress(version)]
+
+
+def progress(version: str) -> list[str]:
+    """Return the option by which an rsync tells how far it is; one before 3.1 has none."""
     numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
-    return [*found, "--info=progress2"] if numbers >= _HAS_PROGRESS else found
+    return ["--info=progress2"] if numbers >= _HAS_PROGRESS else []
 
 
 def place(peer: Peer, user: str | None, path: str) -> str:
@@ -57,7 +62,7 @@ def place(peer: Peer, user: str | None, path: str) -> str:
 
 def ssh_of(data: Mapping[str, Any]) -> list[str]:
     """Return ssh as the controller reaches a host by pyinfra: same key, port and known hosts."""
-    words = ["ssh", *_STRICT, "-o", "ServerAliveInterval=15"]
+    words = ["ssh", *STRICT, "-o", "ServerAliveInterval=15"]
     if data.get("ssh_config_file"):
         words += ["-F", data["ssh_config_file"]]
     if data.get("ssh_known_hosts_file"):
@@ -97,17 +102,10 @@ def send(
     is_local = source == CONTROLLER
     user = (data.get("ssh_user") or "") if is_local else named_by(data).user
     to = place(target, user, path)
-    ssh = ssh_of(data) if is_local else ["ssh", *_STRICT, "-p", str(target.port)]
+    ssh = ssh_of(data) if is_local else ["ssh", *STRICT, "-p", str(target.port)]
     argv = command(excludes, delete, not is_local, version)
     argv += ["-e", shlex.join(ssh), f"{origin}/", to]
-    said: list[str] = []
-    sent: list[int] = []
-    with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
-        try:
-            lines = _locally(argv) if is_local else _on(state, source, argv)
-            code = _follow(lines, advance, said, sent)
-        except (OSError, SSHException, EOFError) as error:
-            code, said = _BROKEN, [*said, str(error) or type(error).__name__]
+    code, said, sent = transfer(state, host, source, argv, total)
     if not is_whole(code):
         why = visible("; ".join(said[-3:]))
         login = f"{user}@{target.address}" if user else target.address
@@ -116,9 +114,40 @@ def send(
         )
         logger.error(
             f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; "
-            f"{way_on(code, said, any(sent), copier)}"
+            f"{way_on(code, said, sent, copier)}"
         )
     return is_whole(code)
+
+
+def transfer(
+    state: State, host: Host, source: str, argv: list[str], total: int
+) -> tuple[int, list[str], bool]:
+    """Run rsync on the source, with a bar of so many bytes.
+
+    Return its code, what it said, and whether anything was sent.
+    """
+    said: list[str] = []
+    sent: list[int] = []
+    with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
+        try:
+            lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
+            code = _follow(lines, advance, said, sent)
+        except (OSError, SSHException, EOFError) as error:
+            code = _BROKEN
+            said.append(str(error) or type(error).__name__)
+    return code, said, any(sent)
+
+
+def answer(state: State, source: str, argv: list[str]) -> list[str]:
+    """Return the lines that a command on a node says; raises OSError where it fails."""
+    try:
+        *lines, code = _on(state, source, argv)
+    except (SSHException, EOFError) as error:
+        raise OSError(str(error) or type(error).__name__) from error
+    said = [str(line) for line in lines if str(line).strip()]
+    if code != 0:
+        raise OSError(said[-1] if said else f"{argv[0]} ended with {code}")
+    return said
 
 
 def _sender(state: State, source: str) -> str:

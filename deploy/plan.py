@@ -75,6 +75,11 @@ class Plan:
         return any(each.fixable for each in self.findings)
 
     @property
+    def has_copies(self) -> bool:
+        """Whether a node of this run lacks a Python environment: its source must get in there."""
+        return any(each.nccl.absent for each in self.among.found.values())
+
+    @property
     def by_hand(self) -> list[Finding]:
         """The findings that keep the node from being right and that only a person can repair."""
         return [each for each in self.findings if each.severity == "error" and not each.fixable]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from weakref import WeakKeyDictionary
 
 from pyinfra import host, logger
@@ -23,12 +23,15 @@ from facts.session import ProbeError, fresh, probe
 _again: WeakKeyDictionary[State, dict[str, NodeState]] = WeakKeyDictionary()
 
 
-def prove(plan: Plan) -> None:
+def prove(plan: Plan, rules: Collection[str] = ()) -> None:
     """Add the operation that a plan ends with: the proof, or the refusal where only hands help.
 
-    Where there is neither, what only deserves a warning is told at once.
+    Where there is neither, what only deserves a warning is told at once. With `rules` the plan was
+    for their findings alone, and nothing else is judged.
     """
-    if plan.has_repairs or plan.reboots:
+    if rules:
+        _prove_alone(plan, rules)
+    elif plan.has_repairs or plan.reboots:
         # pyinfra takes an operation to all nodes before the next: each is judged by what all are.
         ask_again(name="Ask again in a new session")
         judge(name="Prove it")
@@ -37,6 +40,15 @@ def prove(plan: Plan) -> None:
     else:
         for finding in plan.findings:
             _tell(host, finding)
+
+
+def _prove_alone(plan: Plan, rules: Collection[str]) -> None:
+    by_hand = [each for each in plan.by_hand if each.rule in rules]
+    if plan.repairs(*rules):
+        ask_again(name="Ask again in a new session")
+        judge(name="Prove it", rules=sorted(rules))
+    elif by_hand:
+        refuse(name="Stop: the rest is done by hand", findings=by_hand)
 
 
 @operation(is_idempotent=False)
@@ -57,20 +69,28 @@ def _ask_again(state: State, host: Host) -> bool:
 
 
 @operation(is_idempotent=False)
-def judge() -> Generator[FunctionCommand, None, None]:
-    """Fail the node if anything is left that should not be; `ask_again` stands before it."""
-    yield FunctionCommand(_judge, [], {})
+def judge(rules: Sequence[str] = ()) -> Generator[FunctionCommand, None, None]:
+    """
+    Fail the node if anything is left that should not be; `ask_again` stands before it.
+
+    + rules: those that are judged; all, where none is named
+    """
+    yield FunctionCommand(_judge, [rules], {})
 
 
-def _judge(state: State, host: Host) -> bool:
+def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
     now = _again.get(state, {})
     if host.name not in now:  # its session was not opened, and that was told
         return False
     around = among(host, {**states(state), **now})
     found = check(now[host.name], wanted_of(host), around)
-    findings = [*part_of(host).of(host.name, found), *_between(host)]
+    if rules:
+        findings = [each for each in found if each.rule in rules]
+    else:
+        findings = [*part_of(host).of(host.name, found), *_between(host)]
+    before = _before(state, host)
     for finding in findings:
-        _tell(host, finding)
+        _tell(host, finding, is_new=(finding.rule, finding.subject) not in before)
     return not any(finding.fixable or finding.severity == "error" for finding in findings)
 
 
@@ -82,6 +102,15 @@ def refuse(findings: Sequence[Finding]) -> Generator[FunctionCommand, None, None
     + findings: what a person has to repair
     """
     yield FunctionCommand(_refuse, [findings], {})
+
+
+def _before(state: State, host: Host) -> set[tuple[str, str]]:
+    """Return what was wrong with a node before this run, by rule and subject."""
+    was = states(state)
+    if host.name not in was:
+        return set()
+    findings = check(was[host.name], wanted_of(host), among(host, was))
+    return {(finding.rule, finding.subject) for finding in findings}
 
 
 def _between(host: Host) -> tuple[Finding, ...]:
@@ -96,8 +125,10 @@ def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
     return False
 
 
-def _tell(host: Host, finding: Finding) -> None:
+def _tell(host: Host, finding: Finding, is_new: bool = False) -> None:
     hand = "still there" if finding.fixable else "by hand"
+    if finding.fixable and is_new:  # as in an environment that was not there to be judged
+        hand = "it shows only now: run once more"
     say = logger.error if finding.severity == "error" else logger.warning
     said = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"
     say(f"{host.print_prefix}{visible(f'{said}; {hand}: {finding.fix}')}")

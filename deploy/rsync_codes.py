@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Files went away meanwhile, as those of a running job do.
-_VANISHED = 24
+VANISHED = 24
 # rsync(1), EXIT VALUES: socket or stream broke, a signal, a time limit; 255 is ssh's own. A code
 # below 0 is a signal's, or that of a connection which went away without one.
 _INTERRUPTED = frozenset({10, 12, 20, 30, 35, 255})
@@ -31,7 +31,7 @@ class Copier:
 
 def is_whole(code: int) -> bool:
     """Whether all files that are still there were copied."""
-    return code in (0, _VANISHED)
+    return code in (0, VANISHED)
 
 
 def way_on(code: int, said: Sequence[str], has_sent: bool, copier: Copier) -> str:

@@ -79,6 +79,7 @@ FACTS: tuple[Fact, ...] = (
         "must-equal",
         (
             "driver.not-installed",
+            "driver.package-missing",
             "driver.version-differs",
             "driver.not-loaded",
             "driver.library-mismatch",

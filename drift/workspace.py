@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from drift.among import Among
+from drift.copied import will_have_rsync
 from facts.node import NodeState
 from facts.workspace import SPECIAL, Tree
 from inventories.places import CONTROLLER
@@ -103,10 +104,10 @@ def is_source(wanted: WorkspaceWanted, among: Among) -> bool:
 
 
 def can_copy(found: NodeState, wanted: WorkspaceWanted, among: Among) -> bool:
-    """Whether both sides have an rsync, and the source was asked in this run."""
+    """Whether both sides have an rsync, or get one first, and the source was asked in this run."""
+    if not will_have_rsync(found):
+        return False
     if wanted.source == CONTROLLER:
-        theirs = found.workspace.source_rsync
-    else:
-        source = among.found.get(wanted.source)
-        theirs = source.workspace.rsync if source else None
-    return bool(theirs) and bool(found.workspace.rsync)
+        return bool(found.workspace.source_rsync)
+    source = among.found.get(wanted.source)
+    return source is not None and bool(source.workspace.rsync)

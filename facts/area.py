@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -89,3 +89,22 @@ class AreaFact(ProbeFact):
             if unread.reason != _NOT_ASKED.problem
         }
         return {**state.model_dump(mode="json"), "unreadable": unreadable}
+
+
+class SectionFact(FactBase[dict[str, Any]]):
+    """Base of the facts that ask one section, as the probe does: whatever the login shell says."""
+
+    asked: Section
+
+    def asking(self, section: Section) -> str:
+        """Return the script that asks a section."""
+        self.asked = section
+        return render([section])
+
+    def told(self, output: list[str], parse: Callable[[str], State]) -> dict[str, Any]:
+        """Return what the section's answer says, in plain types."""
+        readings = read(output, [self.asked])
+        found = readings.take(self.asked.name, parse)
+        if found is None:
+            raise FactProcessError(f"{self.name}: {readings.unread[0].reason}")
+        return found.model_dump(mode="json")

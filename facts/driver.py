@@ -8,10 +8,11 @@ from typing import Literal
 
 from typing_extensions import override
 
-from facts import gpus, kernels
+from facts import gpus, kernels, packages
 from facts.area import AreaFact, State
 from facts.gpus import Device, Process, Smi
 from facts.kernels import Boot, Dkms, Kernels
+from facts.named import Named
 from facts.probe import Readings, Section, Unreadable, render
 
 # The open module says so in the version that it shows.
@@ -130,6 +131,12 @@ SECTIONS = (
     Section("driver.updates", _UPDATES),
 )
 
+
+def sections(named: Named) -> tuple[Section, ...]:
+    """Return the sections about the driver with that about its packages, where some are named."""
+    return (*SECTIONS, *packages.sections(named.packages))
+
+
 Firmware = Literal["on", "off", "none"]
 
 
@@ -180,7 +187,8 @@ class Updates(State):
 class DriverState(State):
     """Everything about the driver that a rule asks for.
 
-    `library` is the version of the user-space library ("": none).
+    `library` is the version of the user-space library ("": none), `packages` are the versions of
+    those that the inventory names ("": there by half; None: it names none).
     """
 
     kernels: Kernels | None
@@ -194,6 +202,7 @@ class DriverState(State):
     nouveau: Nouveau | None
     secure_boot: SecureBoot | None
     updates: Updates | None
+    packages: dict[str, str] | None = None
 
 
 def parse_loaded(text: str) -> Loaded:
@@ -252,6 +261,7 @@ def parse(readings: Readings) -> DriverState:
         "nouveau": readings.take("driver.nouveau", parse_nouveau),
         "secure_boot": readings.take("driver.secure-boot", parse_secure_boot),
         "updates": readings.take("driver.updates", parse_updates),
+        "packages": packages.parse(readings),
     }
     return DriverState.model_validate(
         {**kernels.parse(readings), **gpus.parse(readings), **own},

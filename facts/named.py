@@ -10,6 +10,7 @@ from facts.cluster import Peer, peers_of
 
 # The source of a workspace that is on the machine which asks, and on no node.
 CONTROLLER = "controller"
+_PACKAGES = ("driver_packages_apt", "driver_packages_rpm")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Named:
     `deep` asks for what takes a while, too; `user` is empty where it is the SSH user. `address` is
     the node's own; `mesh` tells whether its logins to the others are asked for. `variables` are
     those of the environment that the inventory gives a value. `sudo` tells that the SSH user may
-    become root.
+    become root. `packages` are those of the driver, of every family.
     """
 
     environments: Sequence[str] = ()
@@ -47,6 +48,7 @@ class Named:
     sudo: bool = False
     directories: Sequence[str] = ()
     workspace: Copied | None = None
+    packages: Sequence[str] = ()
 
 
 def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
@@ -62,6 +64,7 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
         sudo=data.get("_sudo") is True,
         directories=tuple(each["path"] for each in data.get("directories") or ()),
         workspace=_copied(data),
+        packages=tuple(each for key in _PACKAGES for each in listed(data.get(key) or ())),
     )
 
 

@@ -14,7 +14,7 @@ from facts import libnccl
 from facts.area import AreaFact, State
 from facts.asked.environment import code as code
 from facts.named import Named
-from facts.probe import Readings, Section, Unreadable
+from facts.probe import Reading, Readings, Section, Unreadable
 
 # What runs in an environment's own Python: three modules as one text, without their imports.
 _FOLDER = Path(__file__).parent / "asked"
@@ -38,12 +38,22 @@ def sections(named: Named) -> tuple[Section, ...]:
     return (*libnccl.SECTIONS, *asked)
 
 
+# A folder below one that is closed only seems to be gone, and so does one behind a dangling link.
+_IS_THERE = """prefix={prefix}
+if [ ! -e "$prefix" ] && [ ! -L "$prefix" ]; then
+  ls -ld "$prefix/" 2>&1 | grep -q 'Permission denied' && {{ echo "$prefix is closed"; exit 1; }}
+  echo absent; exit 0
+fi"""
+_GONE = Reading(0, "absent")
+
+
 def _environment(prefix: str, deep: bool) -> Section:
+    there = _IS_THERE.format(prefix=shlex.quote(prefix))
     python = shlex.quote(f"{prefix}/bin/python3")  # python may be the 2.7 of CentOS 7
     found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python")}'
     asked = f'LD_PRELOAD=$gn_preload "$python" -I -c "$gn_asked"{" deep" if deep else ""}'
     seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
-    return Section(section_of(prefix), f"{found}\n{asked}", seconds, ("gn_asked", ASKED))
+    return Section(section_of(prefix), f"{there}\n{found}\n{asked}", seconds, ("gn_asked", ASKED))
 
 
 def section_of(prefix: str) -> str:
@@ -120,9 +130,13 @@ class Environment(State):
 
 
 class NcclState(libnccl.SystemState):
-    """Everything about NCCL that a rule asks for; an environment that is unreadable is None."""
+    """Everything about NCCL that a rule asks for; an environment that is unreadable is None.
+
+    So is one that is `absent`: of which nothing but that is known.
+    """
 
     environments: dict[str, Environment | None]
+    absent: tuple[str, ...] = ()
 
 
 def parse_environment(text: str) -> Environment:
@@ -148,10 +162,13 @@ def parse(readings: Readings) -> NcclState:
     """Return the area's state from the probe's answers."""
     prefix = section_of("")
     asked = [name for name in readings.sections if name.startswith(prefix)]
+    gone = [name for name in asked if readings.sections[name] == _GONE]
     environments = {
-        name.removeprefix(prefix): readings.take(name, parse_environment) for name in asked
+        name.removeprefix(prefix): None if name in gone else readings.take(name, parse_environment)
+        for name in asked
     }
-    return NcclState.model_validate({**libnccl.parse(readings), "environments": environments})
+    told = {"environments": environments, "absent": [name.removeprefix(prefix) for name in gone]}
+    return NcclState.model_validate({**libnccl.parse(readings), **told})
 
 
 class Nccl(AreaFact):

@@ -37,7 +37,10 @@ for link in /sys/class/net/*; do
 done
 """
 # In the form that iproute2 4.11 (CentOS 7) and busybox have as well; a user's PATH may lack sbin.
-_ADDRESSES = f"{SBIN}ip -o addr show"
+_ADDRESSES = f"""{SBIN}
+command -v ip >/dev/null 2>&1 ||
+  {{ echo 'ip is not installed: its package is iproute2, or iproute'; exit 1; }}
+ip -o addr show"""
 _ROUTE = rf"""{SBIN}
 route_to() {{
   address=$2

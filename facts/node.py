@@ -23,7 +23,7 @@ def sections(named: Named) -> tuple[Section, ...]:
     """Return all sections, those about what an inventory names included."""
     asked = (area.sections(named) for area in (nccl, ssh, network, env, workspace))
     rest = (each for sections in asked for each in sections)
-    return (*driver.SECTIONS, *shm.sections(named), *_OTHERS, *rest)
+    return (*driver.sections(named), *shm.sections(named), *_OTHERS, *rest)
 
 
 class UnreadSection(State):

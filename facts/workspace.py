@@ -14,16 +14,14 @@ import hashlib
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pyinfra.api import FactBase
-from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
-from facts.area import AreaFact, State
+from facts.area import AreaFact, SectionFact, State
 from facts.named import Named
-from facts.probe import Readings, Section, Unreadable, read, render
+from facts.probe import Readings, Section, Unreadable
 
 # Where a file waits whose transfer was cut off, in the folder that it belongs to.
 PARTIAL = ".gpu-node-partial"
@@ -239,26 +237,7 @@ class Workspace(AreaFact):
         return sections(named)
 
 
-class _OneFact(FactBase[dict[str, Any]]):
-    """Base of the facts that ask one section, as the probe does: whatever the login shell says."""
-
-    asked: Section
-
-    def asking(self, section: Section) -> str:
-        """Return the script that asks a section."""
-        self.asked = section
-        return render([section])
-
-    def told(self, output: list[str], parse: Callable[[str], State]) -> dict[str, Any]:
-        """Return what the section's answer says, in plain types."""
-        readings = read(output, [self.asked])
-        found = readings.take(self.asked.name, parse)
-        if found is None:
-            raise FactProcessError(f"{self.name}: {readings.unread[0].reason}")
-        return found.model_dump(mode="json")
-
-
-class FolderFact(_OneFact):
+class FolderFact(SectionFact):
     """Returns `Directory` as a dict: {"exists": True, "mode": "775", "owner": "train", ...}."""
 
     @staticmethod
@@ -275,7 +254,7 @@ class FolderFact(_OneFact):
         return self.told(output, lambda text: next(iter(parse_directories(text).values())))
 
 
-class FilesFact(_OneFact):
+class FilesFact(SectionFact):
     """Returns `Tree` as a dict: {"exists": True, "files": 20000, "bytes": 1073741824, ...}."""
 
     @staticmethod

@@ -144,6 +144,11 @@ Source = Annotated[
     _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
     Field(description="controller, or the name of a node under hosts"),
 ]
+Node = Annotated[
+    str,
+    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    Field(description="the name of a node under hosts"),
+]
 Patterns = Annotated[
     tuple[str, ...],
     BeforeValidator(_patterns),

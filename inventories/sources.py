@@ -1,4 +1,4 @@
-"""What a cluster file says of the workspace's source: that it is there, and excludes that work."""
+"""What a cluster file says of where copies come from: that it is there, and excludes that work."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -9,12 +9,17 @@ from inventories.wanted import at
 
 
 def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -> Iterator[Problem]:
-    """A source that is no node of the cluster."""
-    path = (*layer, "workspace", "source")
-    written, known = at(document.value, path), [*hosts, CONTROLLER]
-    if isinstance(written, str) and written not in known:
-        allowed = f"{CONTROLLER}, or the name of a node under hosts"
-        yield Problem(path, shown(written), f"no such node{did_you_mean(written, known)}", allowed)
+    """A source, of the workspace or of Python environments, that is no node of the cluster."""
+    for key, words in (
+        (("workspace", "source"), (CONTROLLER,)),
+        (("nccl", "copy_from"), ()),
+    ):
+        path, known = (*layer, *key), [*hosts, *words]
+        written = at(document.value, path)
+        if isinstance(written, str) and written not in known:
+            allowed = ", or ".join((*words, "the name of a node under hosts"))
+            why = f"no such node{did_you_mean(written, known)}"
+            yield Problem(path, shown(written), why, allowed)
 
 
 def absolute_excludes(

@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from inventories import fields, places
+from inventories import fields, packages, places
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, quoted, shown
 
 
@@ -25,11 +25,19 @@ class GpuWanted(Model):
     count: fields.Count
 
 
+class DriverPackagesWanted(Model):
+    """What installs the driver where there is none, by the family of the package manager."""
+
+    apt: packages.Packages | None = None
+    rpm: packages.Packages | None = None
+
+
 class DriverWanted(Model):
     SHORT = "version"
 
     version: fields.DriverVersion | None = None
     persistence: fields.Switch | None = None
+    packages: DriverPackagesWanted | None = None
 
 
 class ShmWanted(Model):
@@ -65,6 +73,8 @@ class NcclWanted(Model):
 
     version: fields.NcclVersion = "match-torch"
     environments: fields.Environments | None = None
+    # The node that an environment is copied from where it is missing.
+    copy_from: places.Node | None = None
     fetch: fields.Fetch = "node"
     packages: fields.Switch | None = None
     repository: RepositoryWanted | None = None

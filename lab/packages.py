@@ -9,6 +9,8 @@ from lab.machine import as_root
 
 RECIPES = Path(__file__).parent / "repositories"
 DRIVER = Path(__file__).parent / "driver"
+# What the driver's packages bring beside its sources and its library.
+SMI = Path(__file__).parent / "stand_ins" / "nvidia-smi"
 # NCCL and the CUDA it was built for, as NVIDIA's repositories have them.
 RELEASES = [("2.14.3", "11.7"), ("2.18.1", "12.0"), ("2.18.1", "12.1"), ("2.19.3", "12.2")]
 # The distribution's own; for which CUDA, its version does not say.
@@ -34,8 +36,8 @@ def recipe() -> str:
 
 
 def recipes() -> list[Path]:
-    """Specs and scripts, and the driver's sources."""
-    return [*sorted(RECIPES.iterdir()), *sorted(DRIVER.iterdir())]
+    """Specs and scripts, and the driver's sources and program."""
+    return [*sorted(RECIPES.iterdir()), *sorted(DRIVER.iterdir()), SMI]
 
 
 def build(into: Path) -> None:

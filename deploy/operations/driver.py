@@ -15,7 +15,9 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 from deploy import restart
 from deploy.scripts import script
 from drift.driver import is_built, kernel_of, running
+from drift.installing import is_version_of
 from facts.driver import Driver, DriverState
+from facts.packages import DriverPackages
 
 Command = StringCommand | FunctionCommand
 
@@ -51,13 +53,45 @@ def packages(
 
 
 @operation()
+def install(
+    manager: str, names: Sequence[str], version: str, hold: bool = False
+) -> Generator[Command, None, None]:
+    """
+    Install the driver's packages where there is no driver, in no other package's place.
+
+    A transaction that would remove, replace or downgrade anything, or bring a kernel, is refused.
+
+    + manager: ``apt-get``, ``dnf`` or ``yum``
+    + names: of the packages, eg ``nvidia-dkms-535``
+    + version: of the driver, eg ``535.154.05``, or a branch, of which the newest is taken
+    + hold: leave them at that version when the system is updated
+
+    **Example:**
+
+    .. code:: python
+
+        driver.install(manager="apt-get", names=["nvidia-dkms-535"], version="535.154.05")
+    """
+    there = host.get_fact(DriverPackages, names=list(names))["versions"]
+    if all(is_version_of(there.get(name, ""), version) for name in names):
+        host.noop(f"{', '.join(names)} {version} are there")
+        return
+    given = {"packages": " ".join(names), "version": version, "hold": "yes" if hold else "no"}
+    if manager == "apt-get":
+        yield script("driver_install_deb", **given)
+    else:
+        yield script("driver_install_rpm", manager=manager, **given)
+
+
+@operation()
 def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Command, None, None]:
     """
     Build one kernel's module by dkms and install it.
 
     + kernel: as ``uname -r`` tells it
     + version: of the driver, eg ``535.154.05``
-    + source: its name, as ``dkms status`` tells it, eg ``nvidia-current`` on Debian
+    + source: its name, as ``dkms status`` tells it, eg ``nvidia-current`` on Debian; empty: that of
+      the sources that are there
 
     **Example:**
 

@@ -8,16 +8,18 @@ an upgrade beside what is there; apt.packages asks nothing of what is held.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from pyinfra import host
 from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
 
 from deploy import controller, replacement
+from deploy.environment_copy import copy, has_room, partial_of
 from deploy.scripts import script
 from drift.libnccl import BY_MANAGER, is_held, is_installed, old_locks, own
 from facts.nccl import ASKED, Environment, Nccl, NcclState, code
+from facts.workspace import FolderFact
 
 Command = StringCommand | FileUploadCommand | FunctionCommand
 
@@ -70,6 +72,37 @@ def wheels(
 
 
 @operation()
+def environment(
+    path: str, source: str, peer: Mapping[str, Any], version: str = "", machine: str = ""
+) -> Generator[Command, None, None]:
+    """
+    Copy a Python environment that is missing from another node, to the same path.
+
+    It appears when it is whole; where its Python does not run on this node, it goes again.
+
+    + path: the folder, eg ``/opt/conda/envs/dis``
+    + source: the node that has it
+    + peer: this node's name, address and port, as the source reaches it
+    + version: of the source's rsync
+    + machine: what its programs run on, as ``uname -m`` says it; empty: not known
+
+    **Example:**
+
+    .. code:: python
+
+        nccl.environment(path="/opt/conda/envs/dis", source="v100-01", peer=peer)
+    """
+    if host.get_fact(FolderFact, path=path)["exists"]:
+        host.noop(f"{path} is there")
+        return
+    partial = partial_of(path)
+    yield FunctionCommand(has_room, [source, path], {})
+    yield script("environment_room", path=path, partial=partial, machine=machine)
+    yield FunctionCommand(copy, [source, path, version, dict(peer)], {})
+    yield script("environment_whole", path=path, partial=partial)
+
+
+@operation()
 def packages(
     version: str,
     manager: str,
@@ -93,7 +126,7 @@ def packages(
         nccl.packages(version="2.18.1-1+cuda12.1", manager="dnf")
     """
     fact: dict[str, Any] = host.get_fact(Nccl)
-    found = NcclState.known({"environments": {}, **fact})
+    found = NcclState.known({"environments": {}, "absent": (), **fact})
     names = BY_MANAGER[manager]
     if is_installed(found, names, version) and _is_held(found):
         host.noop(f"{', '.join(names)} {version} are installed and held")

@@ -16,7 +16,7 @@ from deploy.copying import send
 from deploy.scripts import script
 from drift.rules.workspace import lacking, mode_of
 from facts.workspace import Directory as Found
-from facts.workspace import FilesFact, FolderFact
+from facts.workspace import FilesFact, FolderFact, Workspace
 from inventories.places import Directory
 
 
@@ -48,6 +48,21 @@ def directory(
         owner=owner or "",
         group=group or "",
     )
+
+
+@operation()
+def rsync(manager: str) -> Generator[StringCommand, None, None]:
+    """
+    Install rsync, in no other package's place.
+
+    + manager: ``apt-get``, ``dnf`` or ``yum``
+    """
+    if host.get_fact(Workspace).get("rsync"):
+        host.noop("rsync is there")
+    elif manager == "apt-get":
+        yield script("rsync_deb")
+    else:
+        yield script("rsync_rpm", manager=manager)
 
 
 @operation()

@@ -19,6 +19,8 @@ LOCK = "/run/gpu-node.lock"
 _ALONE = (
     *("replace", "replace_as", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
     *("driver_packages_rpm", "driver_packages_deb", "dkms", "module", "nouveau", "reboot"),
+    *("driver_install_deb", "driver_install_rpm", "rsync_deb", "rsync_rpm"),
+    *("environment_room", "environment_whole"),
 )
 # These would pull library or driver from under a running job; they take the variable `allow`.
 _HARMFUL = (
@@ -33,6 +35,8 @@ _FIRST = {
     "lock": _ALONE,
     "in_use": (*_HARMFUL, "workspace"),
     "leftovers": _HARMFUL,
+    "transaction_deb": ("driver_install_deb", "rsync_deb"),
+    "transaction_rpm": ("driver_install_rpm", "rsync_rpm"),
 }
 
 

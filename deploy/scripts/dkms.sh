@@ -1,5 +1,5 @@
 # Build one kernel's nvidia module by dkms and install it; those of other kernels stay as they are.
-# Variables: source (its name), version, kernel.
+# Variables: source (its name; empty: the one that is there of that version), version, kernel.
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -7,8 +7,17 @@ umask 022
 fail() { echo "gpu-node: nvidia for $kernel: $1" >&2; exit 1; }
 tree=$(sed -n 's/^dkms_tree=//p' /etc/dkms/framework.conf 2>/dev/null | tr -d "\"'" | tail -n 1)
 tree=${tree:-/var/lib/dkms}
-log=$tree/$source/$version/build/make.log
 PATH=$PATH:/usr/sbin:/sbin
+# nvidia by NVIDIA's packages and Ubuntu's, nvidia-current by Debian's.
+if [ -z "$source" ]; then
+  for conf in /usr/src/nvidia*-"$version"/dkms.conf; do
+    grep -Eqs '^BUILT_MODULE_NAME\[0\]=.?nvidia(-current)?.?[[:space:]]*$' "$conf" || continue
+    source=${conf%"-$version/dkms.conf"}
+    source=${source##*/}
+  done
+fi
+source=${source:-nvidia}
+log=$tree/$source/$version/build/make.log
 # Debian calls the file as the source: nvidia-current.
 built() {
   for each in nvidia "$source"; do
@@ -21,6 +30,9 @@ state() {
 }
 # The compiler's first complaint, and the end of what make said.
 complaint() {
+  for tool in make gcc; do
+    command -v $tool >/dev/null 2>&1 || printf '; no %s is installed here, which builds it' "$tool"
+  done
   [ -s "$log" ] || return 0
   first=$(grep -m 1 -E '(error|Error):|: error|undefined!' "$log" | cut -c 1-300)
   printf '; %s\n--- the end of %s:\n%s' "${first:-no line of the compiler}" "$log" "$(tail -n 15 "$log")"

@@ -7,6 +7,8 @@ umask 077
 key=$home/.ssh/id_ed25519
 fail() { echo "gpu-node: $key: $1" >&2; exit 1; }
 [ ! -e "$key" ] || exit 0
+command -v ssh-keygen >/dev/null 2>&1 ||
+  fail "no ssh-keygen is here: install openssh-client (openssh-clients on CentOS and Rocky)"
 mkdir -p "$home/.ssh" || fail "its folder cannot be made"
 new=$home/.ssh/.id_ed25519.gpu-node-$$
 trap 'rm -f "$new" "$new.pub"' EXIT

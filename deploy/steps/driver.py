@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyinfra.api import deploy
 
 from deploy.operations import driver
 from deploy.plan import Plan
 from deploy.proof import refuse
+from drift.check import check
 from drift.driver import source_of, target
 from drift.finding import Severity
+from drift.installing import is_full, named, with_driver
 
 _BUILT = ("driver.module-not-built", "driver.next-boot")
 _LOADED = ("driver.not-loaded", "driver.library-mismatch")
+_LACKING = ("driver.not-installed", "driver.package-missing")
 
 
 @deploy("Driver")
 def converge(plan: Plan) -> None:
     """Repair what the driver rules found; with a driver that drives no GPU here, do nothing."""
-    if plan.wanted.driver is None:
+    wanted = plan.wanted.driver
+    if wanted is None:
         return
     if _is_refused(plan):
         refuse(name="Stop: this driver is none for these GPUs", findings=plan.findings)
         return
-    version = target(plan.found.driver, plan.wanted.driver)
+    plan = _with_driver(plan)
+    version = target(plan.found.driver, wanted)
+    if version is None and not plan.repairs(*_LACKING):
+        return
+    _dkms(plan, "error")
+    _install(plan)
     if version is None:
         return
     running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
-    _dkms(plan, "error")
     _kernels(plan, version, "error", lambda kernel: kernel == running)
     if plan.repairs("driver.nouveau"):
         driver.no_nouveau(
@@ -51,13 +60,15 @@ def converge(plan: Plan) -> None:
 @deploy("Driver, what can wait")
 def rest(plan: Plan) -> None:
     """Repair what is a warning, such as a kernel that nobody boots: what fails here fails last."""
-    if plan.wanted.driver is None or _is_refused(plan):
+    wanted = plan.wanted.driver
+    if wanted is None or _is_refused(plan):
         return
-    version = target(plan.found.driver, plan.wanted.driver)
+    plan = _with_driver(plan)
+    version = target(plan.found.driver, wanted)
     if version is None:
         return
     # Without the module nobody can tell whether it is on.
-    unknown = plan.wanted.driver.persistence and plan.repairs(*_LOADED)
+    unknown = wanted.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs("driver.persistence"):
         driver.persistence(name="Turn persistence mode on", later=plan.reboots)
     _dkms(plan, "warning")
@@ -67,6 +78,7 @@ def rest(plan: Plan) -> None:
 @deploy("Restart")
 def restart(plan: Plan) -> None:
     """Reboot the node where its driver needs it, when that was asked for."""
+    plan = _with_driver(plan)
     version = target(plan.found.driver, plan.wanted.driver) if plan.wanted.driver else None
     if plan.reboots and version is not None and not _is_refused(plan):
         driver.reboot(
@@ -81,6 +93,37 @@ def _is_refused(plan: Plan) -> bool:
     """Whether the driver that is wanted, or there, leaves a GPU of the node alone."""
     unfit = [each for each in plan.findings if each.rule == "driver.unsupported-gpu"]
     return any(each.severity == "error" for each in unfit)
+
+
+def _with_driver(plan: Plan) -> Plan:
+    """Return the plan for what a bare node is once its driver's packages are there.
+
+    What they then need (dkms, headers, the module, to be loaded) is in the same run. Of a branch
+    nobody knows before which version comes.
+    """
+    wanted = plan.wanted.driver
+    if wanted is None or wanted.version is None or not is_full(wanted.version):
+        return plan
+    if not plan.repairs("driver.not-installed"):
+        return plan
+    found = with_driver(plan.found, wanted.version)
+    told = [each for each in plan.findings if each.rule == "driver.not-installed"]
+    return replace(plan, found=found, findings=(*told, *check(found, plan.wanted, plan.among)))
+
+
+def _install(plan: Plan) -> None:
+    wanted, manager = plan.wanted.driver, plan.found.nccl.manager
+    if wanted is None or wanted.version is None or not plan.repairs(*_LACKING):
+        return
+    if manager not in (None, "none"):
+        names = named(plan.found, wanted)
+        driver.install(
+            name=f"Install {', '.join(names)} {wanted.version}",
+            manager=manager,
+            names=list(names),
+            version=wanted.version,
+            hold=is_full(wanted.version),
+        )
 
 
 def _dkms(plan: Plan, severity: Severity) -> None:

@@ -9,6 +9,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from deploy.operations import nccl
 from deploy.plan import Plan
+from drift.copied import machine, origin
 from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
 from facts.nccl import Environment
@@ -22,9 +23,28 @@ _PACKAGES = (
 )
 
 
+@deploy("Python environments")
+def environments(plan: Plan) -> None:
+    """Copy the environments that are missing, from the node that the inventory names."""
+    wanted, itself = plan.wanted.nccl, plan.among.itself
+    if wanted is None or wanted.copy_from is None or itself is None:
+        return
+    for path in plan.subjects("nccl.environment-missing"):
+        theirs = origin(wanted, path, plan.among)
+        if theirs is not None:
+            nccl.environment(
+                name=f"Copy {path} from {wanted.copy_from}",
+                path=path,
+                source=wanted.copy_from,
+                peer=itself.model_dump(),
+                version=plan.among.found[wanted.copy_from].workspace.rsync or "",
+                machine=machine(theirs),
+            )
+
+
 @deploy("NCCL")
 def converge(plan: Plan) -> None:
-    """Repair what the NCCL rules found."""
+    """Repair what the NCCL rules found; what is missing is copied before, and judged after."""
     wanted = plan.wanted.nccl
     if wanted is not None:
         _wheels(plan, wanted)

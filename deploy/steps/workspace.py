@@ -20,6 +20,14 @@ from inventories.places import CONTROLLER, Directory
 _SHOWN = sys.maxsize if "--dry" in sys.argv else 50
 
 
+@deploy("Programs")
+def programs(plan: Plan) -> None:
+    """Install what copies the workspace, and Python environments, before anything is copied."""
+    manager = plan.found.nccl.manager
+    if "rsync" in plan.subjects("workspace.rsync-missing") and manager is not None:
+        workspace.rsync(name="Install rsync", manager=manager)
+
+
 @deploy("Workspace")
 def converge(plan: Plan) -> None:
     """Repair what the workspace rules found."""

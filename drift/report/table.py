@@ -88,9 +88,9 @@ def _apart(report: Report) -> list[Difference]:
 
 def _is_told(difference: Difference, hosts: Mapping[str, HostReport]) -> bool:
     """Whether each node that could not be read has a finding that says so."""
-    rule = f"{difference.fact.split('.')[0]}.unreadable"
+    rules = (f"{difference.fact.split('.')[0]}.unreadable", "nccl.environment-missing")
     return all(
-        any(finding.rule == rule for finding in hosts[name].findings)
+        any(finding.rule in rules for finding in hosts[name].findings)
         for name, value in difference.values.items()
         if value == UNREADABLE
     )

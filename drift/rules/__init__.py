@@ -3,8 +3,10 @@
 from drift.rules import (
     clones,
     driver,
+    driver_packages,
     env,
     env_lint,
+    environments,
     gpus,
     hazards,
     libnccl,
@@ -21,7 +23,21 @@ from drift.rules import (
 from drift.rules.rule import RULES, Rule
 
 _MODULES = (
-    *(clones, driver, env, env_lint, gpus, hazards, libnccl, limits, mesh, nccl, network),
+    *(
+        clones,
+        driver,
+        driver_packages,
+        env,
+        env_lint,
+        environments,
+        gpus,
+        hazards,
+        libnccl,
+        limits,
+        mesh,
+        nccl,
+        network,
+    ),
     *(segments, shm, ssh, toolchain, workspace),
 )
 __all__ = ["RULES", "Rule"]

@@ -38,23 +38,6 @@ def _build(found: DriverState, kernel: str, version: str) -> str:
     return f"dkms install -m {source.name} -v {version} -k {kernel}"
 
 
-@rule("driver.not-installed", "error")
-def not_installed(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
-    readable = None not in (found.library, found.dkms, found.loaded, found.kernels)
-    if readable and installed(found) is None:
-        which = wanted.version or "one for its GPUs"
-        yield Fault(
-            subject="driver",
-            found="none",
-            wanted=which,
-            cause="without it there are no GPUs for anybody",
-            fix=f"install the driver ({which}) with its dkms package, so that it can follow the "
-            "kernel; then run again",
-            fixable=False,
-        )
-
-
 @rule("driver.version-differs", "error")
 def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The installed driver is not the one that the inventory wants."""

@@ -96,7 +96,10 @@ def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         wanted="the GPUs",
         cause="the module is there, and no GPU answers: one may have fallen off the bus, or the "
         "driver does not support it",
-        fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
+        fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle"
+        if found.smi.code is not None
+        else "install the driver's package that has it: nvidia-utils-BRANCH on Ubuntu, nvidia-smi "
+        "on Debian, nvidia-driver-cuda on the rpm family; and name it in driver: {packages: ...}",
         fixable=False,
     )
 

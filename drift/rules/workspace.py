@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.among import Among
+from drift.copied import can_install_rsync, is_asked_to_copy
+from drift.copied import missing as missing_environments
 from drift.quantity import size
 from drift.rules.rule import Fault, rule
 from drift.workspace import Copy, can_copy, copy_of, is_source
@@ -88,24 +90,44 @@ def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator
             )
 
 
-@rule("workspace.rsync-missing", "error", between=True)
+@rule("workspace.rsync-missing", "error", whole=True, between=True)
 def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """There is no rsync to list and to copy the workspace with."""
-    if wanted.workspace is None:
-        return
-    on_controller = found.workspace.source_rsync == ""
-    for subject, lacks in (("rsync", found.workspace.rsync == ""), (CONTROLLER, on_controller)):
-        if lacks:
-            yield Fault(
-                subject=subject,
-                found="no rsync",
-                wanted="rsync 3.0 or newer",
-                cause="whether the workspace is the same cannot be told without it, nor can it be "
-                "copied",
-                fix=f"{'on this machine: ' if subject == CONTROLLER else ''}apt-get install rsync, "
-                "or yum install rsync",
-                fixable=False,
-            )
+    """There is no rsync to copy with, and to list the workspace."""
+    on_controller = wanted.workspace is not None and found.workspace.source_rsync == ""
+    if found.workspace.rsync == "" and (needs := _needs_rsync(found, wanted, among)):
+        yield Fault(
+            subject="rsync",
+            found="no rsync",
+            wanted=_RSYNC,
+            cause=f"without it {needs}",
+            fix="apt-get install rsync, or yum install rsync",
+            fixable=can_install_rsync(found),
+        )
+    if on_controller:
+        yield Fault(
+            subject=CONTROLLER,
+            found="no rsync",
+            wanted=_RSYNC,
+            cause=f"without it {_UNKNOWN}",
+            fix="on this machine: apt-get install rsync, or yum install rsync",
+            fixable=False,
+        )
+
+
+_RSYNC = "rsync 3.0 or newer"
+_UNKNOWN = "whether the workspace is the same cannot be told, nor can it be copied"
+
+
+def _needs_rsync(found: NodeState, wanted: NodeWanted, among: Among) -> str:
+    """What the node cannot do without an rsync, of what is asked of it; empty where nothing is."""
+    if wanted.workspace is not None:
+        return _UNKNOWN
+    copies = wanted.nccl is not None and wanted.nccl.copy_from not in (None, among.name)
+    if (copies and missing_environments(found, wanted.nccl)) or is_asked_to_copy(
+        wanted.nccl, among
+    ):
+        return "no Python environment can be copied"
+    return ""
 
 
 @rule("workspace.missing", "error", between=True)

@@ -39,6 +39,24 @@ dpkg -L dkms | while read -r file; do
 done | grep -Ev '^/usr/share/(doc|apport|lintian|man)/' >home/dkms
 version=$(dpkg-query -W -f '${Version}' dkms)
 rpm_build --define "dkms ${version%%-*}" --define 'list /mnt/home/dkms' dkms.spec
+# sources FOLDER VERSION: the driver's, as its packages have them
+sources() {
+    mkdir -p "$1/usr/src/nvidia-$2" "$1/etc/modprobe.d"
+    for file in dkms.conf Makefile nvidia.c; do
+        sed "s/535\.154\.05/$2/g" $file >"$1/usr/src/nvidia-$2/$file"
+    done
+    echo 'blacklist nouveau' >"$1/etc/modprobe.d/nvidia.conf"
+}
+for version in 535.154.05 535.183.01; do
+    root=/mnt/home/driver-rpm-$version
+    sources "$root" "$version"
+    mkdir -p "$root/usr/lib64" "$root/usr/bin"
+    cp libnvidia-ml.so "$root/usr/lib64/libnvidia-ml.so.$version"
+    ln -s "libnvidia-ml.so.$version" "$root/usr/lib64/libnvidia-ml.so.1"
+    cp nvidia-smi "$root/usr/bin"
+    chmod 755 "$root/usr/bin/nvidia-smi"
+    rpm_build --define "driver $version" --define "of_driver $root" driver.spec
+done
 mv home/rpm/RPMS/*/*.rpm rpm-base
 rpmsign --define '__gpg /usr/bin/gpg' --define '_gpg_name gpu-node lab repository' \
     --addsign rpm-base/*.rpm >/dev/null
@@ -59,17 +77,46 @@ cat >"$root/headers/DEBIAN/postinst" <<END
 END
 chmod 755 "$root/headers/DEBIAN/postinst"
 deb deb-base "linux-headers-$k" 6.1.76-1 "$root/headers"
-# dkms as it was installed, packed again.
-root=/mnt/home/deb/dkms
-mkdir -p "$root/DEBIAN" "$root/var/lib/dkms"
-tar -C / -c -T home/dkms | tar -C "$root" -x
-dpkg-query -s dkms | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
-    >"$root/DEBIAN/control"
-for script in conffiles preinst postinst prerm postrm; do
-    cp "/var/lib/dpkg/info/dkms.$script" "$root/DEBIAN"
-done
-dpkg-deb --build --root-owner-group -Znone "$root" deb-base >/dev/null
-(cd deb-base && dpkg-scanpackages . >Packages 2>/dev/null)
+# again NAME: a package as it was installed, packed again; `home/NAME` lists its files
+again() {
+    root=/mnt/home/deb/$1
+    mkdir -p "$root/DEBIAN"
+    tar -C / -c -T "home/$1" | tar -C "$root" -x
+    dpkg-query -s "$1" | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
+        >"$root/DEBIAN/control"
+    for script in conffiles preinst postinst prerm postrm; do
+        [ ! -e "/var/lib/dpkg/info/$1.$script" ] || cp "/var/lib/dpkg/info/$1.$script" "$root/DEBIAN"
+    done
+    dpkg-deb --build --root-owner-group -Znone "$root" deb-base >/dev/null
+}
+mkdir -p home/deb/dkms/var/lib/dkms
+again dkms
+echo /usr/bin/rsync >home/rsync
+again rsync
+# driver VERSION: the driver by Ubuntu's names, whose postinst has dkms build it, as theirs does
+driver() {
+    where=usr/lib/x86_64-linux-gnu
+    root=home/deb/driver-$1
+    mkdir -p "$root/compute/$where" "$root/compute/DEBIAN" "$root/utils/usr/bin" "$root/dkms/DEBIAN"
+    cp libnvidia-ml.so "$root/compute/$where/libnvidia-ml.so.$1"
+    ln -s "libnvidia-ml.so.$1" "$root/compute/$where/libnvidia-ml.so.1"
+    echo 'activate-noawait ldconfig' >"$root/compute/DEBIAN/triggers"
+    deb deb-base libnvidia-compute-535 "$1-0ubuntu1" "$root/compute"
+    cp nvidia-smi "$root/utils/usr/bin"
+    chmod 755 "$root/utils/usr/bin/nvidia-smi"
+    deb deb-base nvidia-utils-535 "$1-0ubuntu1" "$root/utils" 'libnvidia-compute-535'
+    sources "$root/dkms" "$1"
+    printf '#!/bin/sh\nset -e\n[ "$1" != configure ] || /usr/lib/dkms/common.postinst nvidia %s\n' "$1" \
+        >"$root/dkms/DEBIAN/postinst"
+    printf '#!/bin/sh\ndkms remove -m nvidia -v %s --all || :\n' "$1" >"$root/dkms/DEBIAN/prerm"
+    chmod 755 "$root/dkms/DEBIAN/postinst" "$root/dkms/DEBIAN/prerm"
+    # What it needs of the library is a version at least, so that apt alone would take the newest.
+    deb deb-base nvidia-dkms-535 "$1-0ubuntu1" "$root/dkms" \
+        "dkms, libnvidia-compute-535 (>= $1-0ubuntu1)"
+}
+driver 535.154.05
+driver 535.183.01
+(cd deb-base && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
 
 # The driver: its library of another folder, and its sources, added, built and installed by dkms
 # as on an rpm node that runs the older kernel.

@@ -30,6 +30,7 @@ CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
     *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
     *("shm.segments", "shm.trainers", "workspace.directory", "workspace.files"),
+    *("workspace.rsync", "driver.install", "nccl.environment"),
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
     *("driver.persistence", "driver.reboot"),
     *("network.nccl_conf", "env.blocks"),

@@ -11,7 +11,7 @@ import yaml
 
 from lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import assert_at_rest, changed, converge, drift, manifest, on
+from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 
@@ -44,10 +44,15 @@ def bare(inventory: WriteInventory) -> Iterator[Path]:
     nodes.reset([BARE])
 
 
-def want(file: Path, version: str) -> str:
-    """The inventory that wants this driver as well."""
+PACKAGES = ["nvidia-dkms-535", "libnvidia-compute-535", "nvidia-utils-535"]
+
+
+def want(file: Path, version: str, packages: list[str] | None = None) -> str:
+    """The inventory that wants this driver as well, by these packages where there is none."""
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"]["driver"] = {"version": version}
+    if packages:
+        cluster["defaults"]["driver"].update(persistence=True, packages={"apt": packages})
     file.write_text(yaml.safe_dump(cluster))
     return str(file.with_suffix(".py"))
 
@@ -65,8 +70,106 @@ def test_a_driver_that_leaves_a_v100_alone_is_refused(bare: Path) -> None:
     assert changed(before, manifest(BARE)) == set()
 
 
+def versions() -> dict[str, str]:
+    """The driver's packages as dpkg has them."""
+    form = "${Package} ${Version} ${db:Status-Status}\\n"
+    told = on(BARE, f"dpkg-query -W -f '{form}' '*nvidia*' 2>/dev/null || :").splitlines()
+    rows = [line.split() for line in told]
+    return {row[0]: row[1] for row in rows if row[-1] == "installed"}
+
+
+def assert_driven(version: str) -> None:
+    """The module is of that version, is loaded, and nvidia-smi shows both cards."""
+    kernel = shlex.quote(on(BARE, "uname -r").strip())
+    assert on(BARE, f"modinfo -k {kernel} -F version nvidia").strip() == version
+    assert on(BARE, "cat /sys/module/nvidia/version").strip() == version
+    asked = "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader"
+    assert on(BARE, asked).splitlines() == [f"{version}, Enabled"] * 2
+
+
+def test_the_whole_driver_by_one_run(bare: Path) -> None:
+    """Nothing was there: packages of exactly the version, dkms, headers, module, loaded, held."""
+    site = want(bare, VERSION, PACKAGES)
+    found = {each["rule"]: each for each in drift(site).json["hosts"][BARE]["findings"]}
+    assert found["driver.not-installed"]["fixable"]
+    before = manifest(BARE)
+    plan = dry(site)
+    assert changed(before, manifest(BARE)) == set()
+    done = converge(site)
+    # What the packages' own scripts have dkms build is built when its turn comes.
+    assert (done.code, done.executed.keys()) == (0, plan.keys()), done.err
+    assert versions() == dict.fromkeys(PACKAGES, f"{VERSION}-0ubuntu1")
+    assert set(on(BARE, "apt-mark showhold").split()) == set(PACKAGES)
+    assert_driven(VERSION)
+    assert_at_rest(site, BARE)
+    nodes.recreate(BARE)
+    assert on(BARE, "cat /sys/module/nvidia/version").strip() == VERSION
+
+
+def test_a_branch_takes_two_runs(bare: Path) -> None:
+    """Its newest comes with the first, which says so; the second builds the module for it."""
+    site = want(bare, "535", PACKAGES)
+    done = converge(site)
+    assert done.code == 1
+    assert "it shows only now: run once more" in done.err
+    assert versions() == dict.fromkeys(PACKAGES, "535.183.01-0ubuntu1")
+    assert converge(site).code == 0
+    assert_driven("535.183.01")
+    assert_at_rest(site, BARE)
+
+
+def test_a_part_that_was_removed(bare: Path) -> None:
+    """The driver is there by these packages, less one: that comes back, at the same version."""
+    site = want(bare, VERSION, PACKAGES)
+    assert converge(site).code == 0
+    on(BARE, "dpkg --purge --force-all nvidia-utils-535 >/dev/null 2>&1")
+    found = {each["rule"]: each["fixable"] for each in drift(site).json["hosts"][BARE]["findings"]}
+    assert found["driver.package-missing"]
+    done = converge(site)
+    assert done.code == 0, done.err
+    assert_driven(VERSION)
+
+
+CONFLICT = """
+mkdir -p /root/site/DEBIAN && cd /root && printf '%s\n' 'Package: site-nvidia' 'Version: 1' \
+  'Architecture: all' 'Maintainer: lab' 'Description: none' 'Conflicts: nvidia-dkms-535' \
+  >site/DEBIAN/control && dpkg-deb -b site site.deb >/dev/null && dpkg -i site.deb >/dev/null"""
+
+
+def test_nothing_goes_for_its_sake(bare: Path) -> None:
+    """A package in its way is somebody's: told, and all packages are as they were."""
+    on(BARE, CONFLICT)
+    listed = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'"
+    before = on(BARE, f"{listed} | grep -v dkms")
+    done = converge(want(bare, VERSION, PACKAGES))
+    assert done.code == 1
+    assert "apt would remove site-nvidia: that is left to you; nothing was changed" in done.err
+    assert on(BARE, f"{listed} | grep -v dkms") == before
+
+
+def test_rsync_comes_first(bare: Path, tmp_path: Path) -> None:
+    """A bare server has none: it is installed, and the workspace copied, by one run."""
+    on(BARE, "dpkg --purge --force-depends rsync >/dev/null 2>&1; ! command -v rsync")
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "train.py").write_text("print()\n")
+    cluster = yaml.safe_load(bare.read_text())
+    cluster["defaults"]["workspace"] = {
+        "path": "/data/ws",
+        "source": "controller",
+        "from": str(tmp_path / "ws"),
+    }
+    bare.write_text(yaml.safe_dump(cluster))
+    site = str(bare.with_suffix(".py"))
+    found = {each["rule"]: each["fixable"] for each in drift(site).json["hosts"][BARE]["findings"]}
+    assert found["workspace.rsync-missing"] and found["workspace.missing"]
+    done = converge(site)
+    assert done.code == 0, done.err
+    assert on(BARE, "cat /data/ws/train.py") == "print()\n"
+    assert_at_rest(site, BARE)
+
+
 def test_a_bare_node_is_told_that_it_has_no_driver(bare: Path) -> None:
-    """The driver itself is a person's to install; the rest of the node converges."""
+    """Without its packages' names the driver is a person's to install; the rest converges."""
     site = want(bare, VERSION)
     done = converge(site)
     assert done.code == 1

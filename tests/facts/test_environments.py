@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from deploy.controller import platforms
-from facts import nccl
+from facts import libnccl, nccl
 from facts.named import Named
 from facts.nccl import Environment
 from facts.node import NodeProbe
-from facts.probe import read, render, time_limit
+from facts.probe import Reading, Readings, read, render, time_limit
 from lab import wheels
 from tests import environments
 from tests.environments import CU11, CU12
-from tests.shells import as_lines, run
+from tests.shells import SHELLS, as_lines, ask, run
 
 
 def read_of(prefix: Path, deep: bool = False, **variables: str) -> Environment | str:
@@ -180,10 +180,30 @@ def test_an_environment_without_torch(tmp_path: Path) -> None:
     assert (found.torch, found.wheels, found.file, found.loads) == (None, (), None, None)
 
 
-@pytest.mark.parametrize("prefix", ["/nowhere/env", "/etc"])
-def test_no_environment(prefix: str) -> None:
+def state_of(prefix: Path, shell: str) -> nccl.NcclState:
+    """Ask about an environment in a shell; what else the area asks is left out."""
+    (section,) = nccl.sections(Named([str(prefix)]))[-1:]
+    readings = ask(shell, [section])
+    others = {each.name: Reading(0, "", "not asked") for each in libnccl.SECTIONS}
+    found = nccl.parse(Readings({**others, **readings.sections}))
+    told = [each for each in readings.unread if each.section == section.name]
+    assert not told or found.environments == {str(prefix): None}
+    return found
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_environment_that_is_not_there(tmp_path: Path, shell: str) -> None:
+    """Missing is an answer, below a parent that is missing, too; a dangling link is none."""
+    for path in (tmp_path / "none", tmp_path / "no" / "envs" / "dis"):
+        assert state_of(path, shell).absent == (str(path),)
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    for path in (tmp_path / "link", tmp_path):
+        assert state_of(path, shell).absent == ()
+
+
+def test_no_environment() -> None:
     """A folder without a Python is unreadable, with the reason."""
-    assert "not found" in str(read_of(Path(prefix)))
+    assert "not found" in str(read_of(Path("/etc")))
 
 
 def test_a_python_that_hangs(made: environments.Environment) -> None:

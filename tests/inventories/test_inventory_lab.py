@@ -99,9 +99,9 @@ def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
     path = lab.with_suffix(".yml")
     path.write_text(path.read_text().replace("size: 8G", "size: 8Gb").replace("v100}", "v10}"))
     size, group = refusal(lab)
-    assert size.startswith(f"{path}:18: defaults.shm.size: found '8Gb'; allowed: ")
+    assert size.startswith(f"{path}:24: defaults.shm.size: found '8Gb'; allowed: ")
     said = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
-    assert group == f"{path}:54: {said}; allowed: a100, v100"
+    assert group == f"{path}:61: {said}; allowed: a100, v100"
 
 
 def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:

@@ -1,0 +1,80 @@
+# Install the driver's packages at exactly the version wanted, in nobody else's place: apt.
+# Variables: packages (names), version (535.154.05, or a branch: its newest), hold (yes: at that
+# version no update replaces them); transaction_deb.sh stands before this.
+# shellcheck shell=sh disable=SC2154,SC2086,SC2015
+set -uf
+LC_ALL=C; export LC_ALL
+DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
+umask 022
+fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
+# 535.154.05-0ubuntu1 is 535.154.05, and of branch 535; 1: before it is an epoch.
+is_wanted() { case ${1#*:} in "$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
+status() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null; }
+is_whole() { found=$(status "$1") && [ "${found%% *}" = installed ] && is_wanted "${found#* }"; }
+# A module that cannot be compiled leaves its package half configured: that is told where it is built.
+is_unpacked() {
+  found=$(status "$1") || return 1
+  case $found in 'installed '* | 'half-configured '* | 'unpacked '* | 'triggers-'*) is_wanted "${found#* }" ;; *) false ;; esac
+}
+is_begun() {
+  for name in $packages; do
+    case $(status "$name") in '' | 'not-installed '* | 'config-files '*) ;; *) return 0 ;; esac
+  done
+  return 1
+}
+ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
+if ! is_begun; then
+  remains=$("$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 .*=> //p' | head -n 1)
+  [ ! -d /sys/module/nvidia ] || remains="${remains:+$remains, }a loaded module"
+  [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
+fi
+
+offered() { apt-cache madison "$1" 2>/dev/null | awk '{ print $3 }'; }
+# exact NAME: the newest that can be had of the version wanted
+exact() {
+  for each in $(offered "$1"); do
+    ! is_wanted "$each" || { echo "$each"; return 0; }
+  done
+  return 1
+}
+none() {
+  why=$(echo "$fetched" | grep -E 'NO_PUBKEY|GPG error|Could not|Unable to connect|Failed to fetch' | head -n 1 | cut -c 1-300)
+  has=$(offered "$1" | sort -u | tr '\n' ' ')
+  fail "no $1 $version in the repositories of this node: ${why:+$why; }there is: ${has:-none }; nothing was changed"
+}
+finish_what_was_begun
+fetched=$(apt-get -q $wait update 2>&1 </dev/null)
+set --
+for name in $packages; do
+  ! is_whole "$name" || continue
+  found=$(exact "$name") || none "$name"
+  # Of a branch the first one's newest: all are to be of one version.
+  is_branch=${version%%[!0-9]*}
+  [ "$is_branch" != "$version" ] || { version=${found#*:}; version=${version%-*}; }
+  set -- "$@" "$name=$found"
+done
+# What comes along would be the newest of the branch, and fit the named ones by luck.
+rounds=0
+while [ "$#" -gt 0 ]; do
+  simulate "$@" || fail "apt refuses: $(reason "$plan"); nothing was changed"
+  more=$(echo "$plan" | sed -n 's/^Inst \([^ :]*\)[^ ]* (\([^ ]*\) .*/\1 \2/p' | while read -r name comes; do
+    case ${comes#*:} in "${version%%.*}".*) is_wanted "$comes" || echo "$name" ;; esac
+  done)
+  [ -n "$more" ] && [ "$rounds" -lt 20 ] || break
+  rounds=$((rounds + 1))
+  for name in $more; do
+    found=$(exact "$name") || none "$name"
+    set -- "$@" "$name=$found"
+  done
+done
+if [ "$#" -gt 0 ]; then
+  why=$(harm)
+  [ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
+  said=$(apt-get -q -y $wait $careful --no-remove install "$@" 2>&1 </dev/null)
+  for name in $packages; do
+    is_unpacked "$name" || fail "apt cannot install $name: $(reason "$said"); run again"
+  done
+fi
+[ "$hold" = yes ] || exit 0
+for each; do packages="$packages ${each%%=*}"; done
+said=$(apt-mark hold $packages 2>&1) || fail "apt-mark cannot hold them: $said"

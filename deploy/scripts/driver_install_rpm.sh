@@ -1,0 +1,63 @@
+# Install the driver's packages at exactly the version wanted, in nobody else's place: yum or dnf.
+# Variables: manager, packages (names), version (535.154.05, or a branch: its newest), hold (yes: at
+# that version no update replaces them); transaction_rpm.sh stands before this.
+# shellcheck shell=sh disable=SC2154,SC2086
+set -uf
+LC_ALL=C; export LC_ALL
+umask 022
+fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
+is_wanted() { case ${1#*:} in "$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
+version_of() { rpm -q --qf '%{VERSION}-%{RELEASE}\n' "$1" 2>/dev/null | head -n 1; }
+is_whole() { rpm -q "$1" >/dev/null 2>&1 && is_wanted "$(version_of "$1")"; }
+is_begun() {
+  for name in $packages; do
+    ! rpm -q "$name" >/dev/null 2>&1 || return 0
+  done
+  return 1
+}
+ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
+if ! is_begun; then
+  remains=$("$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 .*=> //p' | head -n 1)
+  [ ! -d /sys/module/nvidia ] || remains="${remains:+$remains, }a loaded module"
+  [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
+fi
+# The release, or the rest of a branch's version, is not said by anybody.
+case $version in *.*.*) rest='-*' ;; *) rest='.*' ;; esac
+set --
+for name in $packages; do
+  is_whole "$name" || set -- "$@" "$name-$version$rest"
+done
+if [ "$#" -gt 0 ]; then
+  simulate "$@" || {
+    has=
+    for name in $packages; do
+      has="$has$($manager -q --showduplicates list available "$name" 2>/dev/null </dev/null |
+        awk -v name="$name" 'index($1, name ".") == 1 { printf "%s %s, ", name, $2 }')"
+    done
+    fail "no such packages of $version in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed"
+  }
+  why=$(harm)
+  [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
+  # What comes along has to be of the same version.
+  other=$(echo "$plan" | awk '/^ +[^ ]/ && $3 ~ /[0-9]-/ { print $1, $3 }' | while read -r name comes; do
+    case ${comes#*:} in "${version%%.*}".*) is_wanted "$comes" || echo "$name $comes" ;; esac
+  done | head -n 1)
+  [ -z "$other" ] || fail "$manager would install $other with them: name that package in driver.packages, too; nothing was changed"
+  said=$($manager -y $careful install "$@" 2>&1 </dev/null)
+  for name in $packages; do
+    is_whole "$name" || fail "$manager cannot install $name $version: $(reason "$said"); run again"
+  done
+fi
+[ "$hold" = yes ] || exit 0
+set --
+for name in $packages; do set -- "$@" "$name-$(version_of "$name")"; done
+if ! $manager -q versionlock list >/dev/null 2>&1 </dev/null; then
+  case $($manager --version 2>/dev/null | head -n 1) in
+    3.*) plugin=yum-plugin-versionlock ;;
+    *) plugin='dnf-command(versionlock)' ;;
+  esac
+  $manager -y -q install "$plugin" >/dev/null 2>&1 </dev/null
+fi
+# It works without, until an update comes, and that is told then.
+said=$($manager -q versionlock add "$@" 2>&1 </dev/null) ||
+  echo "gpu-node: driver: versionlock cannot hold $*: $(echo "$said" | tail -n 1)"

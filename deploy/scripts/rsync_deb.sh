@@ -1,0 +1,17 @@
+# Install rsync, and nothing in another package's place: apt. transaction_deb.sh stands before this.
+# shellcheck shell=sh disable=SC2154,SC2086
+set -uf
+LC_ALL=C; export LC_ALL
+DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
+umask 022
+fail() { echo "gpu-node: rsync: $1" >&2; exit 1; }
+! command -v rsync >/dev/null 2>&1 || exit 0
+finish_what_was_begun
+fetched=$(apt-get -q $wait update 2>&1 </dev/null)
+simulate rsync || fail "apt refuses: $(reason "$plan
+$fetched"); nothing was changed"
+why=$(harm)
+[ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
+said=$(apt-get -q -y $wait $careful --no-remove install rsync 2>&1 </dev/null)
+command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$said
+$fetched")"

@@ -1,0 +1,36 @@
+# What yum or dnf would do to packages that are there: to be asked before anything is installed.
+# Variables: manager.
+# shellcheck shell=sh disable=SC2034,SC2154,SC2086
+reason() {
+  why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|No package|No match|Unable to find|Problem|Requires|nothing provides|Errno' | head -n 1)
+  echo "${why:-$1}" | grep -v '^[[:space:]]*$' | tail -n 1 | sed 's/^[ -]*//' | cut -c 1-300
+}
+careful=
+case $($manager --version 2>/dev/null | head -n 1) in
+  3.*) ;; # yum itself knows of no weak dependencies
+  *) careful='--setopt=install_weak_deps=False' ;;
+esac
+# simulate PACKAGE...: leave in plan what it would do; fails where it would do nothing of the kind
+simulate() {
+  plan=$($manager --assumeno $careful install "$@" 2>&1 </dev/null)
+  # One of several that cannot be had is passed over, in a line of its own.
+  case $plan in *'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
+  case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac
+  return 1
+}
+# harm: what the plan takes away, puts in another's place, or boots
+harm() {
+  echo "$plan" | awk '
+    function tell(what) { printf "%s%s", comma, what; comma = ", " }
+    /^[A-Z][A-Za-z ]*:[ \t]*$/ {
+      verb = ""
+      if (/^Removing/) verb = "remove "
+      if (/^(Upgrading|Updating|Downgrading|Reinstalling)/) verb = "replace "
+      new = /^Installing/
+      next
+    }
+    /^Transaction Summary/ { verb = ""; new = 0 }
+    $1 == "replacing" { tell("replace " $2); next }
+    verb && /^ +[^ ]/ && NF >= 3 { tell(verb $1) }
+    new && $1 ~ /^kernel(-(core|modules.*|rt.*|lt|ml|uek))?$/ { tell("install the kernel " $3) }'
+}

@@ -1,0 +1,67 @@
+"""Python environments that are missing, the node they are copied from, and what bars that."""
+
+from __future__ import annotations
+
+import re
+
+from drift.among import Among
+from facts.nccl import Environment
+from facts.node import NodeState
+from inventories.packages import FAMILIES
+from inventories.schema import NcclWanted
+
+
+def missing(found: NodeState, wanted: NcclWanted | None) -> tuple[str, ...]:
+    """Return the folders of environments that the inventory names and that are not there."""
+    return found.nccl.absent if wanted is not None else ()
+
+
+def origin(wanted: NcclWanted, prefix: str, among: Among) -> Environment | None:
+    """Return an environment as the node has it that copies come from; None where nobody knows."""
+    source = among.found.get(wanted.copy_from or "")
+    return source.nccl.environments.get(prefix) if source else None
+
+
+def machine(environment: Environment) -> str:
+    """Return what an environment's programs run on, as uname -m says it; empty if not known."""
+    told = re.fullmatch(r"manylinux_\d+_\d+_(\w+)", environment.platform or "")
+    return told[1] if told else ""
+
+
+def can_install_rsync(found: NodeState) -> bool:
+    """Whether the node has a package manager that is known here."""
+    return found.nccl.manager in FAMILIES
+
+
+def will_have_rsync(found: NodeState) -> bool:
+    """Whether the node has an rsync, or gets one in the same run."""
+    return bool(found.workspace.rsync) or (found.workspace.rsync == "" and can_install_rsync(found))
+
+
+def is_asked_to_copy(wanted: NcclWanted | None, among: Among) -> bool:
+    """Whether the node is the one that others lack an environment of."""
+    if wanted is None or wanted.copy_from != among.name:
+        return False
+    others = (state for name, state in among.found.items() if name != among.name)
+    return any(state.nccl.absent for state in others)
+
+
+def hindrance(found: NodeState, wanted: NcclWanted, prefix: str, among: Among) -> str | None:
+    """Return why an environment is not copied to a node, as what to do; None if it is."""
+    source = wanted.copy_from
+    if source is None:
+        return (
+            "make it as on the other nodes, or mend nccl.environments; or name a node to copy it "
+            "from: nccl: {copy_from: NODE}"
+        )
+    if source == among.name:
+        return "this node is the one that it is copied from: make it here, or name another node"
+    state = among.found.get(source)
+    if state is None:
+        return f"run it over this node and {source}, from which it is copied"
+    if origin(wanted, prefix, among) is None:
+        return f"{source}, from which it is copied, has no {prefix} that can be read: make it there"
+    for name, each in ((among.name, found), (source, state)):
+        if not will_have_rsync(each):
+            return f"install rsync on {name}: it copies the environment"
+    return None

@@ -1,0 +1,81 @@
+"""Packages that the inventory names for the driver: which are there, whole, at which version."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from facts.area import SectionFact, State
+from facts.probe import Readings, Section
+
+NAME = "driver.packages"
+# As in libnccl.py: rpm is asked only where the system has a database of its own.
+_ASK = r"""
+set -- {names}
+if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null 2>&1; then
+  dpkg-query -W -f '${{Package}} ${{db:Status-Abbrev}} ${{Version}}\n' "$@" 2>/dev/null ||
+    [ $? -eq 1 ] || exit 1  # 1: dpkg has never heard of one
+  exit 0
+fi
+for db in /var/lib/rpm /usr/lib/sysimage/rpm; do
+  [ -e "$db/Packages" ] || [ -e "$db/Packages.db" ] || [ -e "$db/rpmdb.sqlite" ] || continue
+  for name; do
+    rpm -q "$name" >/dev/null 2>&1 || continue
+    rpm -q --qf '%{{NAME}} ii %{{VERSION}}-%{{RELEASE}}\n' "$name"
+  done
+  break
+done
+"""
+
+
+class Packages(State):
+    """Versions by name, as 535.154.05-1; "" of one that is there by half, none of one that is not.
+
+    An epoch (1:) is left out: the driver's own version begins what is left.
+    """
+
+    versions: dict[str, str]
+
+
+def sections(names: Sequence[str]) -> tuple[Section, ...]:
+    """Return the section about these packages; nothing where none is named."""
+    return (_section(names),) if names else ()
+
+
+def _section(names: Sequence[str]) -> Section:
+    return Section(NAME, _ASK.format(names=" ".join(map(shlex.quote, names))))
+
+
+def parse_packages(text: str) -> dict[str, str]:
+    """Parse `name status version` a line; a package that is only configured is not there."""
+    rows = [(*line.split(), "")[:3] for line in text.splitlines() if line.strip()]
+    return {
+        name: version.rpartition(":")[2] if status[:2] in ("ii", "hi") else ""
+        for name, status, version in rows
+        if status[1:2] not in ("n", "c")
+    }
+
+
+def parse(readings: Readings) -> dict[str, str] | None:
+    """Return what the probe's answer says; None where it was not asked."""
+    return readings.take(NAME, parse_packages) if NAME in readings.sections else None
+
+
+class DriverPackages(SectionFact):
+    """Returns `Packages` as a dict: {"versions": {"nvidia-dkms-535": "535.154.05-1"}}."""
+
+    @staticmethod
+    @override
+    def default() -> dict[str, Any]:
+        return Packages(versions={}).model_dump(mode="json")
+
+    @override
+    def command(self, names: Sequence[str]) -> str:
+        return self.asking(_section(names))
+
+    @override
+    def process(self, output: list[str]) -> dict[str, Any]:
+        return self.told(output, lambda text: Packages(versions=parse_packages(text)))

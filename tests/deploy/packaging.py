@@ -1,0 +1,112 @@
+"""A machine whose package managers are stand-ins: files say what they offer, plan and have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyinfra.api import StringCommand
+
+from tests.deploy import running
+from tests.deploy.running import Ended, run_apart
+
+# $HERE/offers and $HERE/needs: `NAME VERSION` a line; $HERE/there: `NAME VERSION STATUS`.
+_PROGRAMS = {
+    "apt-get": """
+echo "apt-get $*" >>"$HERE/called"
+kind=update
+for word; do case $word in -s) kind=plan ;; install) [ $kind = plan ] || kind=install ;; esac; done
+[ $kind != update ] || exit 0
+[ ! -e "$HERE/refuses" ] || { cat "$HERE/refuses"; exit 100; }
+names=" " is=$(cat "$HERE/becomes" 2>/dev/null || echo installed)
+for word; do
+  case $word in -* | *::*) continue ;; *=*) ;; rsync) word=rsync=3.2.7 ;; *) continue ;; esac
+  names="$names${word%%=*} "
+  if [ $kind = plan ]; then
+    echo "Inst ${word%%=*} (${word#*=} lab [amd64])"
+    continue
+  fi
+  echo "${word%%=*} ${word#*=} $is" >>"$HERE/there"
+  [ "${word%%=*}" != rsync ] || ln -s /bin/true "$HERE/bin/rsync"
+done
+while read -r name version; do
+  case $names in *" $name "*) continue ;; esac
+  [ $kind = install ] || echo "Inst $name ($version lab [amd64])"
+  [ $kind = plan ] || echo "$name $version installed" >>"$HERE/there"
+done <"$HERE/needs"
+[ $kind = install ] || cat "$HERE/plan"
+[ $kind = plan ] || [ ! -e "$HERE/becomes" ] || { echo 'E: Sub-process dpkg failed'; exit 100; }
+""",
+    "apt-cache": """
+awk -v name="$2" '$1 == name { print " " name " | " $2 " | http://lab" }' "$HERE/offers"
+""",
+    "apt-mark": 'echo "apt-mark $*" >>"$HERE/called"',
+    "dpkg": "exit 0",
+    "dpkg-query": """
+for name; do :; done
+awk -v name="$name" '$1 == name { print $3 " " $2; found = 1 } END { exit !found }' "$HERE/there" |
+  tail -n 1 | grep .
+""",
+    "yum": """
+echo "yum $*" >>"$HERE/called"
+case "$*" in
+  --version) cat "$HERE/version" ;;
+  *--assumeno*) cat "$HERE/plan"; exit 1 ;;
+  *'list available'*) for name; do :; done
+    awk -v name="$name" '$1 == name { print name ".x86_64 " $2 " lab" }' "$HERE/offers" ;;
+  *versionlock*) [ ! -e "$HERE/unlocked" ] ;;
+  *install*)
+    case "$*" in *' rsync') ln -s /bin/true "$HERE/bin/rsync" ;; esac
+    cat "$HERE/after" >>"$HERE/there" ;;
+esac
+""",
+    "rpm": """
+for name; do :; done
+found=$(awk -v name="$name" '$1 == name { print $2 }' "$HERE/there" | tail -n 1)
+[ -n "$found" ] || { echo "package $name is not installed"; exit 1; }
+echo "$found"
+""",
+    "ldconfig": 'cat "$HERE/libraries"',
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Its files; what is written to one of them is what the package manager says next."""
+
+    folder: Path
+
+    def write(self, name: str, *lines: str) -> None:
+        """Put lines into a file."""
+        (self.folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+    def read(self, name: str) -> list[str]:
+        """Return the lines of a file."""
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def installs(self) -> list[str]:
+        """Return the calls that would have changed something."""
+        lines = [each for each in self.read("called") if " install" in each]
+        return [each for each in lines if " -s " not in each and "--assumeno" not in each]
+
+    def run(self, command: StringCommand, shell: str, before: str = "") -> Ended:
+        """Run a script, with nothing of this machine's own driver to be seen."""
+        hidden = "[ ! -d /sys/module ] || mount -t tmpfs none /sys/module\n"
+        return run_apart(command, shell, hidden + before)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A bare machine: nothing of a driver is there, nothing is offered."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in _PROGRAMS.items():
+        (programs / name).write_text(f"#!/bin/sh\nHERE={tmp_path}\n{text}")
+        (programs / name).chmod(0o755)
+    found = Machine(tmp_path)
+    for name in ("offers", "needs", "there", "plan", "after", "libraries", "version"):
+        found.write(name)
+    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{programs}:")
+    return found

@@ -1,0 +1,138 @@
+"""A Python environment that a node lacks comes from another node, whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab import nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import BIN, REPOSITORY, Converge, drift, on, run
+
+pytestmark = pytest.mark.lab
+
+NODES = ("a100-01", "v100-01")
+BARE, SOURCE = NODES
+DIS = "/root/miniconda3/envs/dis"
+PARTIAL = "/root/miniconda3/envs/.dis.gpu-node-partial"
+DEPLOY = "deploy/environments.py"
+COPY = f"Python environments | Copy {DIS} from {SOURCE}"
+# All that a copy is to keep, by find and cksum.
+LISTED = (
+    f"cd {DIS} && find . -printf '%p %y %m %u %n %l %T@\\n' | sort && "
+    "find . -type f | sort | xargs -d '\\n' cksum"
+)
+
+
+@pytest.fixture(scope="module")
+def reset() -> Iterator[None]:
+    """Two nodes as found, which do not know each other."""
+    nodes.reset(NODES)
+    yield
+    nodes.reset(NODES)
+
+
+@pytest.fixture
+def path(reset: None, inventory: WriteInventory) -> str:
+    """An inventory of the mesh and of an environment, which one of the two lacks."""
+    path = inventory({})
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    wish = {"environments": [DIS], "copy_from": SOURCE}
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "nccl": wish}
+    cluster["groups"] = {"gpu": None}
+    cluster["hosts"] = {
+        name: {"address": roster.NODES[name].address, "group": "gpu"} for name in NODES
+    }
+    file.write_text(yaml.safe_dump(cluster))
+    on(BARE, "umount /root/miniconda3 2>/dev/null; rm -rf /root/miniconda3")
+    return path
+
+
+def copied(path: str) -> Converge:
+    """Run the deploy of environments alone."""
+    done = run("pyinfra", "-y", "--json", path, DEPLOY)
+    results = done.json["results"]
+    executed = {
+        each["name"]: sorted([*each["success"], *each["error"]]) for each in results["operations"]
+    }
+    return Converge(done.code, executed, results["failed_hosts"], done.err)
+
+
+def told(path: str) -> dict[str, bool]:
+    """What the report says of the bare node: its rules, and whether the deploy repairs that."""
+    findings = drift(path).json["hosts"][BARE]["findings"]
+    return {each["rule"]: each["fixable"] for each in findings}
+
+
+def is_there() -> str:
+    """The environment, and what a copy may have left, on the bare node."""
+    return on(BARE, f"ls -d {DIS} {PARTIAL} 2>/dev/null || :")
+
+
+def test_it_is_copied_as_it_is(path: str) -> None:
+    """Below a parent that is missing, with the mesh it needs; and then there is nothing to do."""
+    assert told(path)["nccl.environment-missing"]
+    done = copied(path)
+    assert done.code == 0, done.err
+    assert done.executed[COPY] == [BARE]
+    assert on(BARE, LISTED) == on(SOURCE, LISTED)
+    assert is_there() == f"{DIS}\n"
+    assert "nccl.environment-missing" not in told(path)
+    assert copied(path).executed == {}
+
+
+def test_a_python_that_does_not_run_here(path: str) -> None:
+    """As of venv, whose Python is elsewhere on the source: told, and the copy is gone again."""
+    on(SOURCE, "mkdir -p /opt/py && cp -a $(readlink -f /usr/bin/python3) /opt/py/python3")
+    before = on(SOURCE, f"readlink {DIS}/bin/python3").strip()
+    on(SOURCE, f"ln -sfn /opt/py/python3 {DIS}/bin/python3")
+    done = copied(path)
+    on(SOURCE, f"ln -sfn {before} {DIS}/bin/python3")
+    assert done.code == 1
+    assert "does not run on this node" in done.err and "taken away again" in done.err
+    assert is_there() == ""
+
+
+def test_a_disk_that_is_too_small(path: str) -> None:
+    """Nothing is sent, and what there is and would be needed is told."""
+    on(SOURCE, f"head -c 30000000 /dev/urandom >{DIS}/big")
+    on(BARE, "mkdir /root/miniconda3 && mount -t tmpfs -o size=20m tmpfs /root/miniconda3")
+    done = copied(path)
+    assert done.code == 1
+    assert f"{DIS}: has " in done.err and "nothing was copied" in done.err
+    assert on(BARE, "find /root/miniconda3 -mindepth 1") == ""
+
+
+def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
+    """Half of it is never taken for an environment; what was sent is not sent again."""
+    on(SOURCE, f"for n in 1 2 3 4; do head -c 150000000 /dev/urandom >{DIS}/big-$n; done")
+    argv = [str(BIN / "pyinfra"), "-y", path, DEPLOY]
+    with subprocess.Popen(
+        argv,
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as running:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and running.poll() is None:
+            if on(BARE, f"ls -A {PARTIAL} 2>/dev/null | grep big- || :"):
+                break
+        assert running.poll() is None
+        os.killpg(running.pid, signal.SIGKILL)
+    time.sleep(2)
+    assert is_there() == f"{PARTIAL}\n"
+    assert told(path)["nccl.environment-missing"]
+    done = copied(path)
+    assert done.code == 0, done.err
+    assert on(BARE, LISTED) == on(SOURCE, LISTED)
+    assert is_there() == f"{DIS}\n"
