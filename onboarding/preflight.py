@@ -5,40 +5,66 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import gevent
 
+from drift.network import AUTO, choose
 from drift.preflight import Newcomer, Row, judged
+from drift.preflight.hardware import models
 from facts import preflight as facts
 from facts import reach
 from facts.cluster import SSH_PORT, Peer
 from facts.gather import all_data, ask_each
 from facts.probe import Readings, Section, read, render, time_limit
 from inventories import pinned
-from inventories.schema import NodeWanted
+from inventories.schema import NetworkWanted, NodeWanted
 
 # Runs sh on the server, as root, for at most so many seconds; returns the lines it says.
 Run = Callable[[str, int], list[str]]
 
 
-def preflight(
+@dataclass(frozen=True)
+class Looked:
+    """What a server and the nodes of the cluster said, before anything was changed."""
+
+    newcomer: Newcomer
+    found: facts.NewcomerState
+    members: Mapping[str, reach.MemberState | str]
+
+    def rows(self, wanted: NodeWanted | None = None, group: str | None = None) -> list[Row]:
+        """Return the verdicts, by what the inventory would want of it and the group given."""
+        return judged(self.found, self.members, replace(self.newcomer, group=group), wanted)
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The server's GPUs, each by its name, or by the PCI id of which no table knows one."""
+        ids = [device.id for device in self.found.driver.devices or ()]
+        return tuple(name or ids[n] for n, name in enumerate(models(self.found)))
+
+    @property
+    def interface(self) -> str | None:
+        """The interface that carries its address; None where that cannot be told."""
+        auto = NetworkWanted(interface=AUTO)
+        return choose(self.found.network, auto, self.newcomer.address).name
+
+
+def look(
     run: Run,
     inventory: str,
     name: str,
     address: str,
     port: int = SSH_PORT,
-    group: str | None = None,
-    wanted: NodeWanted | None = None,
     host_keys: Sequence[str] = (),
-) -> list[Row]:
+    folders: Sequence[str] = (),
+) -> Looked:
     """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
 
-    `host_keys` are those of the server that were accepted, `type key` each. A node of that very
-    name is left out: it is the server itself. What `run` raises is raised; so is PyinfraError where
-    the inventory cannot be used.
+    `host_keys` are those of the server that were accepted, `type key` each; `folders` are to be
+    filled. A node of that very name is left out: it is the server itself. What `run` raises is
+    raised; so is PyinfraError where the inventory cannot be used.
     """
     data = {each: said for each, said in all_data(inventory).items() if each != name}
     newcomer = Newcomer(
@@ -46,15 +72,13 @@ def preflight(
         address=address,
         port=port,
         addresses=_resolved(address) or (),
-        group=group,
         host_keys=tuple(host_keys),
         nodes=_peers(data),
         pinned={each: _pinned(each, said) for each, said in data.items()},
         here=_resolved(name),
     )
     own = Peer(name=name, address=address, port=port)
-    paths = _paths(wanted)
-    asked = facts.sections(own, newcomer.nodes, newcomer.pinned, paths)
+    asked = facts.sections(own, newcomer.nodes, newcomer.pinned, folders)
     asking = gevent.spawn(_ask, run, asked)
     try:
         members = _members(inventory, list(data), reach.member_sections(own, host_keys))
@@ -65,7 +89,7 @@ def preflight(
         raise said
     readings, begun, ended = said
     newcomer = replace(newcomer, asked=begun, answered=ended)
-    return judged(facts.parse(readings), members, newcomer, wanted)
+    return Looked(newcomer, facts.parse(readings), members)
 
 
 def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float] | Exception:
@@ -113,11 +137,6 @@ def _pinned(name: str, data: Mapping[str, Any]) -> tuple[str, ...]:
     port = data.get("ssh_port") or SSH_PORT
     first, *_ = pinned.lookups(name, data.get("ssh_hostname") or name, port)
     return tuple(pinned.keys_of(text, first))
-
-
-def _paths(wanted: NodeWanted | None) -> tuple[str, ...]:
-    """Return the folders that the inventory wants filled."""
-    return (wanted.workspace.path,) if wanted and wanted.workspace else ()
 
 
 def _resolved(name: str) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from drift.rules.gpus import unsupported
 from drift.rules.hazards import secure_boot
 from drift.rules.rule import Fault
 from facts.preflight import NewcomerState
+from inventories.packages import FAMILIES
 from inventories.schema import DriverWanted, NodeWanted
 
 
@@ -112,9 +113,7 @@ def _driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
     version = installed(state)
     wish = wanted.version if wanted else None
     if version is None:
-        why = "without one there are no GPUs for anybody"
-        fix = f"install the driver ({wish or 'one for its GPUs'}) with its dkms package"
-        return Row("driver", "none", "warning", why, fix)
+        return _no_driver(found, wanted)
     if found.runfile is None:
         return unknown("driver", found.unreadable, "preflight.runfile")
     traces = (*found.runfile.installers, *found.runfile.modules)
@@ -129,6 +128,18 @@ def _driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
         fix = f"install the driver's packages of {wish} while nothing uses the GPUs"
         return Row("driver", version, "warning", why, fix)
     return Row("driver", version)
+
+
+def _no_driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
+    family = FAMILIES.get(found.packages.manager or "")
+    packages = getattr(wanted.packages, family) if family and wanted and wanted.packages else None
+    if packages:
+        return Row("driver", f"none; the deploy installs {', '.join(packages)}")
+    which = (wanted.version if wanted else None) or "one for its GPUs"
+    why = "without one there are no GPUs for anybody"
+    fix = f"install the driver ({which}) with its dkms package, or name its packages in the "
+    fix += "inventory (driver: {packages: ...}): the deploy then installs it"
+    return Row("driver", "none", "warning", why, fix)
 
 
 def _unsupported(found: NewcomerState, wanted: DriverWanted | None) -> Iterator[Row]:

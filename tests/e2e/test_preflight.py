@@ -15,7 +15,7 @@ from drift.report.preflight import table
 from facts import package_sources
 from facts.probe import read, render
 from lab import nodes, roster
-from onboarding.preflight import preflight
+from onboarding import preflight
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import changed, manifest, on
 from tests.e2e.test_other_nodes import APT_NODE, KEY
@@ -59,7 +59,7 @@ def look(bare: str, inventory: WriteInventory) -> Look:
 
     def rows(**given: object) -> list[Row]:
         said = {"name": APT_NODE, "address": ADDRESS, "host_keys": [bare], **given}
-        return preflight(_run, path, **said)  # type: ignore[arg-type]
+        return preflight.look(_run, path, **said).rows()  # type: ignore[arg-type]
 
     return rows
 

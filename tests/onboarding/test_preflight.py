@@ -48,7 +48,7 @@ def _here(script: str, seconds: int) -> list[str]:
 
 
 def _look(run: preflight.Run = _here) -> list[Row]:
-    return preflight.preflight(run, "site.py", "v100-02", "192.0.2.12", host_keys=["ssh-rsa A"])
+    return preflight.look(run, "site.py", "v100-02", "192.0.2.12", host_keys=["ssh-rsa A"]).rows()
 
 
 def test_the_server_itself_is_no_node_to_ask(cluster: dict[str, Any]) -> None:
