@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from facts.block import BEGIN, END, OURS
 
+# What stands before a line of somebody else's that our lines are in place of.
+OUT = "#gpu-node# "
 _BLOCK = re.compile(
     rf"^{re.escape(BEGIN)}\n(?P<body>(?:.*\n)*?){re.escape(END)}(?:\n|\Z)", re.MULTILINE
 )
@@ -33,6 +35,17 @@ def with_lines(text: str, lines: Mapping[str, Iterable[str]], nodes: Iterable[st
         return block + text
     start, stop = found[0].span()
     return text[:start] + block + _BLOCK.sub("", text[stop:])
+
+
+def put_out(text: str, is_meant: Callable[[str], bool]) -> str:
+    """Return `text` with our mark, a comment's, before each line that is meant."""
+    lines = text.split("\n")
+    return "\n".join(f"{OUT}{line}" if line and is_meant(line) else line for line in lines)
+
+
+def put_back(text: str) -> str:
+    """Return `text` with each line that we put out as it was."""
+    return re.sub(rf"^{re.escape(OUT)}", "", text, flags=re.MULTILINE)
 
 
 def is_cut(text: str) -> bool:

@@ -10,7 +10,7 @@ from drift.among import Among
 from facts.block import Block
 from facts.cluster import SSH_PORT, Peer
 from facts.node import NodeState
-from facts.ssh import Names, SshState
+from facts.ssh import HostsLine, Names, SshState
 from inventories.schema import NodeWanted
 
 # Neither pdsh nor torchrun, rsync or the DeepSpeed launcher needs one of these; a terminal stays
@@ -122,6 +122,19 @@ def hosts_wanted(found: NodeState, among: Among) -> Lines:
         if hosts.block.of(peer.name) or not resolves(peer, names)
     }
     return {name: lines for name, lines in needed.items() if lines}
+
+
+def installers_line(node: str, lines: Iterable[HostsLine]) -> HostsLine | None:
+    """Return the line by which Debian's installer has a node's own name mean loopback.
+
+    It has that name alone; one with more names, such as a domain's, is somebody's own.
+    """
+    return next((each for each in lines if is_installers(each.text, node)), None)
+
+
+def is_installers(line: str, node: str) -> bool:
+    """Whether a line of /etc/hosts is `127.0.1.1 NODE` and nothing else."""
+    return line.split() == ["127.0.1.1", node] and not line[0].isspace()
 
 
 def resolves(peer: Peer, names: Names) -> bool:

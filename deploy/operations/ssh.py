@@ -12,12 +12,12 @@ from typing import Any
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
-from deploy.block import is_cut, with_lines
+from deploy.block import is_cut, put_back, put_out, with_lines
 from deploy.confirmation import CONFIRM_SECONDS, keep_or_restore
 from deploy.keys import public_keys
 from deploy.replacement import replace, sum_of, unread
 from deploy.scripts import as_user, script
-from drift.mesh import authorized_line
+from drift.mesh import authorized_line, is_installers
 from drift.rules.ssh import refused
 from facts.files import FileBytes, FileContent
 from facts.mesh import HOME
@@ -128,19 +128,29 @@ def refuse_keyless(state: State, host: Host, path: str, without: Sequence[str]) 
 
 
 @operation()
-def lines(path: str, nodes: Sequence[str], told: Mapping[str, Sequence[str]]) -> Commands:
+def lines(
+    path: str, nodes: Sequence[str], told: Mapping[str, Sequence[str]], installers: str = ""
+) -> Commands:
     """
     Write our block of lines about nodes; every other byte of the file stays.
+
+    Of Debian's installer's own line, by which a node's name is loopback, a # is put in front; it is
+    taken away with the last of our lines.
 
     + path: the file, eg ``/etc/hosts``
     + nodes: the names of all nodes; lines of others go out of our block
     + told: the lines of each node that something is known of; the others keep theirs
+    + installers: the node whose line of Debian's installer is put out; empty for none
     """
     old = host.get_fact(FileBytes, path=path)
     if old["problem"] or is_cut(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
         return
     new = with_lines(old["text"], told, nodes)
+    if installers:
+        new = put_out(new, lambda line: is_installers(line, installers))
+    elif not nodes:
+        new = put_back(new)
     if new == old["text"]:
         host.noop(f"{path} has the lines of every node")
         return

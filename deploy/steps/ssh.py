@@ -11,7 +11,7 @@ from pyinfra.api import deploy
 
 from deploy.operations import ssh
 from deploy.plan import Plan
-from drift.mesh import comes_from, hosts_wanted, known_wanted, state_of
+from drift.mesh import comes_from, hosts_wanted, installers_line, known_wanted, state_of
 from drift.rules.ssh import AUTHORIZED
 from facts.mesh import HOSTS, KNOWN_HOSTS
 
@@ -23,7 +23,8 @@ def converge(plan: Plan) -> None:
     if account is None:
         return
     user, among = account.user, plan.among
-    nodes = [peer.name for peer in among.nodes]
+    # A node that is the last one has nobody to let in.
+    nodes = [peer.name for peer in among.nodes] if among.others else []
     outdated = plan.subjects("ssh.block-outdated", severity="warning")
     path = f"{account.home}/.ssh/authorized_keys"
     if plan.repairs("ssh.unconfirmed"):
@@ -46,7 +47,15 @@ def converge(plan: Plan) -> None:
         ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, told=told)
     if plan.repairs("ssh.name-unresolved") or HOSTS in outdated:
         told = hosts_wanted(plan.found, among)
-        ssh.lines(name=f"Write {HOSTS}", path=HOSTS, nodes=nodes, told=told)
+        name, own = f"Write {HOSTS}", _loopback(plan)
+        ssh.lines(name=name, path=HOSTS, nodes=nodes, told=told, installers=own)
+
+
+def _loopback(plan: Plan) -> str:
+    """Return the node's name where it means loopback by the line of Debian's installer."""
+    own, hosts = plan.among.name, plan.found.ssh.hosts
+    wrong = own in plan.subjects("ssh.name-unresolved") and hosts is not None
+    return own if wrong and installers_line(own, hosts.lines if hosts else ()) else ""
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:

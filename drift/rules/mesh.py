@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from drift.among import Among
 from drift.mesh import (
@@ -10,6 +11,7 @@ from drift.mesh import (
     has_mesh,
     hosts_lines,
     hosts_wanted,
+    installers_line,
     is_loopback,
     known_wanted,
     left_over,
@@ -45,7 +47,8 @@ def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
         if resolves(peer, names):
             continue
         expected = meant(peer, names) or ()
-        in_the_way = _in_the_way(peer, expected, hosts.lines)
+        installers = installers_line(peer.name, hosts.lines) if peer.name == among.name else None
+        in_the_way = "" if installers else _in_the_way(peer, expected, hosts.lines)
         has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
         yield Fault(
             subject=peer.name,
@@ -53,14 +56,21 @@ def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
             wanted=", ".join(expected) or peer.address,
             cause="a launcher and torch's rendezvous go by name; one that means this node itself, "
             "as in Debian's line 127.0.1.1, has gloo listen where nobody else can connect",
-            fix=in_the_way
-            or (
-                f"look at the line hosts: in /etc/nsswitch.conf, and at DNS: {HOSTS} is right"
-                if has_line
-                else f"a line for it in {HOSTS}"
-            ),
-            fixable=not in_the_way and not has_line and bool(expected) and hosts.block.is_whole,
+            fix=in_the_way or _line_for(has_line, installers),
+            fixable=not in_the_way
+            and (not has_line or installers is not None)
+            and bool(expected)
+            and hosts.block.is_whole,
         )
+
+
+def _line_for(has_line: bool, installers: HostsLine | None) -> str:
+    if installers is not None:
+        said = f"a # before line {installers.line} of {HOSTS}, which Debian's installer wrote"
+        return said if has_line else f"{said}, and a line for it"
+    if has_line:
+        return f"look at the line hosts: in /etc/nsswitch.conf, and at DNS: {HOSTS} is right"
+    return f"a line for it in {HOSTS}"
 
 
 def _in_the_way(peer: Peer, expected: tuple[str, ...], lines: tuple[HostsLine, ...]) -> str:
@@ -75,9 +85,12 @@ def _in_the_way(peer: Peer, expected: tuple[str, ...], lines: tuple[HostsLine, .
 @rule("ssh.block-outdated", "warning", between=True)
 def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Our lines in a file are not those of the nodes that the inventory names."""
-    if not has_mesh(wanted, among):
+    if wanted.ssh is None or wanted.ssh.mesh is not True:
         return
     ssh = found.ssh
+    if among.nodes and not among.others:
+        # The last node needs no lines: those of the nodes that were taken out go, and its own.
+        among = replace(among, nodes=())
     unknown = [*unknown_host_key(found, wanted, among), *host_key_changed(found, wanted, among)]
     told = {each.subject for each in unknown}
     known = {
