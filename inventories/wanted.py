@@ -65,6 +65,8 @@ class ToolchainWanted(Model):
 
 class RepositoryWanted(Model):
     url: fields.Url
+    # Where nodes of the apt family have another one.
+    apt: fields.Url | None = None
     key: fields.RepositoryKey
 
 

@@ -14,6 +14,7 @@ from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
 from facts.nccl import Environment
 from inventories.cluster import NO_FILE
+from inventories.packages import FAMILIES
 from inventories.schema import NcclWanted
 
 _WHEELS = ("nccl.duplicate-wheels", "nccl.wheel-damaged")
@@ -84,11 +85,19 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
         name=f"{verb} {names} {version}",
         version=version,
         manager=found.manager,
-        url=wanted.repository.url if wanted.repository else "",
+        url=_url(found.manager, wanted),
         key=_key(wanted),
         # To hold what is there takes nothing from a running job.
         allow_disruption=plan.allow_disruption or not plan.repairs(*_PACKAGES),
     )
+
+
+def _url(manager: str, wanted: NcclWanted) -> str:
+    """Return the repository for a node's family; empty where its own ones have the packages."""
+    if wanted.repository is None:
+        return ""
+    of_apt = FAMILIES.get(manager) == "apt" and wanted.repository.apt
+    return of_apt or wanted.repository.url
 
 
 def _key(wanted: NcclWanted) -> str:

@@ -91,6 +91,7 @@ def test_the_flat_keys() -> None:
         "nccl_fetch",
         "nccl_packages",
         "nccl_repository_url",
+        "nccl_repository_apt",
         "nccl_repository_key",
         "ssh_mesh",
         "network_interface",

@@ -101,7 +101,7 @@ def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
     size, group = refusal(lab)
     assert size.startswith(f"{path}:24: defaults.shm.size: found '8Gb'; allowed: ")
     said = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
-    assert group == f"{path}:61: {said}; allowed: a100, v100"
+    assert group == f"{path}:64: {said}; allowed: a100, v100"
 
 
 def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:
