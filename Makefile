@@ -42,9 +42,10 @@ quick: setup tools
 
 # v100-02 is nobody else's, so its tests run beside those of the two other nodes.
 OTHER_NODES := $(addprefix tests/e2e/,test_other_nodes.py test_nccl.py test_packages_deb.py \
-  test_driver_deb.py test_shm.py)
+  test_driver_deb.py test_shm.py test_contact.py)
 # These need all three.
-ALL_NODES := $(addprefix tests/e2e/,test_ssh.py test_workspace.py test_bare_node.py)
+ALL_NODES := $(addprefix tests/e2e/,test_ssh.py test_workspace.py \
+  test_preflight.py test_onboard.py)
 lab-up: setup tools
 	@$(BIN)/gpu-node lab up >/dev/null
 lab-test: lab-up

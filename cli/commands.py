@@ -10,6 +10,8 @@ from cli.drift import drift
 from cli.host_key import host_key
 from cli.hostfile import hostfile
 from cli.lab import lab
+from cli.onboard import onboard
+from cli.remove import remove
 from cli.verify import verify
 
 
@@ -23,4 +25,6 @@ commands.add_command(drift)
 commands.add_command(host_key)
 commands.add_command(hostfile)
 commands.add_command(lab)
+commands.add_command(onboard)
+commands.add_command(remove)
 commands.add_command(verify)

@@ -43,12 +43,13 @@ def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None,
     Examples:     gpu-node drift inventories/lab.py
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
-    report = _report(inventory, ask(inventory, limit, deep))
+    report = report_of(inventory, ask(inventory, limit, deep))
     _write(report, form, output)
     return report.exit_code()
 
 
-def _report(inventory: str, seen: dict[str, Seen]) -> Report:
+def report_of(inventory: str, seen: dict[str, Seen]) -> Report:
+    """Return the report about the nodes of an inventory that were asked."""
     tool = Tool(name="gpu-node", version=version("gpu-node"))
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return build(seen, tool, inventory, now)

@@ -5,31 +5,38 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from rich.console import Console
 
 LINE = "gpu-node: interrupted"
+# What is printed, by whoever asked last.
+_lines: list[Callable[[], str]] = [lambda: LINE]
 
 
-def stop() -> None:
+def stop(line: str = LINE) -> None:
     """End at once: gevent's threads would wait for the nodes that are being asked."""
     Console(stderr=True).show_cursor(True)
-    print(LINE, file=sys.stderr, flush=True)
+    print(line, file=sys.stderr, flush=True)
     os._exit(1)
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
-    """Stop on Ctrl-C within; as an exception it would be lost in one of paramiko's threads."""
+def at_once(line: Callable[[], str] | None = None) -> Iterator[None]:
+    """Stop on Ctrl-C within; as an exception it would be lost in one of paramiko's threads.
+
+    `line` says what is printed then; one that is within another says what that does.
+    """
 
     def interrupted(number: int, frame: FrameType | None) -> None:
-        stop()
+        stop(_lines[-1]())
 
     before = signal.signal(signal.SIGINT, interrupted)
+    _lines.append(line or _lines[-1])
     try:
         yield
     finally:
+        _lines.pop()
         signal.signal(signal.SIGINT, before)

@@ -1,0 +1,92 @@
+"""`gpu-node onboard`: new servers, from an address and a password to proved members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cli.onboarding import Onboarding
+from inventories.newcomers import read_csv
+from onboarding.admission import Terms, Wish
+from onboarding.failures import FAILURES
+from onboarding.password import given
+from onboarding.screen import Screen
+from onboarding.site import site_of
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("address", required=False)
+@click.option("--inventory", required=True, metavar="FILE.yml", help="The cluster file.")
+@click.option("--from", "file", metavar="FILE.csv", help="Many servers: name,address[,group].")
+@click.option("--user", metavar="USER", help="Who logs in; the inventory's ssh user, or root.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Of its sshd.")
+@click.option("--group", metavar="GROUP", help="Its group; else the one for its GPUs.")
+@click.option(
+    "--accept-host-key",
+    "accept",
+    multiple=True,
+    metavar="SHA256:...",
+    help="The host key that it must have; else you are asked.",
+)
+@click.option("--password-stdin", is_flag=True, help="The password is the first line of stdin.")
+@click.option("--disable-password", is_flag=True, help="Its sshd then takes no passwords any more.")
+@click.option(
+    "--verify",
+    "proof",
+    type=click.Choice(["auto", "nccl", "gloo", "no"]),
+    default="auto",
+    show_default=True,
+    help="What the job at the end talks by; no: no job is run.",
+)
+@click.option("--dry", is_flag=True, help="Look, and say what would be done; changes nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Write the entry without asking.")
+def onboard(
+    name: str | None,
+    address: str | None,
+    inventory: str,
+    file: str | None,
+    user: str | None,
+    port: int | None,
+    group: str | None,
+    accept: tuple[str, ...],
+    password_stdin: bool,
+    disable_password: bool,
+    proof: str,
+    dry: bool,
+    yes: bool,
+) -> int:
+    """Make the server NAME at ADDRESS a member of the cluster, and prove it.
+
+    Its host key is shown and confirmed, and pinned; this machine's key is let in; then come a
+    pre-flight, its entry in FILE.yml, the mesh with the others, the whole deploy, a report and a
+    job. The password comes from a prompt, from GPU_NODE_PASSWORD or from stdin, and is kept
+    nowhere. What was stopped goes on when it is run again: ADDRESS need not be said again.
+
+    \b
+    Exit status:  0 a member, and proved (with --dry: could be one)   1 otherwise
+    Examples:     gpu-node onboard v100-02 10.168.144.6 --inventory inventories/lab.yml
+                  gpu-node onboard --from new.csv --inventory inventories/lab.yml -y
+    """
+    wishes = _wishes(file, Wish(name or "", address, user, port, group))
+    try:
+        terms = Terms(accept, given(password_stdin), disable_password, dry)
+        return Onboarding(site_of(inventory), terms, Screen(yes), proof).run(wishes)
+    except FAILURES as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _wishes(file: str | None, said: Wish) -> list[Wish]:
+    """Return what the command line asks for, or a file of servers."""
+    if bool(said.name) == (file is not None):
+        raise click.UsageError("give the NAME of a server, or --from FILE.csv")
+    if file is None:
+        return [said]
+    if said.group:
+        raise click.UsageError("--group: with --from the file says the groups")
+    try:
+        listed = read_csv(Path(file))
+    except FAILURES as error:
+        raise click.ClickException(str(error)) from None
+    return [Wish(each.name, each.address, said.user, said.port, each.group) for each in listed]

@@ -1,0 +1,209 @@
+"""Admission: from an address to an entry in the inventory; where it refuses, nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from drift.report.preflight import table
+from inventories import editing
+from inventories.schema import load
+from onboarding import contact, journal
+from onboarding.authorize import install_key
+from onboarding.contact import Server
+from onboarding.entry import Proposal, Refusal, composed, entered, proposed
+from onboarding.forecast import forecast
+from onboarding.journal import Journal
+from onboarding.keys import public_key
+from onboarding.login import open_session, prove_key
+from onboarding.password import Secret, asked
+from onboarding.preflight import Looked, look
+from onboarding.screen import Screen
+from onboarding.session import Session
+from onboarding.signals import undisturbed
+from onboarding.site import Site, known_hosts
+from onboarding.sshd import refuse_passwords
+from onboarding.stopped import Stopped
+
+STAGES = ("contact", "pre-flight", "entry")
+SSH_USER = "root"
+SSH_PORT = "22"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for: a server's name, and how it is reached; None is not said."""
+
+    name: str
+    address: str | None = None
+    user: str | None = None
+    port: int | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms: host keys that are vouched for, and what may be changed."""
+
+    accept: tuple[str, ...] = ()
+    secret: Secret | None = None
+    disable_password: bool = False
+    dry: bool = False
+
+
+class Admission:
+    """One server's way into the inventory."""
+
+    def __init__(self, site: Site, wish: Wish, terms: Terms, screen: Screen) -> None:
+        self.site, self.wish, self.terms, self.screen = site, wish, terms, screen
+        self.cluster = site.cluster()
+        self.journal = self._begun()
+
+    def _begun(self) -> Journal:
+        """Return how far it came before; one with other words begins anew."""
+        before, wish = journal.read(self.site, self.wish.name), self.wish
+        address = wish.address or (before.address if before else None)
+        if address is None and wish.name in self.cluster.hosts:
+            address = str(self.cluster.data_of(wish.name)["ssh_hostname"])
+        if address is None:
+            raise Stopped(f"no address: gpu-node onboard {wish.name} ADDRESS")
+        said = Journal(
+            name=wish.name,
+            address=address,
+            user=wish.user or (before.user if before else self._default("ssh_user", SSH_USER)),
+            port=wish.port or (before.port if before else int(self._default("ssh_port", SSH_PORT))),
+        )
+        same = before is not None and before.model_copy(update={"done": ()}) == said
+        return before if before is not None and same else said
+
+    def _default(self, key: str, otherwise: str) -> str:
+        return str(self.cluster.defaults.get(key) or otherwise)
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether the inventory has the server; Stopped where its name or address is another's."""
+        return entered(self.cluster, self.wish.name, self.journal.address)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it was begun, and is no member yet."""
+        return journal.read(self.site, self.wish.name) is not None
+
+    @property
+    def server(self) -> Server:
+        """The server, and how the inventory would reach it."""
+        given, key = self.journal, self.cluster.defaults.get("ssh_key")
+        return Server(
+            name=given.name,
+            address=given.address,
+            port=given.port,
+            user=given.user,
+            known_hosts=known_hosts(self.cluster),
+            key=Path(str(key)) if key else None,
+        )
+
+    def admit(self) -> Journal:
+        """Put the server into the inventory, or say what would be put there.
+
+        Raises Stopped, ContactError or Refusal; the inventory is then as it was.
+        """
+        host_key = self._contact()
+        with self._session(host_key) as session:
+            new, proposal = self._preflight(session, host_key)
+            self._enter(session, new, proposal)
+        return self.journal
+
+    def _contact(self) -> str:
+        """Know the server's host key, and have it let in this machine's key."""
+        server, screen = self.server, self.screen
+        screen.stage(STAGES[0], f"first contact with {server.at}")
+        keys = contact.offered(server)
+        fingerprints = [key.fingerprint for key in keys]
+        accept = [each for each in self.terms.accept if each in fingerprints] or self.terms.accept
+        chosen = contact.choose(server, keys, next(iter(accept), None), screen.asks)
+        if self.terms.dry:
+            return chosen
+        contact.pin(server, chosen, keys)
+        journal.write(self.site, self.journal)
+        with self._session(chosen) as session:
+            if install_key(session, public_key(server)):
+                screen.say(f"  this machine's key is let in as {server.user}")
+            prove_key(server, chosen)
+            if self.terms.disable_password and refuse_passwords(session, chosen):
+                screen.say("  its sshd takes no passwords any more")
+        return chosen
+
+    def _session(self, host_key: str) -> Session:
+        """Open a session by key, or else by the password, which is asked for only then."""
+        server, secret = self.server, self.terms.secret
+        ask = f"Password of {server.login}: "
+        return open_session(server, host_key, lambda: secret or asked(ask))
+
+    def _preflight(self, session: Session, host_key: str) -> tuple[str, Proposal]:
+        """Look at the server and the way to the others; return the cluster file that is to be.
+
+        Raises Stopped or Refusal where it cannot be a member.
+        """
+        self.screen.stage(STAGES[1], "can it be a member? Nothing is changed")
+        given, text = self.journal, self.site.text()
+        folder = self.cluster.defaults.get("workspace_path")
+        looked = look(
+            lambda script, seconds: session.as_root(script, seconds).out,
+            str(self.site.inventory),
+            given.name,
+            given.address,
+            given.port,
+            [host_key],
+            [str(folder)] if folder else [],
+        )
+        refused, new = None, ""
+        try:
+            proposal = self._proposal(looked)
+            new = composed(self.site.file, text, proposal)
+        except Refusal as error:
+            refused = error
+        wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
+        rows = looked.rows(wanted, self.wish.group)
+        self.screen.show(table(rows))
+        if stops := [f"{row.subject}: {row.why}" for row in rows if row.verdict == "stop"]:
+            raise Stopped("it cannot be a member as it is:\n  " + "\n  ".join(stops))
+        if refused:
+            raise refused
+        return new, proposal
+
+    def _proposal(self, looked: Looked) -> Proposal:
+        given = self.journal
+        return proposed(
+            self.cluster,
+            given.name,
+            given.address,
+            looked.gpus,
+            given.user,
+            given.port,
+            self.wish.group,
+            looked.interface,
+        )
+
+    def _enter(self, session: Session, new: str, proposal: Proposal) -> None:
+        """Show what is written to the cluster file, and write it."""
+        self.screen.stage(STAGES[2], f"its entry in {self.site.file}")
+        text = self.site.text()
+        for reason in proposal.reasons:
+            self.screen.say(f"  {reason}")
+        self.screen.print(editing.diff(text, new, str(self.site.file)))
+        if self.terms.dry:
+            self._foresee(session, new)
+            return
+        self.screen.confirm(f"Write this to {self.site.file}, and deploy {self.wish.name}?")
+        with undisturbed():
+            journal.write(self.site, self.journal)
+            editing.write(self.site.file, text, new)
+
+    def _foresee(self, session: Session, new: str) -> None:
+        """Say what is not right yet on the server itself."""
+        for each in forecast(session, load(self.site.file, new), self.wish.name):
+            whose = "would be repaired" if each.fixable else "by hand"
+            self.screen.print(
+                f"{each.rule}: {each.subject}: {each.found}, wanted {each.wanted}; {whose}: "
+                f"{each.fix}\n"
+            )

@@ -1,0 +1,133 @@
+"""Joining: the mesh with the others, the whole deploy of the newcomers, a report and a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from drift.report import table
+from drift.report.model import Report
+from onboarding import journal
+from onboarding.journal import Journal
+from onboarding.running import ENVIRONMENTS, WHOLE, pyinfra
+from onboarding.screen import Screen
+from onboarding.site import Site
+from onboarding.stopped import Stopped
+from verify.outcome import Outcome
+
+STAGES = ("mesh", "environments", "deploy", "report", "verify")
+_WORDS = {
+    "mesh": "every node knows it and lets it in, and it them",
+    "environments": "the Python environments that it lacks",
+    "deploy": "the whole deploy, of it alone",
+    "report": "it beside the others",
+    "verify": "an all-reduce with another node",
+}
+# Reads all nodes of a site; and verifies that some of them work together.
+Look = Callable[[Site], Report]
+Verify = Callable[[Site, Sequence[str]], Outcome]
+
+
+class Joining:
+    """Servers that the inventory has, on their way to be members."""
+
+    def __init__(self, site: Site, journals: Sequence[Journal], screen: Screen) -> None:
+        self.site, self.screen = site, screen
+        self.journals = {each.name: each for each in journals}
+        self.failed: dict[str, list[str]] = {name: [] for name in self.journals}
+
+    def join(self, look: Look, verify: Verify | None) -> dict[str, list[str]]:
+        """Return what each server lacks to be a member; those that lack nothing are proved.
+
+        A stage that fails does not keep the next from what it can do.
+        """
+        self._deployed("mesh", WHOLE, areas="ssh")
+        if self._copies_environments():
+            self._deployed("environments", ENVIRONMENTS, change=self._names)
+        self._deployed("deploy", WHOLE, change=self._names)
+        self._reported(look)
+        self._verified(verify)
+        for name, reasons in self.failed.items():
+            if not reasons:
+                journal.forget(self.site, name)
+        return self.failed
+
+    @property
+    def _names(self) -> str:
+        return ",".join(self.journals)
+
+    def _copies_environments(self) -> bool:
+        cluster = self.site.cluster()
+        return any(cluster.data_of(name).get("nccl_copy_from") for name in self.journals)
+
+    def _deployed(self, stage: str, deploy: Path, **data: str) -> None:
+        """Run a deploy where a newcomer has not had it; what fails is noted."""
+        self._head(stage)
+        if all(stage in each.done for each in self.journals.values()):
+            self.screen.say("  done before")
+            return
+        try:
+            pyinfra(self.site, deploy, **data)
+        except Stopped as error:
+            for reasons in self.failed.values():
+                reasons.append(f"{stage}: {error}")
+            return
+        for name, each in self.journals.items():
+            self.journals[name] = each.with_stage(stage)
+            journal.write(self.site, self.journals[name])
+
+    def _reported(self, look: Look) -> None:
+        """Show the newcomers beside the others; drift of one of them is what it lacks."""
+        self._head("report")
+        report = look(self.site)
+        self.screen.show(table.render(report, self.screen.width))
+        for name, reasons in self.failed.items():
+            reasons.extend(f"report: {each}" for each in lacks(report, name))
+
+    def _verified(self, verify: Verify | None) -> None:
+        """Prove each newcomer by a job that it runs together with another node."""
+        self._head("verify")
+        if verify is None:
+            self.screen.say("  not asked for: no job was run")
+            return
+        for name, reasons in self.failed.items():
+            other = self._other(name)
+            if reasons:
+                self.screen.say(f"  {name}: not run, as it is not right yet")
+            elif other is None:
+                self.screen.say(f"  {name}: not run, it is the only node")
+            else:
+                self._prove(verify, name, other)
+
+    def _prove(self, verify: Verify, name: str, other: str) -> None:
+        outcome = verify(self.site, [other, name])
+        if not outcome.ok:
+            self.failed[name].append(f"verify with {other}: {'; '.join(outcome.problems)}")
+
+    def _other(self, name: str) -> str | None:
+        """Return a node to run a job with: a member before another newcomer."""
+        others = [each for each in self.site.cluster().hosts if each != name]
+        members = [each for each in others if each not in self.journals]
+        return next(iter([*members, *others]), None)
+
+    def _head(self, stage: str) -> None:
+        self.screen.stage(stage, _WORDS[stage])
+
+
+def lacks(report: Report, name: str) -> list[str]:
+    """Return what keeps a node from being a member like the others, by a report of all."""
+    host = report.hosts[name]
+    told = [] if host.status == "ok" else [host.error or f"{name} has {host.status}, see above"]
+    told += [
+        f"{each.fact} differs from the others': {each.values.get(name)}"
+        for each in report.differences
+        if each.drift and _is_alone(each.values, name)
+    ]
+    return told
+
+
+def _is_alone(values: dict[str, str], name: str) -> bool:
+    """Whether a node's value is another than all the others'; two nodes are both alone."""
+    return name in values and all(
+        value != values[name] for other, value in values.items() if other != name
+    )

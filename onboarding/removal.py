@@ -1,0 +1,86 @@
+"""Removal: a node goes out of the inventory and of what the others know; it stays as it is."""
+
+from __future__ import annotations
+
+from inventories import editing
+from inventories.cluster import Cluster
+from inventories.pinned import lookups
+from inventories.problems import InventoryError, did_you_mean
+from inventories.schema import load
+from onboarding import contact, journal
+from onboarding.journal import Journal
+from onboarding.running import WHOLE, pyinfra
+from onboarding.screen import Screen
+from onboarding.signals import undisturbed
+from onboarding.site import Site, known_hosts
+from onboarding.stopped import Stopped
+
+REMOVED = "removed"
+
+
+def remove(site: Site, name: str, screen: Screen, dry: bool = False) -> None:
+    """Take a node out; one that was taken out half is taken out whole.
+
+    Raises Stopped, EditError or ContactError.
+    """
+    cluster = site.cluster()
+    gone = journal.read(site, name)
+    if name in cluster.hosts:
+        gone = _out_of_inventory(site, cluster, name, screen, dry)
+    elif gone is None or REMOVED not in gone.done:
+        hint = did_you_mean(name, cluster.hosts)
+        raise Stopped(f"{site.file} has no host {name}{hint}; hosts: {', '.join(cluster.hosts)}")
+    if dry:
+        return
+    _forget_host_key(cluster, gone, screen)
+    _out_of_nodes(site, gone, screen)
+    journal.forget(site, name)
+    screen.say(f"{name} is out; nothing was changed on it")
+
+
+def _out_of_inventory(
+    site: Site, cluster: Cluster, name: str, screen: Screen, dry: bool
+) -> Journal:
+    text = site.text()
+    new = editing.without_host(text, name)
+    try:
+        load(site.file, new)
+    except InventoryError as error:
+        raise Stopped(f"the inventory cannot be without it:\n{error}") from None
+    screen.print(editing.diff(text, new, str(site.file)))
+    data = cluster.data_of(name)
+    gone = Journal(
+        name=name,
+        address=str(data["ssh_hostname"]),
+        user=str(data.get("ssh_user") or ""),
+        port=int(data.get("ssh_port") or 22),
+        done=(REMOVED,),
+    )
+    if dry:
+        return gone
+    others = ", ".join(each for each in cluster.hosts if each != name)
+    screen.confirm(f"Write this to {site.file}, and have {others} forget {name}?")
+    with undisturbed():
+        journal.write(site, gone)
+        editing.write(site.file, text, new)
+    return gone
+
+
+def _forget_host_key(cluster: Cluster, gone: Journal, screen: Screen) -> None:
+    file = known_hosts(cluster)
+    if contact.unpin(file, *lookups(gone.name, gone.address, gone.port)):
+        screen.say(f"its host key is out of {file}")
+
+
+def _out_of_nodes(site: Site, gone: Journal, screen: Screen) -> None:
+    """Write the others' lines anew; what they had of it goes."""
+    data = [site.cluster().data_of(name) for name in site.cluster().hosts]
+    if not any(each.get("ssh_mesh") for each in data):
+        return
+    try:
+        pyinfra(site, WHOLE, areas="ssh")
+    except Stopped as error:
+        raise Stopped(
+            f"{error}; {gone.name} is out of the inventory, and some node may still know it: run "
+            "this again when all nodes are there"
+        ) from None

@@ -1,0 +1,332 @@
+"""A bare server becomes a member by one command, whatever gets in the way, and one no more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from facts.ssh import fingerprint
+from lab import disks, keys, nodes, roster
+from lab.launcher import layer
+from lab.machine import as_root
+from onboarding import admission, joining
+from onboarding.password import VARIABLE
+from tests.e2e.running import BIN, MANAGED, NOISE, REPOSITORY, Run, converge, drift, on
+
+pytestmark = pytest.mark.lab
+
+NEW = roster.NODES["v100-02"]
+STAGES = (*admission.STAGES, *joining.STAGES)
+# What is written for it, as the other hosts are.
+ENTRY = f"  {NEW.name}: {{address: {NEW.address}, group: v100}}"
+SECONDS = 600
+# Nobody has this address; a node of the lab has the other ones.
+NOWHERE = "10.168.144.77"
+PCI = "/sys/bus/pci/devices"
+# After a stage has begun, until Ctrl-C is pressed in it.
+PAUSE = 0.5
+
+
+class Site:
+    """An inventory of two converged nodes, of which the third knows nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "site.yml"
+        self.known_hosts = folder / "known_hosts"
+        self.state = folder / "state"
+        self.begun = folder / "begun"
+        self.key = fingerprint(keys.public(keys.host_key(NEW.name))).split()[1]
+        self.password = roster.password_file(NEW.name).read_text().strip()
+
+    def write(self) -> None:
+        """Write the lab's inventory as one of somebody's own, comments and all."""
+        text = (REPOSITORY / "inventories" / "lab.yml").read_text()
+        text = text.replace("../.lab/known_hosts", "known_hosts").replace(
+            "../.lab", str(roster.STATE)
+        )
+        text = text.replace(
+            "\ngroups:", "\n  launcher: {kind: torchrun, python: /usr/bin/python3}\n\ngroups:"
+        )
+        self.file.write_text(text)
+        inventory = (REPOSITORY / "inventories" / "lab.py").read_text()
+        self.file.with_suffix(".py").write_text(inventory)
+        pinned = {name: keys.public(keys.host_key(name)) for name in MANAGED}
+        self.known_hosts.write_text(keys.known_hosts(pinned))
+
+    def command(self, *words: str) -> list[str]:
+        return [str(BIN / "gpu-node"), *words, "--inventory", str(self.file)]
+
+    def environment(self, password: str | None) -> dict[str, str]:
+        given = {} if password is None else {VARIABLE: password}
+        path = f"{BIN}:{os.environ['PATH']}"
+        return {**os.environ, **given, "PATH": path, "XDG_STATE_HOME": str(self.state)}
+
+    def run(self, *words: str, password: str | None = None) -> Run:
+        """Run a command to its end, with nobody at the keyboard."""
+        done = subprocess.run(
+            self.command(*words),
+            cwd=REPOSITORY,
+            env=self.environment(password),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    def onboard(self, *words: str, password: str | None = None) -> Run:
+        """Onboard the new server, its host key given beforehand."""
+        given = ["onboard", NEW.name, "-y", "--verify", "gloo", "--accept-host-key", self.key]
+        return self.run(*given, *words, password=self.password if password is None else password)
+
+    def stopped_in(self, stage: str, *words: str) -> tuple[int, str]:
+        """Press Ctrl-C in a stage; return the exit code and all that was said."""
+        given = ["onboard", NEW.name, *words, "-y", "--verify", "gloo"]
+        said: list[str] = []
+        with subprocess.Popen(
+            self.command(*given, "--accept-host-key", self.key),
+            cwd=REPOSITORY,
+            env=self.environment(self.password),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith(f"== {stage}:"):
+                    later = threading.Timer(PAUSE, os.killpg, [process.pid, signal.SIGINT])
+                    later.start()
+            code = process.wait(SECONDS)
+        return code, "".join(said)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Two converged nodes and a bare one; PyTorch is on all, and nothing else that is wanted."""
+    nodes.reset()
+    layer.give([*MANAGED, NEW.name])
+    on(NEW.name, "dpkg --purge --force-depends rsync >/dev/null 2>&1; ! command -v rsync")
+    site = Site(tmp_path_factory.mktemp("site"))
+    site.write()
+    site.begun.touch()
+    done = converge(str(site.file.with_suffix(".py")))
+    assert done.code == 0, done.err
+    yield site
+    nodes.reset()
+
+
+@pytest.fixture
+def unchanged(site: Site) -> Iterator[None]:
+    """Neither the cluster file nor a member is changed by what is refused."""
+    before = site.file.read_bytes(), {node: contents(node) for node in MANAGED}
+    yield
+    assert (site.file.read_bytes(), {node: contents(node) for node in MANAGED}) == before
+
+
+def contents(node: str) -> dict[str, str]:
+    """The sum of each file on a node's disk, what it writes by itself and backups left out."""
+    upper = disks.home(node) / "upper"
+    listed = as_root(["sh", "-c", 'cd "$1" && find . -type f -exec sha256sum {} +', "sh", upper])
+    told = (line.split("  ./", 1) for line in listed.stdout.splitlines())
+    return {
+        path: digest
+        for digest, path in told
+        if not NOISE.match(path) and not path.startswith("var/backups/gpu-node/")
+    }
+
+
+@pytest.mark.usefixtures("unchanged")
+class TestRefused:
+    """Each with its reason and exit 1, and nothing written."""
+
+    def test_nobody_vouches_for_the_host_key(self, site: Site) -> None:
+        done = site.run("onboard", NEW.name, NEW.address, "-y", password=site.password)
+        assert done.code == 1
+        assert f"--accept-host-key {site.key}" in done.err
+        assert NEW.address not in site.known_hosts.read_text()
+
+    def test_a_wrong_password(self, site: Site) -> None:
+        done = site.onboard(NEW.address, password="not this one")
+        assert done.code == 1
+        assert f"root@{NEW.address}:22 does not let us in" in done.err
+
+    def test_nobody_is_there(self, site: Site) -> None:
+        done = site.onboard(NOWHERE)
+        assert done.code == 1
+        assert f"no answer at {NOWHERE}:22" in done.err
+
+    def test_an_address_that_a_member_has(self, site: Site) -> None:
+        done = site.onboard(roster.NODES["v100-01"].address)
+        assert done.code == 1
+        assert "has it as v100-01" in done.err
+
+    def test_a_name_that_a_member_has(self, site: Site) -> None:
+        done = site.run("onboard", "v100-01", NEW.address, "-y", password=site.password)
+        assert done.code == 1
+        assert f"has it with the address {roster.NODES['v100-01'].address}" in done.err
+
+    def test_a_machine_without_gpus(self, site: Site) -> None:
+        on(NEW.name, f"mkdir /run/cards && mv {PCI}/0000* /run/cards/")
+        try:
+            done = site.onboard(NEW.address)
+        finally:
+            on(NEW.name, f"mv /run/cards/* {PCI}/ && rmdir /run/cards")
+        assert done.code == 1
+        assert "a machine without any" in done.err
+
+    def test_a_gpu_that_no_table_knows(self, site: Site) -> None:
+        on(NEW.name, f"for card in {PCI}/*; do echo 0x9999 >$card/device; done")
+        try:
+            done = site.onboard(NEW.address)
+        finally:
+            on(NEW.name, f"for card in {PCI}/*; do echo 0x1db6 >$card/device; done")
+        assert done.code == 1
+        assert "no table knows this model" in done.err
+        assert "10de:9999" in done.out and "pci_ids.tsv" in done.out
+
+    def test_a_full_disk(self, site: Site) -> None:
+        """On the server, where cmake and the driver's headers go."""
+        on(NEW.name, "mount -t tmpfs -o size=64k full /opt && head -c 60000 /dev/zero >/opt/f")
+        try:
+            done = site.onboard(NEW.address)
+        finally:
+            on(NEW.name, "umount /opt")
+        assert done.code == 1
+        assert "/opt" in done.err
+
+    def test_another_host_key_than_at_first_contact(self, site: Site) -> None:
+        """It was pinned by the runs before; the server is installed anew, or it is another one."""
+        assert NEW.address in site.known_hosts.read_text()
+        other = "ssh-keygen -q -t ed25519 -N '' -f /root/other"
+        host = "/etc/ssh/ssh_host_ed25519_key"
+        on(NEW.name, f"{other} && cp -p {host} /root/kept && cat /root/other >{host}")
+        on(NEW.name, f"cp -p {host}.pub /root/kept.pub && cat /root/other.pub >{host}.pub")
+        nodes.recreate(NEW.name)
+        try:
+            done = site.run("onboard", NEW.name, NEW.address, "-y", password=site.password)
+            told = fingerprint(on(NEW.name, "cat /root/other.pub").strip())
+        finally:
+            on(NEW.name, f"cat /root/kept >{host}; cat /root/kept.pub >{host}.pub")
+            on(NEW.name, "rm -f /root/other* /root/kept*")
+            nodes.recreate(NEW.name)
+        assert done.code == 1
+        assert site.key in done.err and told.split()[1] in done.err
+
+    def test_a_dry_run_says_what_would_be_done(self, site: Site) -> None:
+        done = site.onboard(NEW.address, "--dry")
+        assert done.code == 0, done.err
+        assert f"+{ENTRY}\n" in done.out
+        assert "driver.not-installed" in done.out
+        assert f"{NEW.name}: could be a member" in done.out
+
+
+@pytest.fixture(scope="module")
+def as_members_were(site: Site) -> dict[str, dict[str, str]]:
+    """What the members' disks held before anybody joined them."""
+    return {node: contents(node) for node in MANAGED}
+
+
+@pytest.fixture(scope="module")
+def joined(site: Site, as_members_were: dict[str, dict[str, str]]) -> list[str]:
+    """The server is a member, after Ctrl-C in every stage; all that was said on the way."""
+    before = site.file.read_text()
+    lines = before.splitlines()
+    said = []
+    for number, stage in enumerate(STAGES):
+        code, words = site.stopped_in(stage, *([NEW.address] if number == 0 else []))
+        assert code == 1, words
+        assert "interrupted" in words and "goes on from there" in words
+        after = site.file.read_text().splitlines()
+        added = [line for line in after if line not in lines]
+        assert added in ([], [ENTRY]) if stage == "entry" else added == [ENTRY] * (number > 2)
+        assert [line for line in after if line not in added] == lines
+        said.append(words)
+    done = site.onboard()
+    assert done.code == 0, done.err
+    assert done.out.endswith(f"{NEW.name}: a member, and proved\n")
+    return [*said, done.out, done.err]
+
+
+def test_it_is_a_member(site: Site, joined: list[str]) -> None:
+    """The whole cluster's report is clean; the file has one line more, and all its comments."""
+    report = drift(str(site.file.with_suffix(".py")))
+    assert report.code == 0, report.out
+    assert set(report.json["hosts"]) == {*MANAGED, NEW.name}
+    assert f"{ENTRY}\n" in site.file.read_text()
+    assert "# What a host says beats" in site.file.read_text()
+
+
+def test_it_works_with_the_others(site: Site, joined: list[str]) -> None:
+    """Read back by another path: logins by name, the module, /dev/shm, the interface."""
+    for here, there in ((NEW.name, MANAGED[0]), (MANAGED[0], NEW.name)):
+        assert on(here, f"ssh -o BatchMode=yes {there} hostname").strip() == there
+    assert on(NEW.name, "lsmod | grep -c '^nvidia '").strip() == "1"
+    assert on(NEW.name, "nvidia-smi --query-gpu=name --format=csv,noheader").count("V100") == 2
+    assert on(NEW.name, "df -k --output=size /dev/shm | tail -n 1").split() == [str(8 * 1024**2)]
+    conf = on(NEW.name, "cat /etc/nccl.conf").splitlines()
+    assert f"NCCL_SOCKET_IFNAME=={NEW.interface}" in conf
+    assert "all_reduce" in "".join(joined) or "GB/s" in "".join(joined)
+
+
+def test_a_second_time_nothing_is_done(site: Site, joined: list[str]) -> None:
+    before = site.file.read_bytes(), {node: contents(node) for node in (*MANAGED, NEW.name)}
+    done = site.onboard()
+    assert done.code == 0, done.err
+    assert done.out.endswith(f"{NEW.name}: a member already, and clean\n")
+    now = site.file.read_bytes(), {node: contents(node) for node in (*MANAGED, NEW.name)}
+    assert now == before
+
+
+def test_the_password_is_nowhere(site: Site, joined: list[str]) -> None:
+    """In no file that was written here or there, in no log, and in nothing that was said."""
+    assert site.password not in "".join(joined)
+    places = [site.folder, Path.home(), Path("/tmp"), Path("/var/log")]
+    search = 'find "$@" -xdev -type f -newer "$0" -exec grep -laF -e "$SECRET" {} +'
+    words: list[str | Path] = [
+        "env",
+        f"SECRET={site.password}",
+        "sh",
+        "-c",
+        search,
+        site.begun,
+        *places,
+    ]
+    found = as_root(words, check=False).stdout.splitlines()
+    assert [each for each in found if not each.endswith(".password")] == []
+    for node in (*MANAGED, NEW.name):
+        upper = disks.home(node) / "upper"
+        assert as_root(["grep", "-rlaF", "-e", site.password, upper], check=False).stdout == ""
+        assert site.password not in nodes.logs(node)
+
+
+def test_the_others_forget_a_node_that_is_removed(
+    site: Site, joined: list[str], as_members_were: dict[str, dict[str, str]]
+) -> None:
+    """Byte for byte as they were before it came; the node itself keeps all it has."""
+    kept, pinned = contents(NEW.name), site.known_hosts.read_text()
+    refused = site.run("remove", NEW.name)
+    assert refused.code == 1 and "give -y" in refused.err
+    done = site.run("remove", NEW.name, "-y")
+    assert done.code == 0, done.err
+    site_as_written = Site(site.folder / "again")
+    site_as_written.folder.mkdir()
+    site_as_written.write()
+    assert site.file.read_text() == site_as_written.file.read_text()
+    assert site.known_hosts.read_text() == site_as_written.known_hosts.read_text() != pinned
+    assert contents(NEW.name) == kept
+    for node in MANAGED:
+        assert contents(node) == as_members_were[node]
+    assert drift(str(site.file.with_suffix(".py"))).code == 0
+    again = site.run("remove", NEW.name, "-y")
+    assert again.code == 1 and f"has no host {NEW.name}" in again.err

@@ -1,0 +1,139 @@
+"""Joining: what a stage that fails leaves for the next run, and what a newcomer lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drift.compare import Difference
+from drift.report.model import HostReport, Report, Summary, Tool
+from onboarding import joining, journal
+from onboarding.joining import Joining, lacks
+from onboarding.journal import Journal
+from onboarding.screen import Screen
+from onboarding.site import Site, site_of
+from onboarding.stopped import Stopped
+from verify.outcome import Outcome
+
+CLUSTER = """\
+cluster: c
+defaults: {ssh: {user: root, key: known_hosts, known_hosts: known_hosts, mesh: true}}
+groups: {v100: {}}
+hosts:
+  a100-01: {address: 192.0.2.10, group: v100}
+  v100-02: {address: 192.0.2.12, group: v100}
+  v100-03: {address: 192.0.2.13, group: v100}
+"""
+NEW = "v100-02"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """An inventory that has the newcomer already."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "known_hosts").write_text("")
+    (tmp_path / "site.yml").write_text(CLUSTER)
+    (tmp_path / "site.py").write_text("")
+    return site_of(str(tmp_path / "site.yml"))
+
+
+class Runs:
+    """The runs of pyinfra, of which some fail."""
+
+    def __init__(self, *failing: str) -> None:
+        self.failing, self.done = failing, list[dict[str, str]]()
+
+    def __call__(self, site: Site, deploy: Path, **data: str) -> None:
+        self.done.append(data)
+        if any(each in data for each in self.failing):
+            raise Stopped("pyinfra ended with 1")
+
+
+def report(status: str = "ok", *apart: Difference) -> Report:
+    """A report of three nodes, in which the newcomer has this status."""
+    counts = {"hosts": 3, "ok": 3, "drift": 0, "unreachable": 0, "unreadable": 0}
+    hosts = {name: HostReport(status="ok") for name in ("a100-01", "v100-03")}
+    return Report(
+        tool=Tool(name="gpu-node", version="0"),
+        inventory="site.py",
+        generated="2026-01-01T00:00:00+00:00",
+        hosts={**hosts, NEW: HostReport(status=status)},  # type: ignore[arg-type]
+        differences=list(apart),
+        summary=Summary(**counts, findings={}),
+    )
+
+
+def begun(site: Site, name: str = NEW) -> Journal:
+    made = Journal(name=name, address="192.0.2.12", user="root", port=22)
+    journal.write(site, made)
+    return made
+
+
+def join(
+    site: Site, runs: Runs, seen: Report, outcome: Outcome | None = None
+) -> tuple[dict[str, list[str]], list[Sequence[str]]]:
+    """Have the newcomer join, as far as its journal says; return what it lacks, and the jobs."""
+    jobs: list[Sequence[str]] = []
+
+    def verify(site: Site, names: Sequence[str]) -> Outcome:
+        jobs.append(names)
+        return outcome or Outcome(ok=True)
+
+    found = journal.read(site, NEW)
+    assert found is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joining, "pyinfra", runs)
+        return Joining(site, [found], Screen()).join(lambda _: seen, verify), jobs
+
+
+def test_all_well(site: Site) -> None:
+    """The others are changed in what the mesh is, and in nothing else; the journal is closed."""
+    begun(site)
+    runs = Runs()
+    assert join(site, runs, report()) == ({NEW: []}, [["a100-01", NEW]])
+    assert runs.done == [{"areas": "ssh"}, {"change": NEW}]
+    assert journal.read(site, NEW) is None
+
+
+def test_a_mesh_that_is_not_whole_is_made_again(site: Site) -> None:
+    """A node that is down keeps the newcomer from being a member, and not from being deployed."""
+    begun(site)
+    lacking, jobs = join(site, Runs("areas"), report())
+    assert lacking == {NEW: ["mesh: pyinfra ended with 1"]} and jobs == []
+    runs = Runs()
+    assert join(site, runs, report())[0] == {NEW: []}
+    assert runs.done == [{"areas": "ssh"}]
+
+
+def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
+    begun(site)
+    lacking, jobs = join(site, Runs(), report("drift"))
+    assert lacking == {NEW: ["report: v100-02 has drift, see above"]} and jobs == []
+    bad = Outcome(ok=False, problems=("rank 1 never connected",))
+    lacking, _ = join(site, Runs(), report(), bad)
+    assert lacking == {NEW: ["verify with a100-01: rank 1 never connected"]}
+    assert journal.read(site, NEW) is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "is_lacking"),
+    [
+        ({"a100-01": "1", NEW: "2", "v100-03": "1"}, True),
+        ({"a100-01": "1", NEW: "2"}, True),
+        ({"a100-01": "2", NEW: "1", "v100-03": "1"}, False),
+        ({"a100-01": "1", "v100-03": "2"}, False),
+    ],
+)
+def test_what_differs_from_all_others_is_the_newcomers(
+    values: dict[str, str], is_lacking: bool
+) -> None:
+    data: dict[str, Any] = {"fact": "nccl.torch", "class": "must-equal", "drift": True}
+    apart = Difference.model_validate({**data, "values": values})
+    assert bool(lacks(report("ok", apart), NEW)) is is_lacking
+
+
+def test_an_unreadable_newcomer_is_no_member() -> None:
+    assert lacks(report("unreadable"), NEW) == ["v100-02 has unreadable, see above"]

@@ -1,0 +1,100 @@
+"""Removal: the cluster file and known_hosts are what they were, and what was cut off is ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inventories.editing import with_host
+from onboarding import removal
+from onboarding.removal import remove
+from onboarding.screen import Screen
+from onboarding.site import Site, site_of
+from onboarding.stopped import Stopped
+
+CLUSTER = """\
+cluster: c  # ours
+defaults: {ssh: {user: root, key: known_hosts, known_hosts: known_hosts, mesh: true}}
+groups: {v100: {}}
+hosts:
+  a100-01: {address: 192.0.2.10, group: v100}  # first
+"""
+NEW = "v100-02"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPb01Cgp7w8CmSCXX0S/3NsMWmeI1c6ZkQOOpwc48wdW"
+OTHERS = f"192.0.2.10 {KEY}\n# a line of somebody's"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A cluster file and known_hosts as they are after an onboarding."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "known_hosts").write_text(
+        f"192.0.2.10 {KEY}\n192.0.2.12 {KEY}\n# a line of somebody's"
+    )
+    entry = {"address": "192.0.2.12", "group": "v100"}
+    (tmp_path / "site.yml").write_text(with_host(CLUSTER, NEW, entry))
+    (tmp_path / "site.py").write_text("")
+    return site_of(str(tmp_path / "site.py"))
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What pyinfra is run with, by which it does nothing."""
+    done: list[dict[str, str]] = []
+    monkeypatch.setattr(removal, "pyinfra", lambda site, deploy, **data: done.append(data))
+    return done
+
+
+def known(site: Site) -> str:
+    return site.file.with_name("known_hosts").read_text()
+
+
+def test_nothing_of_it_is_left(site: Site, runs: list[dict[str, str]]) -> None:
+    remove(site, NEW, Screen(yes=True))
+    assert (site.text(), known(site)) == (CLUSTER, OTHERS)
+    assert runs == [{"areas": "ssh"}]
+
+
+def test_a_look_changes_nothing(
+    site: Site, runs: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = site.text(), known(site)
+    remove(site, NEW, Screen(), dry=True)
+    assert (site.text(), known(site)) == before and runs == []
+    assert f"-  {NEW}: " in capsys.readouterr().out
+
+
+def test_nobody_says_yes(site: Site, runs: list[dict[str, str]]) -> None:
+    before = site.text(), known(site)
+    with pytest.raises(Stopped, match="give -y"):
+        remove(site, NEW, Screen())
+    assert (site.text(), known(site)) == before and runs == []
+
+
+def test_one_that_was_cut_off_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node was down: it still knows the one that was taken out, until this is run again."""
+    done: list[dict[str, str]] = []
+
+    def down(site: Site, deploy: Path, **data: str) -> None:
+        done.append(data)
+        if not done[1:]:
+            raise Stopped("pyinfra ended with 1")
+
+    monkeypatch.setattr(removal, "pyinfra", down)
+    with pytest.raises(Stopped, match="run this again when all nodes are there"):
+        remove(site, NEW, Screen(yes=True))
+    assert site.text() == CLUSTER
+    remove(site, NEW, Screen(yes=True))
+    assert len(done) == 2
+    with pytest.raises(Stopped, match=f"has no host {NEW}"):
+        remove(site, NEW, Screen(yes=True))
+
+
+def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]]) -> None:
+    workspace = f"groups: {{v100: {{workspace: {{path: /data/w, source: {NEW}}}}}}}"
+    site.file.write_text(site.text().replace("groups: {v100: {}}", workspace))
+    before = site.text()
+    with pytest.raises(Stopped, match=r"cannot be without it:\n.*workspace.source.*no such node"):
+        remove(site, NEW, Screen(yes=True))
+    assert site.text() == before and runs == []
