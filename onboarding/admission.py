@@ -145,6 +145,8 @@ class Admission:
         Raises Stopped or Refusal where it cannot be a member.
         """
         self.screen.stage(STAGES[1], "can it be a member? Nothing is changed")
+        if refusal := session.sudo_refusal():
+            raise Stopped(refusal)
         given, text = self.journal, self.site.text()
         folder = self.cluster.defaults.get("workspace_path")
         looked = look(

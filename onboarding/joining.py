@@ -35,6 +35,8 @@ class Joining:
         self.site, self.screen = site, screen
         self.journals = {each.name: each for each in journals}
         self.failed: dict[str, list[str]] = {name: [] for name in self.journals}
+        # The nodes that gave the report an answer.
+        self.answering: list[str] = []
 
     def join(self, look: Look, verify: Verify | None) -> dict[str, list[str]]:
         """Return what each server lacks to be a member; those that lack nothing are proved.
@@ -80,6 +82,9 @@ class Joining:
         """Show the newcomers beside the others; drift of one of them is what it lacks."""
         self._head("report")
         report = look(self.site)
+        self.answering = [
+            name for name, host in report.hosts.items() if host.status in ("ok", "drift")
+        ]
         self.screen.show(table.render(report, self.screen.width))
         for name, reasons in self.failed.items():
             reasons.extend(f"report: {each}" for each in lacks(report, name))
@@ -94,8 +99,10 @@ class Joining:
             other = self._other(name)
             if reasons:
                 self.screen.say(f"  {name}: not run, as it is not right yet")
-            elif other is None:
+            elif other is None and self._is_alone(name):
                 self.screen.say(f"  {name}: not run, it is the only node")
+            elif other is None:
+                reasons.append("verify: no other node answers")
             else:
                 self._prove(verify, name, other)
 
@@ -106,9 +113,12 @@ class Joining:
 
     def _other(self, name: str) -> str | None:
         """Return a node to run a job with: a member before another newcomer."""
-        others = [each for each in self.site.cluster().hosts if each != name]
+        others = [each for each in self.answering if each != name]
         members = [each for each in others if each not in self.journals]
         return next(iter([*members, *others]), None)
+
+    def _is_alone(self, name: str) -> bool:
+        return set(self.site.cluster().hosts) == {name}
 
     def _head(self, stage: str) -> None:
         self.screen.stage(stage, _WORDS[stage])

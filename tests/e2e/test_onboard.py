@@ -60,18 +60,18 @@ class Site:
         pinned = {name: keys.public(keys.host_key(name)) for name in MANAGED}
         self.known_hosts.write_text(keys.known_hosts(pinned))
 
-    def command(self, *words: str) -> list[str]:
-        return [str(BIN / "gpu-node"), *words, "--inventory", str(self.file)]
+    def command(self, *words: str, inventory: Path | None = None) -> list[str]:
+        return [str(BIN / "gpu-node"), *words, "--inventory", str(inventory or self.file)]
 
     def environment(self, password: str | None) -> dict[str, str]:
         given = {} if password is None else {VARIABLE: password}
         path = f"{BIN}:{os.environ['PATH']}"
         return {**os.environ, **given, "PATH": path, "XDG_STATE_HOME": str(self.state)}
 
-    def run(self, *words: str, password: str | None = None) -> Run:
+    def run(self, *words: str, password: str | None = None, inventory: Path | None = None) -> Run:
         """Run a command to its end, with nobody at the keyboard."""
         done = subprocess.run(
-            self.command(*words),
+            self.command(*words, inventory=inventory),
             cwd=REPOSITORY,
             env=self.environment(password),
             stdin=subprocess.DEVNULL,
@@ -205,6 +205,29 @@ class TestRefused:
         assert done.code == 1
         assert "/opt" in done.err
 
+    def test_a_full_disk_below_the_inventory(self, site: Site) -> None:
+        """On this machine, when the server's entry is written."""
+        small = site.folder / "small"
+        small.mkdir()
+        as_root(["mount", "-t", "tmpfs", "-o", "size=128k,mode=777", "full", small])
+        try:
+            text = site.file.read_text().replace(": known_hosts", f": {site.known_hosts}")
+            (small / "site.yml").write_text(text)
+            (small / "site.py").write_bytes(site.file.with_suffix(".py").read_bytes())
+            as_root(["sh", "-c", 'head -c 1M /dev/zero >"$1" 2>/dev/null || :', "sh", small / "f"])
+            done = site.run(
+                *("onboard", NEW.name, NEW.address, "-y"),
+                inventory=small / "site.yml",
+                password=site.password,
+            )
+            left = {path.name for path in small.iterdir()}
+            assert (small / "site.yml").read_text() == text
+        finally:
+            as_root(["umount", small])
+        assert done.code == 1
+        assert "site.yml: cannot be written: no space left on device" in done.err
+        assert left == {"site.yml", "site.py", "f"}
+
     def test_another_host_key_than_at_first_contact(self, site: Site) -> None:
         """It was pinned by the runs before; the server is installed anew, or it is another one."""
         assert NEW.address in site.known_hosts.read_text()
@@ -286,6 +309,17 @@ def test_a_second_time_nothing_is_done(site: Site, joined: list[str]) -> None:
     assert done.out.endswith(f"{NEW.name}: a member already, and clean\n")
     now = site.file.read_bytes(), {node: contents(node) for node in (*MANAGED, NEW.name)}
     assert now == before
+
+
+def test_one_of_many_that_is_not_there(site: Site, joined: list[str]) -> None:
+    """Each for itself, and one summary."""
+    file = site.folder / "new.csv"
+    file.write_text(f"name,address\n{NEW.name},{NEW.address}\nv100-09,{NOWHERE}\n")
+    before = site.file.read_bytes()
+    done = site.run("onboard", "--from", str(file), "-y", password=site.password)
+    assert (done.code, site.file.read_bytes()) == (1, before)
+    assert f"{NEW.name}  a member already, and clean" in done.out
+    assert f"v100-09  no answer at {NOWHERE}:22" in done.out
 
 
 def test_the_password_is_nowhere(site: Site, joined: list[str]) -> None:

@@ -55,7 +55,8 @@ class Runs:
 def report(status: str = "ok", *apart: Difference) -> Report:
     """A report of three nodes, in which the newcomer has this status."""
     counts = {"hosts": 3, "ok": 3, "drift": 0, "unreachable": 0, "unreadable": 0}
-    hosts = {name: HostReport(status="ok") for name in ("a100-01", "v100-03")}
+    silent = HostReport(status="unreachable", error="no answer")
+    hosts = {"a100-01": silent, "v100-03": HostReport(status="ok")}
     return Report(
         tool=Tool(name="gpu-node", version="0"),
         inventory="site.py",
@@ -90,10 +91,10 @@ def join(
 
 
 def test_all_well(site: Site) -> None:
-    """The others are changed in what the mesh is, and in nothing else; the journal is closed."""
+    """The others are changed in what the mesh is, and in nothing else; one that answers helps."""
     begun(site)
     runs = Runs()
-    assert join(site, runs, report()) == ({NEW: []}, [["a100-01", NEW]])
+    assert join(site, runs, report()) == ({NEW: []}, [["v100-03", NEW]])
     assert runs.done == [{"areas": "ssh"}, {"change": NEW}]
     assert journal.read(site, NEW) is None
 
@@ -114,7 +115,7 @@ def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
     assert lacking == {NEW: ["report: v100-02 has drift, see above"]} and jobs == []
     bad = Outcome(ok=False, problems=("rank 1 never connected",))
     lacking, _ = join(site, Runs(), report(), bad)
-    assert lacking == {NEW: ["verify with a100-01: rank 1 never connected"]}
+    assert lacking == {NEW: ["verify with v100-03: rank 1 never connected"]}
     assert journal.read(site, NEW) is not None
 
 
