@@ -36,6 +36,7 @@ class Onboarding:
         self.results: dict[str, list[str]] = {}
         self.well: dict[str, str] = {}
         self.admitted: list[Journal] = []
+        self.admissions: dict[str, Admission] = {}
 
     def run(self, wishes: Sequence[Wish]) -> int:
         """Return the exit code; what came of each server is said."""
@@ -72,13 +73,18 @@ class Onboarding:
             joining = Joining(self.site, self.admitted, self.screen)
             job = None if self.proof == "no" else self._job
             self.results.update(joining.join(self._look, job))
+        if self.terms.disable_password and not self.terms.dry:
+            self._disable_passwords()
 
     def _is_member(self, wish: Wish) -> bool:
         """Admit a server; true where it was a member before."""
         admission = Admission(self.site, wish, self.terms, self.screen)
-        if admission.is_entered and not admission.is_unfinished:
-            return True
-        if not admission.is_entered:
+        self.admissions[wish.name] = admission
+        if admission.is_entered:
+            admission.refuse_other_words()
+            if self.terms.dry or not admission.is_unfinished:
+                return True
+        else:
             with at_once(self._way_on):
                 admission.admit()
         self.admitted.append(admission.journal)
@@ -91,7 +97,22 @@ class Onboarding:
             self.well[name] = BEFORE
             if found := lacks(report, name):
                 deploy = f"pyinfra {self.site.inventory} deploy/gpu_node.py"
-                self.results[name] += ["a member already", *found, f"repair it: {deploy}"]
+                self.results[name] += ["in the inventory already", *found, f"repair it: {deploy}"]
+            drifting = [each for each, host in report.hosts.items() if host.status == "drift"]
+            if others := [each for each in drifting if each != name]:
+                self.screen.say(f"{', '.join(others)} have drift: gpu-node drift tells which")
+
+    def _disable_passwords(self) -> None:
+        """Turn password logins off where a server lacks nothing; the others may need them yet."""
+        for name, admission in self.admissions.items():
+            if not self.results[name]:
+                try:
+                    with at_once(self._way_on):
+                        # The file has its entry by now.
+                        admission.cluster = self.site.cluster()
+                        admission.disable_passwords()
+                except FAILURES as error:
+                    self.results[name].append(f"passwords: {error}")
 
     def _look(self, site: Site) -> Report:
         inventory = str(site.inventory)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from drift.report.preflight import table
 from inventories import editing
+from inventories.cluster import Data
 from inventories.schema import load
 from onboarding import contact, journal
 from onboarding.authorize import install_key
@@ -72,17 +73,35 @@ class Admission:
             address=address,
             user=wish.user or (before.user if before else self._default("ssh_user", SSH_USER)),
             port=wish.port or (before.port if before else int(self._default("ssh_port", SSH_PORT))),
+            group=wish.group or (before.group if before else None),
         )
-        same = before is not None and before.model_copy(update={"done": ()}) == said
-        return before if before is not None and same else said
+        return before if before is not None and before.anew() == said else said
 
     def _default(self, key: str, otherwise: str) -> str:
-        return str(self.cluster.defaults.get(key) or otherwise)
+        return str(self._level(self.wish.group).get(key) or otherwise)
+
+    def _level(self, group: str | None) -> Data:
+        """Return what is said of the hosts of a group, or of all where that is not known."""
+        return {**self.cluster.defaults, **self.cluster.groups.get(group or "", {})}
 
     @property
     def is_entered(self) -> bool:
-        """Whether the inventory has the server; Stopped where its name or address is another's."""
+        """Whether the inventory has the server; Refusal where its name or address is another's."""
         return entered(self.cluster, self.wish.name, self.journal.address)
+
+    def refuse_other_words(self) -> None:
+        """Raise Stopped where an entered server is asked for by other words than the file has."""
+        data = self.cluster.data_of(self.wish.name)
+        asked = {
+            "--group": (self.wish.group, self.cluster.hosts[self.wish.name].group),
+            "--user": (self.wish.user, data.get("ssh_user") or SSH_USER),
+            "--port": (self.wish.port, data.get("ssh_port") or int(SSH_PORT)),
+        }
+        for option, (word, said) in asked.items():
+            if word is not None and word != said:
+                raise Stopped(
+                    f"{option} {word}: {self.site.file} has it with {said}; change it there"
+                )
 
     @property
     def is_unfinished(self) -> bool:
@@ -92,15 +111,22 @@ class Admission:
     @property
     def server(self) -> Server:
         """The server, and how the inventory would reach it."""
-        given, key = self.journal, self.cluster.defaults.get("ssh_key")
+        given, level = self.journal, self._way()
+        key = level.get("ssh_key")
         return Server(
             name=given.name,
             address=given.address,
             port=given.port,
             user=given.user,
-            known_hosts=known_hosts(self.cluster),
+            known_hosts=known_hosts(level),
             key=Path(str(key)) if key else None,
         )
+
+    def _way(self) -> Data:
+        """Return what the inventory says of how to reach it: its own entry, or its group's."""
+        if self.wish.name in self.cluster.hosts:
+            return self.cluster.data_of(self.wish.name)
+        return self._level(self.journal.group)
 
     def admit(self) -> Journal:
         """Put the server into the inventory, or say what would be put there.
@@ -109,8 +135,9 @@ class Admission:
         """
         host_key = self._contact()
         with self._session(host_key) as session:
-            new, proposal = self._preflight(session, host_key)
-            self._enter(session, new, proposal)
+            text = self.site.text()
+            new, proposal = self._preflight(session, host_key, text)
+            self._enter(session, text, new, proposal)
         return self.journal
 
     def _contact(self) -> str:
@@ -121,17 +148,25 @@ class Admission:
         fingerprints = [key.fingerprint for key in keys]
         accept = [each for each in self.terms.accept if each in fingerprints] or self.terms.accept
         chosen = contact.choose(server, keys, next(iter(accept), None), screen.asks)
-        if self.terms.dry:
-            return chosen
-        contact.pin(server, chosen, keys)
-        journal.write(self.site, self.journal)
         with self._session(chosen) as session:
+            if refusal := session.sudo_refusal():
+                raise Stopped(refusal)
+            if self.terms.dry:
+                return chosen
+            contact.pin(server, chosen, keys)
+            journal.write(self.site, self.journal)
             if install_key(session, public_key(server)):
                 screen.say(f"  this machine's key is let in as {server.user}")
             prove_key(server, chosen)
-            if self.terms.disable_password and refuse_passwords(session, chosen):
-                screen.say("  its sshd takes no passwords any more")
         return chosen
+
+    def disable_passwords(self) -> None:
+        """Have its sshd take no passwords any more; it is reached by key and pinned by now."""
+        server = self.server
+        host_key = contact.choose(server, contact.offered(server), None, None)
+        with open_session(server, host_key) as session:
+            if refuse_passwords(session, host_key):
+                self.screen.say(f"{server.name}: its sshd takes no passwords any more")
 
     def _session(self, host_key: str) -> Session:
         """Open a session by key, or else by the password, which is asked for only then."""
@@ -139,15 +174,13 @@ class Admission:
         ask = f"Password of {server.login}: "
         return open_session(server, host_key, lambda: secret or asked(ask))
 
-    def _preflight(self, session: Session, host_key: str) -> tuple[str, Proposal]:
-        """Look at the server and the way to the others; return the cluster file that is to be.
+    def _preflight(self, session: Session, host_key: str, text: str) -> tuple[str, Proposal]:
+        """Look at the server and the way to the others; return what `text` is to become.
 
         Raises Stopped or Refusal where it cannot be a member.
         """
         self.screen.stage(STAGES[1], "can it be a member? Nothing is changed")
-        if refusal := session.sudo_refusal():
-            raise Stopped(refusal)
-        given, text = self.journal, self.site.text()
+        given = self.journal
         folder = self.cluster.defaults.get("workspace_path")
         looked = look(
             lambda script, seconds: session.as_root(script, seconds).out,
@@ -165,13 +198,23 @@ class Admission:
         except Refusal as error:
             refused = error
         wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
-        rows = looked.rows(wanted, self.wish.group)
+        rows = looked.rows(wanted, given.group)
         self.screen.show(table(rows))
         if stops := [f"{row.subject}: {row.why}" for row in rows if row.verdict == "stop"]:
             raise Stopped("it cannot be a member as it is:\n  " + "\n  ".join(stops))
         if refused:
             raise refused
+        self._refuse_another_way(proposal)
         return new, proposal
+
+    def _refuse_another_way(self, proposal: Proposal) -> None:
+        """Raise Stopped where its group is reached by other files than the first contact took."""
+        taken, level = self._way(), self._level(proposal.group)
+        if any(taken.get(key) != level.get(key) for key in ("ssh_key", "ssh_known_hosts_file")):
+            raise Stopped(
+                f"group {proposal.group} has an ssh key or known_hosts of its own: say --group "
+                f"{proposal.group}"
+            )
 
     def _proposal(self, looked: Looked) -> Proposal:
         given = self.journal
@@ -182,14 +225,13 @@ class Admission:
             looked.gpus,
             given.user,
             given.port,
-            self.wish.group,
+            given.group,
             looked.interface,
         )
 
-    def _enter(self, session: Session, new: str, proposal: Proposal) -> None:
-        """Show what is written to the cluster file, and write it."""
+    def _enter(self, session: Session, text: str, new: str, proposal: Proposal) -> None:
+        """Show what is written to the cluster file, and write it if nobody else has meanwhile."""
         self.screen.stage(STAGES[2], f"its entry in {self.site.file}")
-        text = self.site.text()
         for reason in proposal.reasons:
             self.screen.say(f"  {reason}")
         self.screen.print(editing.diff(text, new, str(self.site.file)))

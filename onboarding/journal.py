@@ -27,11 +27,23 @@ class Journal(BaseModel):
     address: str
     user: str
     port: int
+    group: str | None = None
+    # The stages that were done, with this cluster file (a sum of it).
     done: tuple[str, ...] = ()
+    file: str = ""
 
-    def with_stage(self, stage: str) -> Journal:
-        """Return it with one more stage done."""
-        return self.model_copy(update={"done": (*self.done, stage)})
+    def with_stage(self, stage: str, file: str) -> Journal:
+        """Return it with one more stage done; what was done by another cluster file is not."""
+        before = self.done if self.file == file else ()
+        return self.model_copy(update={"done": (*before, stage), "file": file})
+
+    def has_done(self, stage: str, file: str) -> bool:
+        """Whether a stage was done by this cluster file."""
+        return stage in self.done and self.file == file
+
+    def anew(self) -> Journal:
+        """Return it with no stage done."""
+        return self.model_copy(update={"done": (), "file": ""})
 
 
 def read(site: Site, name: str) -> Journal | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from inventories import editing
 from inventories.cluster import Cluster
 from inventories.pinned import lookups
@@ -25,14 +27,18 @@ def remove(site: Site, name: str, screen: Screen, dry: bool = False) -> None:
     """
     cluster = site.cluster()
     gone = journal.read(site, name)
+    known = known_hosts(cluster.data_of(name) if name in cluster.hosts else cluster.defaults)
     if name in cluster.hosts:
         gone = _out_of_inventory(site, cluster, name, screen, dry)
-    elif gone is None or REMOVED not in gone.done:
+    elif gone is not None and REMOVED not in gone.done:
+        _give_up(cluster, gone, site, screen, dry)
+        return
+    elif gone is None:
         hint = did_you_mean(name, cluster.hosts)
         raise Stopped(f"{site.file} has no host {name}{hint}; hosts: {', '.join(cluster.hosts)}")
     if dry:
         return
-    _forget_host_key(cluster, gone, screen)
+    _forget_host_key(known, gone, screen)
     _out_of_nodes(site, gone, screen)
     journal.forget(site, name)
     screen.say(f"{name} is out; nothing was changed on it")
@@ -66,8 +72,21 @@ def _out_of_inventory(
     return gone
 
 
-def _forget_host_key(cluster: Cluster, gone: Journal, screen: Screen) -> None:
-    file = known_hosts(cluster)
+def _give_up(cluster: Cluster, begun: Journal, site: Site, screen: Screen, dry: bool) -> None:
+    """Forget a server whose onboarding was begun, and that the inventory never had."""
+    level = {**cluster.defaults, **cluster.groups.get(begun.group or "", {})}
+    screen.confirm(f"Give up the onboarding of {begun.name} at {begun.address}?")
+    if dry:
+        return
+    _forget_host_key(known_hosts(level), begun, screen)
+    journal.forget(site, begun.name)
+    screen.say(
+        f"the onboarding of {begun.name} is given up; this machine's key may be in its "
+        "authorized_keys"
+    )
+
+
+def _forget_host_key(file: Path, gone: Journal, screen: Screen) -> None:
     if contact.unpin(file, *lookups(gone.name, gone.address, gone.port)):
         screen.say(f"its host key is out of {file}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from onboarding.password import VARIABLE
+from onboarding.signals import ENDING
 from onboarding.site import Site
 from onboarding.stopped import Stopped
 
@@ -27,7 +30,11 @@ def pyinfra(site: Site, deploy: Path = WHOLE, **data: str) -> None:
     command = [sys.executable, "-m", "pyinfra", "-y", str(site.inventory), str(deploy)]
     for key, value in data.items():
         command += ["--data", f"{key}={value}"]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as run, _passed_on(run) as pressed:
+    kept = {key: value for key, value in os.environ.items() if key != VARIABLE}
+    with (
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, env=kept) as run,
+        _passed_on(run) as pressed,
+    ):
         code = run.wait()
     if pressed:
         raise Interrupted
@@ -37,15 +44,16 @@ def pyinfra(site: Site, deploy: Path = WHOLE, **data: str) -> None:
 
 @contextmanager
 def _passed_on(run: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """Pass Ctrl-C on to a run, which ends itself by it, and tell whether it was pressed."""
+    """Pass Ctrl-C and its like on to a run, which ends itself by it, and tell whether it came."""
     pressed: list[int] = []
 
     def passed_on(number: int, frame: FrameType | None) -> None:
         pressed.append(number)
         run.send_signal(number)
 
-    before = signal.signal(signal.SIGINT, passed_on)
+    before = {each: signal.signal(each, passed_on) for each in ENDING}
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def undisturbed() -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         came.append(number)
 
-    before = {number: signal.signal(number, hold) for number in _HELD}
+    before = {number: signal.signal(number, hold) for number in ENDING}
     try:
         yield
     finally:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from inventories.cluster import Cluster
+from inventories.cluster import Cluster, Data
 from inventories.schema import InventoryError, load
 from onboarding.stopped import Stopped
 
@@ -24,6 +25,10 @@ class Site:
         except InventoryError as error:
             raise Stopped(str(error)) from None
 
+    def digest(self) -> str:
+        """Return a sum of the cluster file."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
     def text(self) -> str:
         """Return the cluster file byte for byte."""
         try:
@@ -32,10 +37,9 @@ class Site:
             raise Stopped(f"cannot read {self.file}: {error}") from None
 
 
-def known_hosts(cluster: Cluster) -> Path:
-    """Return the file in which this machine pins the host keys of a cluster."""
-    named = cluster.defaults.get("ssh_known_hosts_file") or "~/.ssh/known_hosts"
-    return Path(str(named)).expanduser()
+def known_hosts(data: Data) -> Path:
+    """Return the file in which this machine pins a host's key, by what the inventory says of it."""
+    return Path(str(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts")).expanduser()
 
 
 def site_of(path: str) -> Site:

@@ -31,7 +31,7 @@ def apt_node(inventory: WriteInventory) -> Iterator[str]:
     # No driver and no Python environment is here yet, and its packages are of another family.
     del cluster["defaults"]["driver"], cluster["defaults"]["toolchain"]["packages"]
     nccl = cluster["defaults"]["nccl"]
-    del nccl["environments"]
+    del nccl["environments"], nccl["copy_from"]
     nccl["version"] = "2.18.1+cuda12.1"
     nccl["repository"]["url"] = f"http://{roster.MIRROR_ADDRESS}/deb/"
     file.write_text(yaml.safe_dump(cluster))

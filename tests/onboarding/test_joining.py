@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drift.compare import Difference
+from drift.finding import Finding
 from drift.report.model import HostReport, Report, Summary, Tool
 from onboarding import joining, journal
 from onboarding.joining import Joining, lacks
@@ -52,11 +53,14 @@ class Runs:
             raise Stopped("pyinfra ended with 1")
 
 
-def report(status: str = "ok", *apart: Difference) -> Report:
-    """A report of three nodes, in which the newcomer has this status."""
+def report(status: str = "ok", *apart: Difference, down: bool = False) -> Report:
+    """A report of three nodes, in which the newcomer has this status, and one may be down."""
     counts = {"hosts": 3, "ok": 3, "drift": 0, "unreachable": 0, "unreadable": 0}
     silent = HostReport(status="unreachable", error="no answer")
-    hosts = {"a100-01": silent, "v100-03": HostReport(status="ok")}
+    hosts = {
+        "a100-01": silent if down else HostReport(status="ok"),
+        "v100-03": HostReport(status="ok"),
+    }
     return Report(
         tool=Tool(name="gpu-node", version="0"),
         inventory="site.py",
@@ -74,14 +78,15 @@ def begun(site: Site, name: str = NEW) -> Journal:
 
 
 def join(
-    site: Site, runs: Runs, seen: Report, outcome: Outcome | None = None
+    site: Site, runs: Runs, seen: Report, *outcomes: Outcome
 ) -> tuple[dict[str, list[str]], list[Sequence[str]]]:
     """Have the newcomer join, as far as its journal says; return what it lacks, and the jobs."""
     jobs: list[Sequence[str]] = []
+    told = iter(outcomes or [Outcome(ok=True)])
 
     def verify(site: Site, names: Sequence[str]) -> Outcome:
         jobs.append(names)
-        return outcome or Outcome(ok=True)
+        return next(told)
 
     found = journal.read(site, NEW)
     assert found is not None
@@ -91,32 +96,84 @@ def join(
 
 
 def test_all_well(site: Site) -> None:
-    """The others are changed in what the mesh is, and in nothing else; one that answers helps."""
+    """The others are changed in what the mesh is, and in nothing else; the journal is closed."""
     begun(site)
     runs = Runs()
-    assert join(site, runs, report()) == ({NEW: []}, [["v100-03", NEW]])
+    assert join(site, runs, report()) == ({NEW: []}, [["a100-01", NEW]])
     assert runs.done == [{"areas": "ssh"}, {"change": NEW}]
     assert journal.read(site, NEW) is None
 
 
-def test_a_mesh_that_is_not_whole_is_made_again(site: Site) -> None:
-    """A node that is down keeps the newcomer from being a member, and not from being deployed."""
+def test_a_node_that_is_down_leaves_it_half_way(site: Site) -> None:
+    """The newcomer is deployed all the same, and nobody says that it is proved."""
     begun(site)
-    lacking, jobs = join(site, Runs("areas"), report())
-    assert lacking == {NEW: ["mesh: pyinfra ended with 1"]} and jobs == []
+    lacking, jobs = join(site, Runs("areas"), report(down=True))
+    assert lacking[NEW] == [
+        "mesh: pyinfra ended with 1",
+        "report: not compared with a100-01, which is unreachable",
+    ]
+    assert jobs == []
     runs = Runs()
     assert join(site, runs, report())[0] == {NEW: []}
-    assert runs.done == [{"areas": "ssh"}]
+    assert runs.done == [{"areas": "ssh"}, {"change": NEW}]
+
+
+def test_what_fails_elsewhere_is_not_the_newcomers(site: Site) -> None:
+    """The report is what counts: by it the newcomer is right, whoever made the run end with 1."""
+    begun(site)
+    assert join(site, Runs("areas", "change"), report()) == ({NEW: []}, [["a100-01", NEW]])
+
+
+def test_what_another_node_says_of_it_counts(site: Site) -> None:
+    begun(site)
+    seen = report()
+    words = dict.fromkeys(("wanted", "cause", "fix"), "x")
+    finding = Finding(
+        rule="ssh.no-login",
+        severity="error",
+        subject=NEW,
+        found="exit 255",
+        fixable=True,
+        step="ssh",
+        **words,
+    )
+    seen.hosts["v100-03"] = HostReport(status="drift", findings=[finding])
+    assert join(site, Runs(), seen)[0] == {
+        NEW: ["report: v100-03: ssh.no-login: v100-02: exit 255"]
+    }
+
+
+def test_what_was_done_is_not_done_again(site: Site) -> None:
+    """After Ctrl-C it goes on; with another cluster file, or after drift, it begins anew."""
+    journal.write(site, begun(site).with_stage("mesh", site.digest()))
+    runs = Runs()
+    join(site, runs, report("drift"))
+    assert runs.done == [{"change": NEW}]
+    runs = Runs()
+    join(site, runs, report("drift"))
+    assert len(runs.done) == 2
+    journal.write(site, begun(site).with_stage("mesh", site.digest()))
+    site.file.write_text(f"{CLUSTER}# edited\n")
+    runs = Runs()
+    assert join(site, runs, report())[0] == {NEW: []}
+    assert len(runs.done) == 2
 
 
 def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
     begun(site)
     lacking, jobs = join(site, Runs(), report("drift"))
     assert lacking == {NEW: ["report: v100-02 has drift, see above"]} and jobs == []
-    bad = Outcome(ok=False, problems=("rank 1 never connected",))
-    lacking, _ = join(site, Runs(), report(), bad)
-    assert lacking == {NEW: ["verify with v100-03: rank 1 never connected"]}
+    bad = Outcome(ok=False, how="torchrun", problems=("rank 1 never connected",))
+    lacking, jobs = join(site, Runs(), report(), bad)
+    assert lacking == {NEW: ["verify with a100-01: rank 1 never connected"]}
     assert journal.read(site, NEW) is not None
+
+
+def test_a_busy_node_leaves_the_job_to_the_next(site: Site) -> None:
+    begun(site)
+    busy = Outcome(ok=False, problems=("GPUs are held by pid 7",))
+    lacking, jobs = join(site, Runs(), report(), busy, Outcome(ok=True))
+    assert lacking == {NEW: []} and jobs == [["a100-01", NEW], ["v100-03", NEW]]
 
 
 @pytest.mark.parametrize(
@@ -138,3 +195,12 @@ def test_what_differs_from_all_others_is_the_newcomers(
 
 def test_an_unreadable_newcomer_is_no_member() -> None:
     assert lacks(report("unreadable"), NEW) == ["v100-02 has unreadable, see above"]
+
+
+def test_newcomers_are_no_measure_for_each_other() -> None:
+    """Two that are wrong in the same way are both wrong."""
+    values = {"a100-01": "8G", NEW: "4G", "v100-03": "4G"}
+    data: dict[str, Any] = {"fact": "shm.size", "class": "must-equal", "drift": True}
+    seen = report("ok", Difference.model_validate({**data, "values": values}))
+    assert lacks(seen, NEW) == []
+    assert lacks(seen, NEW, [NEW, "v100-03"]) == ["shm.size differs from the others': 4G"]

@@ -30,7 +30,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_what_is_written_is_read(site: Site) -> None:
     assert journal.read(site, "v100-02") is None
-    journal.write(site, BEGUN.with_stage("mesh"))
+    journal.write(site, BEGUN.with_stage("mesh", "sum"))
     found = journal.read(site, "v100-02")
     assert found is not None and found.done == ("mesh",)
     journal.forget(site, "v100-02")

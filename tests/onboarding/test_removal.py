@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from inventories.editing import with_host
-from onboarding import removal
+from onboarding import journal, removal
+from onboarding.journal import Journal
 from onboarding.removal import remove
 from onboarding.screen import Screen
 from onboarding.site import Site, site_of
@@ -98,3 +99,13 @@ def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]])
     with pytest.raises(Stopped, match=r"cannot be without it:\n.*workspace.source.*no such node"):
         remove(site, NEW, Screen(yes=True))
     assert site.text() == before and runs == []
+
+
+def test_one_that_was_only_begun_is_given_up(site: Site, runs: list[dict[str, str]]) -> None:
+    """The inventory never had it; its host key is forgotten, and others' lines stay."""
+    name = "v100-07"
+    journal.write(site, Journal(name=name, address="192.0.2.12", user="root", port=22))
+    before = site.text()
+    remove(site, name, Screen(yes=True))
+    assert (site.text(), known(site), runs) == (before, OTHERS, [])
+    assert journal.read(site, name) is None
