@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inventories import editing
 from inventories.cluster import Cluster
-from inventories.pinned import lookups
+from inventories.pinned import lookups, without
 from inventories.problems import InventoryError, did_you_mean
 from inventories.schema import load
 from onboarding import contact, journal
@@ -62,6 +62,7 @@ def _out_of_inventory(
         port=int(data.get("ssh_port") or 22),
         done=(REMOVED,),
     )
+    _show_host_key(known_hosts(data), gone, screen)
     if dry:
         return gone
     others = ", ".join(each for each in cluster.hosts if each != name)
@@ -70,6 +71,13 @@ def _out_of_inventory(
         journal.write(site, gone)
         editing.write(site.file, text, new)
     return gone
+
+
+def _show_host_key(file: Path, gone: Journal, screen: Screen) -> None:
+    """Show which lines go out of this machine's known_hosts, some of which may be older."""
+    old = file.read_bytes().decode("latin-1") if file.is_file() else ""
+    new = without(old, lookups(gone.name, gone.address, gone.port))
+    screen.print(editing.diff(old, new, str(file)))
 
 
 def _give_up(cluster: Cluster, begun: Journal, site: Site, screen: Screen, dry: bool) -> None:

@@ -63,7 +63,8 @@ def test_a_look_changes_nothing(
     before = site.text(), known(site)
     remove(site, NEW, Screen(), dry=True)
     assert (site.text(), known(site)) == before and runs == []
-    assert f"-  {NEW}: " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"-  {NEW}: " in shown and f"-192.0.2.12 {KEY}" in shown
 
 
 def test_nobody_says_yes(site: Site, runs: list[dict[str, str]]) -> None:

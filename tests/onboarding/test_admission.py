@@ -1,0 +1,168 @@
+"""Admission: in which order a server is believed, looked at and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typing_extensions import Self
+
+from drift.preflight import Row
+from inventories.editing import EditError
+from onboarding import admission, contact, journal
+from onboarding.admission import Admission, Terms, Wish
+from onboarding.screen import Screen
+from onboarding.site import Site, site_of
+from onboarding.stopped import Stopped
+
+CLUSTER = """\
+cluster: c
+defaults: {ssh: {user: root, key: key, known_hosts: known_hosts}}
+groups:
+  v100: {gpu: {model: V100, count: 2}}
+  far: {gpu: {model: A100, count: 2}, ssh: {known_hosts: other, user: zhang, port: 2222}}
+hosts:
+  a100-01: {address: 192.0.2.10, group: v100}
+"""
+ENTRY = "  v100-02: {address: 192.0.2.12, group: v100}\n"
+WISH = Wish("v100-02", "192.0.2.12")
+
+
+class Session:
+    """A session of a user who may become root, or not."""
+
+    refusal = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def sudo_refusal(self) -> str:
+        return self.refusal
+
+
+class Looked:
+    """Two V100, and what else the pre-flight is to say."""
+
+    gpus: tuple[str, ...] = ("0x1db6", "0x1db6")
+    interface = "eno1"
+    verdicts: tuple[Row, ...] = ()
+
+    def rows(self, *_: object) -> list[Row]:
+        return list(self.verdicts)
+
+
+class World:
+    """The server and the site: `calls` are what was done, in turn."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.calls = site, list[str]()
+        self.session, self.looked = Session(), Looked()
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def look(self, *_: object) -> Looked:
+        self.calls.append("look")
+        self.meanwhile()
+        return self.looked
+
+    def noted(self, name: str, result: Any = True) -> Callable[..., Any]:
+        """Return what notes that it was called."""
+
+        def call(*_: object) -> Any:
+            self.calls.append(name)
+            return result
+
+        return call
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A server that lets us in and may be a member."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("key", "known_hosts", "other", "site.py"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "site.yml").write_text(CLUSTER)
+    world = World(site_of(str(tmp_path / "site.yml")))
+    monkeypatch.setattr(contact, "offered", lambda _: [])
+    monkeypatch.setattr(contact, "choose", lambda *_: "ssh-ed25519 A")
+    monkeypatch.setattr(contact, "pin", world.noted("pin"))
+    monkeypatch.setattr(admission, "open_session", lambda *_: world.session)
+    monkeypatch.setattr(admission, "public_key", lambda _: "ssh-ed25519 B")
+    monkeypatch.setattr(admission, "install_key", world.noted("key"))
+    monkeypatch.setattr(admission, "prove_key", world.noted("prove"))
+    monkeypatch.setattr(admission, "refuse_passwords", world.noted("passwords"))
+    monkeypatch.setattr(admission, "look", world.look)
+    return world
+
+
+def admit(world: World, wish: Wish = WISH, terms: Terms | None = None) -> Admission:
+    found = Admission(world.site, wish, terms or Terms(), Screen(yes=True))
+    found.admit()
+    return found
+
+
+def test_it_is_believed_let_in_looked_at_and_written(world: World) -> None:
+    admit(world)
+    assert world.calls == ["pin", "key", "prove", "look"]
+    assert world.site.text() == CLUSTER + ENTRY
+    assert journal.read(world.site, "v100-02") is not None
+
+
+def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "forecast", lambda *_: [])
+    admit(world, terms=Terms(dry=True))
+    assert world.calls == ["look"] and world.site.text() == CLUSTER
+    assert journal.read(world.site, "v100-02") is None
+
+
+def test_passwords_stay_until_it_is_a_member(world: World) -> None:
+    """A server that is refused would else let nobody in who has one."""
+    world.looked.verdicts = (Row("GPUs", "none", "stop", "a machine without any"),)
+    with pytest.raises(Stopped, match="GPUs: a machine without any"):
+        admit(world, terms=Terms(disable_password=True))
+    assert world.calls == ["pin", "key", "prove", "look"] and world.site.text() == CLUSTER
+
+
+def test_an_entry_that_somebody_wrote_meanwhile_stays(world: World) -> None:
+    """Another onboarding, or an editor: nothing is written over it."""
+    theirs = f"{CLUSTER}  v100-09: {{address: 192.0.2.19, group: v100}}\n"
+    world.meanwhile = lambda: world.site.file.write_text(theirs)
+    with pytest.raises(EditError, match=r"site\.yml"):
+        admit(world)
+    assert world.site.text() == theirs
+
+
+def test_who_cannot_become_root_changes_nothing(world: World) -> None:
+    world.session.refusal = "zhang cannot become root without a password"
+    with pytest.raises(Stopped, match="cannot become root"):
+        admit(world)
+    assert world.calls == [] and journal.read(world.site, "v100-02") is None
+
+
+def test_a_group_may_have_its_own_way(world: World) -> None:
+    """Said beforehand it is taken; found out afterwards it is asked for, and nothing is written."""
+    named = Wish("v100-02", "192.0.2.12", group="far")
+    server = Admission(world.site, named, Terms(), Screen()).server
+    assert (server.known_hosts.name, server.user, server.port) == ("other", "zhang", 2222)
+    world.looked.gpus = ("0x20f1", "0x20f1")
+    with pytest.raises(Stopped, match="say --group far"):
+        admit(world)
+    assert world.site.text() == CLUSTER
+
+
+def test_other_words_than_the_file_has_are_refused(world: World) -> None:
+    admit(world)
+    for option, wish in (
+        ("--group far", Wish("v100-02", group="far")),
+        ("--user zhang", Wish("v100-02", user="zhang")),
+        ("--port 99", Wish("v100-02", port=99)),
+    ):
+        again = Admission(world.site, wish, Terms(), Screen())
+        assert again.is_entered
+        with pytest.raises(Stopped, match=f"{option}: .*change it there"):
+            again.refuse_other_words()
+    Admission(world.site, Wish("v100-02", user="root"), Terms(), Screen()).refuse_other_words()
