@@ -275,7 +275,7 @@ def joined(site: Site, as_members_were: dict[str, dict[str, str]]) -> list[str]:
         assert added in ([], [ENTRY]) if stage == "entry" else added == [ENTRY] * (number > 2)
         assert [line for line in after if line not in added] == lines
         said.append(words)
-    done = site.onboard()
+    done = site.onboard("--disable-password")
     assert done.code == 0, done.err
     assert done.out.endswith(f"{NEW.name}: a member, and proved\n")
     return [*said, done.out, done.err]
@@ -297,6 +297,8 @@ def test_it_works_with_the_others(site: Site, joined: list[str]) -> None:
     assert on(NEW.name, "lsmod | grep -c '^nvidia '").strip() == "1"
     assert on(NEW.name, "nvidia-smi --query-gpu=name --format=csv,noheader").count("V100") == 2
     assert on(NEW.name, "df -k --output=size /dev/shm | tail -n 1").split() == [str(8 * 1024**2)]
+    told = on(NEW.name, "/usr/sbin/sshd -T | grep -i '^passwordauthentication'")
+    assert told.split() == ["passwordauthentication", "no"]
     conf = on(NEW.name, "cat /etc/nccl.conf").splitlines()
     assert f"NCCL_SOCKET_IFNAME=={NEW.interface}" in conf
     assert "all_reduce" in "".join(joined) or "GB/s" in "".join(joined)
