@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from onboarding.password import VARIABLE
-from onboarding.signals import ENDING
+from onboarding.signals import handled
 from onboarding.site import Site
 from onboarding.stopped import Stopped
 
@@ -51,9 +50,5 @@ def _passed_on(run: subprocess.Popen[bytes]) -> Iterator[list[int]]:
         pressed.append(number)
         run.send_signal(number)
 
-    before = {each: signal.signal(each, passed_on) for each in ENDING}
-    try:
+    with handled(passed_on):
         yield pressed
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

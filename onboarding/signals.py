@@ -1,14 +1,26 @@
-"""Ctrl-C waits for what must not be half done: a file, and what is noted of it."""
+"""Ctrl-C and its like: who handles them for a while, and what must not be half done for them."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have a handler for what ends a process; one that was ignored, as below nohup, stays so."""
+    meant = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, handler) for each in meant}
+    try:
+        yield
+    finally:
+        for each, former in before.items():
+            signal.signal(each, former)
 
 
 @contextmanager
@@ -22,11 +34,9 @@ def undisturbed() -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         came.append(number)
 
-    before = {number: signal.signal(number, hold) for number in ENDING}
     try:
-        yield
+        with handled(hold):
+            yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
         for number in dict.fromkeys(came):
             os.kill(os.getpid(), number)

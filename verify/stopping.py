@@ -40,7 +40,9 @@ def heeding() -> Iterator[Event]:
             os._exit(1)
         stopped.set()
 
-    before = {each: signal.signal(each, interrupted) for each in _SIGNALS}
+    # What was ignored, as below nohup, stays so.
+    meant = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, interrupted) for each in meant}
     try:
         yield stopped
     finally:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from onboarding.signals import undisturbed
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    """Python's own handler, whatever was there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
 def test_it_comes_afterwards() -> None:
@@ -16,10 +25,8 @@ def test_it_comes_afterwards() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         done.append("written")
     assert done == ["written"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_nothing_comes_where_nothing_came() -> None:
     with undisturbed():
         pass
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

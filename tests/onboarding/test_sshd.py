@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -215,7 +216,10 @@ def test_reload(reload: Callable[[], tuple[int, str]], tmp_path: Path) -> None:
     (tmp_path / "pid").write_text(f"{os.getpid()}\n")
     code, err = reload()
     assert (code, "cannot tell which process" in err) == (1, True)
+    # A shell cannot trap what it was started to ignore, as below nohup.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with subprocess.Popen([program, "-D"]) as daemon:
+        signal.signal(signal.SIGHUP, before)
         try:
             end = time.monotonic() + 20
             while (tmp_path / "pid").read_text() != f"{daemon.pid}\n" and time.monotonic() < end:
