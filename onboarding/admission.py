@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drift.report.preflight import table
+from drift.report.visible import visible
 from inventories import editing
 from inventories.cluster import Data
 from inventories.schema import load
@@ -52,6 +53,13 @@ class Terms:
     dry: bool = False
 
 
+def _check_characters(wish: Wish) -> None:
+    """What is not UTF-8 could be told to no sshd, and no journal could keep it."""
+    for each in (wish.name, wish.address, wish.user, wish.group):
+        if each and visible(each) != each:
+            raise Stopped(f"no name, address, user or group has such characters: {visible(each)}")
+
+
 class Admission:
     """One server's way into the inventory."""
 
@@ -63,6 +71,7 @@ class Admission:
     def _begun(self) -> Journal:
         """Return how far it came before; one with other words begins anew."""
         before, wish = journal.read(self.site, self.wish.name), self.wish
+        _check_characters(wish)
         address = wish.address or (before.address if before else None)
         if address is None and wish.name in self.cluster.hosts:
             address = str(self.cluster.data_of(wish.name)["ssh_hostname"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,8 @@ def own_keys(server: Server) -> Iterator[list[PKey]]:
 def public_key(server: Server) -> str:
     """Return the public key to let in, as `kind key comment`: the first one that logs in.
 
-    Raises ContactError where there is none, or its file cannot be read.
+    Raises ContactError where there is none, its file cannot be read, or the file beside the private
+    key is another key's.
     """
     if server.key is not None:
         return _public_of(server.key)
@@ -81,31 +83,42 @@ def _loaded(files: list[Path]) -> list[PKey]:
 
 def _public_of(file: Path) -> str:
     beside = file.with_name(f"{file.name}.pub")
+    told = _first_key(file, beside) if beside.is_file() else ""
     try:
-        if beside.is_file():
-            return _first_key(beside)
         key = load_key_with_certificate(str(file), allow_prompt=False)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     except (PyinfraError, SSHException, ValueError):
+        if told and file.exists():  # its passphrase is needed to compare them
+            return told
         problem = (
-            "is no private key, or has a passphrase; put its public key beside it: "
-            f"ssh-keygen -y -f {file} >{beside}"
+            f"is no private key, or has a passphrase; put its public key beside it: {_anew(file)}"
             if file.exists()
             else f"is not there; make it: ssh-keygen -t ed25519 -f {file}"
         )
     else:
-        return f"{key.get_name()} {key.get_base64()}"
+        own = f"{key.get_name()} {key.get_base64()}"
+        if not told or told.split()[:2] == own.split():
+            return told or own
+        problem = f"is not the one of {beside}; make that one anew: {_anew(file)}"
     raise ContactError(f"the controller's key {file} {problem}")
 
 
-def _first_key(file: Path) -> str:
-    """The line of a public key's file."""
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+def _first_key(private: Path, file: Path) -> str:
+    """The line of the public key's file that lies beside the private one."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise ContactError(f"{file} cannot be read: {error.strerror}") from None
     words = next((line.split(None, 2) for line in lines if line.strip()), [])
     if len(words) < 2 or not words[1].startswith("AAAA"):
-        raise ContactError(f"{file} is no public key; make it anew: ssh-keygen -y")
+        raise ContactError(f"{file} is no public key; make it anew: {_anew(private)}")
     return " ".join(words).strip()
+
+
+def _anew(private: Path) -> str:
+    """What writes a public key's file beside the private one."""
+    return f"ssh-keygen -y -f {shlex.quote(str(private))} >{shlex.quote(f'{private}.pub')}"
 
 
 def _comment(key: PKey) -> str:

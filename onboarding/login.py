@@ -18,9 +18,12 @@ from onboarding.session import ROOT, Session
 _BUSY_SECONDS = 60
 # The ways to log in by what somebody types.
 TYPED = frozenset({"password", "keyboard-interactive"})
+# The way in of an account that asks for nothing at all.
+NONE = "none"
 _HUNG_UP = "it hung up"
 _NO_ANSWER = "it did not answer in time"
 _LOST = (_HUNG_UP, _NO_ANSWER)
+_NOT_TOLD = "the user or the password is not UTF-8"
 
 # A password, or what asks for one when it is needed.
 Password = Secret | Callable[[], Secret | None] | None
@@ -42,7 +45,7 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
         refused, allowed = f"{refused}; {by_password}", later or allowed
     if session is None:
         _raise_if_lost(server, refused)
-        takes = f" (its sshd takes {', '.join(allowed)})" if allowed else ""
+        takes = f" ({_taken(allowed)})" if allowed else ""
         advice = _advice(server, known is not None, allowed)
         raise ContactError(f"{server.login} does not let us in: {refused}{takes}: {advice}")
     return _greeted(session)
@@ -69,10 +72,17 @@ def prove_key(server: Server, host_key: str) -> None:
 def methods(server: Server, host_key: str) -> Methods:
     """Return the ways to log in that a server's sshd takes, as it tells whoever offers none.
 
-    Raises ContactError where it cannot be reached, or its host key is another.
+    It is NONE alone where that one is let in. Raises ContactError where the server cannot be
+    reached, its host key is another, or it does not tell.
     """
     with closing(_connected(server, host_key)) as transport:
-        return _methods(transport, server.user)
+        found = _methods(transport, server.user)
+    if found is None:
+        raise ContactError(
+            f"{server.login}: its sshd does not tell which ways to log in it takes: try again, or "
+            "see its log"
+        )
+    return found
 
 
 def _greeted(session: Session) -> Session:
@@ -102,7 +112,7 @@ def _tried(
         refused = log_in(transport, server)
         if not refused:
             return Session(server, transport, by), "", ()
-        allowed = _methods(transport, server.user) if transport.is_active() else ()
+        allowed = _methods(transport, server.user) or ()
     except BaseException:
         transport.close()
         raise
@@ -142,14 +152,15 @@ def _prefer(transport: Transport, kind: str) -> None:
     options.key_types = sorted(options.key_types, key=lambda each: family not in each)
 
 
-def _methods(transport: Transport, user: str) -> Methods:
+def _methods(transport: Transport, user: str) -> Methods | None:
+    """The ways that sshd takes, NONE where it asks for nothing; None where it does not tell."""
     try:
-        transport.auth_none(user)
+        more = transport.auth_none(user)
     except BadAuthenticationType as error:
-        return tuple(sorted(error.allowed_types))
-    except (SSHException, OSError, EOFError):
-        pass
-    return ()
+        return tuple(sorted(filter(None, error.allowed_types)))
+    except (SSHException, OSError, EOFError, ValueError):
+        return None
+    return tuple(sorted(more)) or (NONE,)
 
 
 def _log_in_by_key(transport: Transport, server: Server) -> str:
@@ -167,6 +178,8 @@ def _log_in_by_key(transport: Transport, server: Server) -> str:
                 continue
             except (SSHException, OSError, EOFError):
                 return _HUNG_UP
+            except UnicodeError:
+                return _NOT_TOLD
             return _wants(more)
     return f"the key {named} is refused" if server.key else f"every key {named} is refused"
 
@@ -189,6 +202,8 @@ def _by_password(secret: Secret) -> Callable[[Transport, Server], str]:
             return _lost(transport, error) or "the password is refused"
         except (SSHException, OSError, EOFError):
             return _HUNG_UP
+        except UnicodeError:
+            return _NOT_TOLD
         return _wants(more)
 
     return log_in
@@ -204,6 +219,12 @@ def _lost(transport: Transport, error: AuthenticationException) -> str:
 def _wants(more: list[str]) -> str:
     """What sshd asks for when one way has worked (AuthenticationMethods)."""
     return f"sshd wants {', '.join(more)} as well, which is not done here" if more else ""
+
+
+def _taken(allowed: Methods) -> str:
+    if NONE in allowed:
+        return "its sshd lets the account in without any password: give it one, passwd"
+    return f"its sshd takes {', '.join(allowed)}"
 
 
 def _advice(server: Server, has_password: bool, allowed: Methods) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import getpass
 import os
+import re
 import signal
 import sys
 import warnings
@@ -18,6 +19,8 @@ from onboarding.contact import ContactError
 VARIABLE = "GPU_NODE_PASSWORD"
 # No password is longer; a stdin without an end is not read to it.
 _LONGEST = 4096
+_TYPED = "what was typed"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Secret:
@@ -31,6 +34,12 @@ class Secret:
     def reveal(self) -> str:
         """Return the text; hold it nowhere, hand it straight to who needs it."""
         return self._text
+
+    @property
+    def is_utf_8(self) -> bool:
+        """Whether it can be told to an sshd; bytes that were not decoded are half surrogates."""
+        # The error of encode would have the text.
+        return not _SURROGATE.search(self._text)
 
     @override
     def __repr__(self) -> str:
@@ -51,27 +60,45 @@ def password(ask_for: str, from_stdin: bool) -> Secret | None:
 def given(from_stdin: bool) -> Secret | None:
     """Return the first line of stdin where `from_stdin` is set, else what the environment has.
 
-    No child process of ours will have the variable. Raises ContactError for a stdin without one.
+    No child process of ours will have the variable. Raises ContactError for a stdin without one,
+    and for a variable that is not UTF-8.
     """
     found = _taken_from_environment()
-    return _first_line() if from_stdin else found
+    return _first_line() if from_stdin else _checked(found, VARIABLE)
 
 
 def asked(ask_for: str) -> Secret | None:
-    """Return what somebody types at a prompt, unseen; None without a terminal or an answer."""
+    """Return what somebody types at a prompt, unseen; None without a terminal or an answer.
+
+    Raises ContactError where it is not UTF-8.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     with _interruptible(), warnings.catch_warnings():
         # Where the terminal cannot be kept from showing it, nothing is asked.
         warnings.simplefilter("error", getpass.GetPassWarning)
         try:
-            return _secret(getpass.getpass(ask_for))
+            return _checked(_secret(getpass.getpass(ask_for)), _TYPED)
         except (EOFError, getpass.GetPassWarning):
             return None
+        except UnicodeDecodeError:
+            pass  # the error has its bytes
+    raise _not_utf_8(_TYPED)
 
 
 def _secret(text: str) -> Secret | None:
     return Secret(text) if text else None
+
+
+def _checked(secret: Secret | None, where: str) -> Secret | None:
+    """The same; the frames of what is raised have nothing of its text."""
+    if secret is not None and not secret.is_utf_8:
+        raise _not_utf_8(where)
+    return secret
+
+
+def _not_utf_8(where: str) -> ContactError:
+    return ContactError(f"{where} is not UTF-8: give the password as UTF-8")
 
 
 def _taken_from_environment() -> Secret | None:

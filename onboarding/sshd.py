@@ -15,7 +15,7 @@ from drift.report.visible import visible
 from facts.files import FileBytes, FileContent
 from facts.kernels import SBIN
 from onboarding.contact import ContactError
-from onboarding.login import TYPED, methods, open_by_key, prove_key
+from onboarding.login import NONE, TYPED, methods, open_by_key, prove_key
 from onboarding.session import Session
 
 MAIN = "/etc/ssh/sshd_config"
@@ -40,9 +40,18 @@ def refuse_passwords(session: Session, host_key: str) -> bool:
 
     The session stays open. A new one must open by key, and sshd must no longer offer passwords;
     otherwise the files are put back, by the node itself should this machine be gone. Raises
-    ContactError; nothing is changed then.
+    ContactError; nothing is changed then. It is raised as well where the user is let in without
+    any password: that is not for this to mend.
     """
-    if not TYPED & set(methods(session.server, host_key)):
+    taken = methods(session.server, host_key)
+    if NONE in taken:
+        user = session.server.user
+        raise ContactError(
+            f"{session.server.login} is let in without any password or key, so there is none "
+            f"to call off: give {user} one (passwd {user}), or say PermitEmptyPasswords no in "
+            f"{MAIN}, then run again; nothing was changed"
+        )
+    if not TYPED & set(taken):
         return False
     prove_key(session.server, host_key)
     path = _place(_read(session, MAIN)["text"])
@@ -114,7 +123,7 @@ def _not_kept(session: Session, host_key: str, path: str, new: str) -> str:
     end = time.monotonic() + _SETTLE_SECONDS
     while True:
         try:
-            left = TYPED & set(methods(session.server, host_key))
+            left = {*TYPED, NONE} & set(methods(session.server, host_key))
             if not left:
                 with open_by_key(session.server, host_key) as fresh:
                     return _problem(fresh, confirm(path, sum_of(new)))

@@ -42,6 +42,9 @@ class Sshd:
     instead: Callable[[socket.socket], None] | None = None
     # Called when a password arrives.
     on_password: Callable[[], object] | None = None
+    # Called when somebody offers nothing.
+    on_none: Callable[[], object] | None = None
+    lets_anybody_in: bool = False
     second_factor: bool = False
     runs_commands: bool = True
     # What its commands find before every other folder of PATH.
@@ -84,6 +87,12 @@ class _Login(ServerInterface):
         if not right:
             return AUTH_FAILED
         return AUTH_PARTIALLY_SUCCESSFUL if self.sshd.second_factor else AUTH_SUCCESSFUL
+
+    @override
+    def check_auth_none(self, username: str) -> int:
+        if self.sshd.on_none:
+            self.sshd.on_none()
+        return AUTH_SUCCESSFUL if self.sshd.lets_anybody_in else AUTH_FAILED
 
     @override
     def check_auth_publickey(self, username: str, key: PKey) -> int:

@@ -166,3 +166,19 @@ def test_other_words_than_the_file_has_are_refused(world: World) -> None:
         with pytest.raises(Stopped, match=f"{option}: .*change it there"):
             again.refuse_other_words()
     Admission(world.site, Wish("v100-02", user="root"), Terms(), Screen()).refuse_other_words()
+
+
+NOT_UTF_8 = {
+    "name": Wish("n\udcff", "192.0.2.5"),
+    "address": Wish("n", "192.0.2.5\udcff"),
+    "user": Wish("n", "192.0.2.5", user="zh\udcff"),
+    "group": Wish("n", "192.0.2.5", group="v100\x1b"),
+}
+
+
+@pytest.mark.parametrize("wish", NOT_UTF_8.values(), ids=NOT_UTF_8)
+def test_words_that_are_not_utf_8(world: World, wish: Wish) -> None:
+    """Refused before anything is asked or written."""
+    with pytest.raises(Stopped, match=r"such characters: .*\\"):
+        Admission(world.site, wish, Terms(), Screen())
+    assert not list(journal.unfinished(world.site))

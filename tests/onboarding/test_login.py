@@ -121,11 +121,7 @@ def test_a_second_factor(sshd: Sshd) -> None:
 
 def test_a_server_that_hangs_up_at_the_password(sshd: Sshd) -> None:
     """As a killed or a full one does."""
-
-    def fail() -> None:
-        raise EOFError
-
-    sshd.on_password = fail
+    sshd.on_password = hang_up
     assert "; it hung up: try again" in refusal(sshd, Secret(PASSWORD))
 
 
@@ -174,6 +170,40 @@ def test_the_ways_in(sshd: Sshd) -> None:
     assert methods(sshd.server(), sshd.host_key) == ("password", "publickey")
 
 
+def hang_up() -> None:
+    """End a connection, as a killed or a full sshd does."""
+    raise EOFError
+
+
+def test_the_ways_in_are_not_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that breaks, or an sshd that is silent, is none that takes no passwords."""
+    sshd.on_none = hang_up
+    with pytest.raises(ContactError, match="does not tell which ways to log in it takes"):
+        methods(sshd.server(), sshd.host_key)
+    done = threading.Event()
+    sshd.on_none = done.wait
+    monkeypatch.setattr(login, "_BUSY_SECONDS", 1)
+    with pytest.raises(ContactError, match="does not tell which ways to log in it takes"):
+        methods(sshd.server(), sshd.host_key)
+    done.set()
+
+
+def test_an_account_that_asks_for_nothing(sshd: Sshd, key: Path) -> None:
+    """As with an empty password; named, also where somebody else's key is refused."""
+    sshd.lets_anybody_in = True
+    assert methods(sshd.server(), sshd.host_key) == ("none",)
+    assert "lets the account in without any password" in refusal(sshd, key=key)
+
+
+@pytest.mark.parametrize("taken", ["publickey,password", "publickey,keyboard-interactive"])
+def test_what_is_not_utf_8(sshd: Sshd, key: Path, taken: str) -> None:
+    """Neither a password nor a user: a refusal, and none of it in what is raised."""
+    sshd.methods = taken
+    said = refusal(sshd, Secret(f"{PASSWORD}\udcff"))
+    assert "the user or the password is not UTF-8" in said
+    assert "the user or the password is not UTF-8" in refusal(sshd, key=key, user="zh\udcff")
+
+
 def test_a_key_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
     """Named in the refusal, and where it is asked for."""
     said = refusal(sshd, key=tmp_path / "gone")
@@ -190,6 +220,13 @@ def test_public_keys(sshd: Sshd, key: Path) -> None:
     assert public_key(server) == public
     key.with_name("own key.pub").write_text(f"\n{public}  zhang@home\n")
     assert public_key(server) == f"{public} zhang@home"
+    other = ECDSAKey.generate()
+    beside = key.with_name("own key.pub")
+    beside.write_text(f"{other.get_name()} {other.get_base64()}\n")
+    with pytest.raises(ContactError) as caught:
+        public_key(server)
+    for each in (f"{key} is not the one of {beside}", f"ssh-keygen -y -f '{key}' >'{beside}'"):
+        assert each in str(caught.value)
     key.with_name("own key.pub").write_text("nothing\n")
     with pytest.raises(ContactError, match="is no public key"):
         public_key(server)
@@ -203,6 +240,11 @@ def test_a_key_with_a_passphrase(sshd: Sshd, key: Path) -> None:
     with pytest.raises(ContactError, match="has a passphrase; put its public key beside it"):
         public_key(sshd.server(key=key))
     assert "can be used (is it there, and without a passphrase?)" in refusal(sshd, key=key)
+    key.with_name("own key.pub").write_text("ssh-rsa AAAA zhang@home\n")
+    assert public_key(sshd.server(key=key)) == "ssh-rsa AAAA zhang@home"
+    key.unlink()
+    with pytest.raises(ContactError, match="is not there; make it"):
+        public_key(sshd.server(key=key))
 
 
 def test_by_an_agent(

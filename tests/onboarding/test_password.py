@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import os
 import pickle
@@ -11,14 +12,14 @@ import sys
 import termios
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from onboarding.contact import ContactError
-from onboarding.password import VARIABLE, Secret, password
+from onboarding.password import VARIABLE, Secret, asked, given, password
 
 PASSWORD = "hunter2 \xfc'\""
 REPOSITORY = Path(__file__).parents[2]
@@ -72,6 +73,44 @@ def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert password("", False) is None
     monkeypatch.setenv(VARIABLE, "")
     assert password("", False) is None
+
+
+def test_an_environment_that_is_not_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused at once, and told to nobody; where stdin has another one it is not looked at."""
+    monkeypatch.setenv(VARIABLE, "hun\udcff")
+    with pytest.raises(ContactError, match=f"{VARIABLE} is not UTF-8") as caught:
+        given(False)
+    assert_untold(caught.value)
+    monkeypatch.setenv(VARIABLE, "hun\udcff")
+    give(monkeypatch, b"other\n")
+    found = given(True)
+    assert found and found.reveal() == "other"
+
+
+def type_undecoded(prompt: str) -> str:
+    """Answer as getpass does where the terminal's encoding is another one."""
+    return b"hun\xff".decode()
+
+
+@pytest.mark.parametrize("answer", [type_undecoded, lambda prompt: "hun\udcff"])
+def test_a_typed_one_that_is_not_utf_8(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], str]
+) -> None:
+    """However the terminal's encoding is got wrong."""
+    for stream in (sys.stdin, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(getpass, "getpass", answer)
+    with pytest.raises(ContactError, match="what was typed is not UTF-8") as caught:
+        asked("")
+    assert_untold(caught.value)
+
+
+def assert_untold(error: ContactError) -> None:
+    """Have nothing of the password in the error, its frames or what it came from."""
+    shown = traceback.TracebackException.from_exception(error, capture_locals=True)
+    text = "".join(each for each in shown.format() if "test_password.py" not in each)
+    assert "hun" not in text
+    assert (error.__context__, error.__cause__) == (None, None)
 
 
 def test_what_is_shown_of_the_process() -> None:

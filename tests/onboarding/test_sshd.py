@@ -140,6 +140,40 @@ def test_no_way_in_by_key(session: Session, sshd: Sshd, etc: Path) -> None:
     assert "is refused, though" in refusal(session, sshd, etc)
 
 
+def test_nobody_knows_what_sshd_takes(session: Session, sshd: Sshd, etc: Path) -> None:
+    """It hangs up before it tells: that is none that takes no passwords."""
+
+    def hang_up() -> None:
+        sshd.on_none = None
+        raise EOFError
+
+    sshd.on_none = hang_up
+    assert "does not tell which ways to log in it takes" in refusal(session, sshd, etc)
+
+
+def test_hung_up_after_the_change(session: Session, sshd: Sshd, etc: Path) -> None:
+    """It is asked again: what was not told is no proof that passwords are off."""
+    told: list[str] = []
+
+    def hang_up() -> None:
+        told.append("")
+        if len(told) == 2:
+            raise EOFError
+
+    sshd.on_none = hang_up
+    assert refuse_passwords(session, sshd.host_key)
+    assert len(told) == 3
+
+
+def test_a_login_without_any_password(session: Session, sshd: Sshd, etc: Path) -> None:
+    """It is told, and nothing is begun."""
+    before = tree(etc)
+    sshd.lets_anybody_in = True
+    with pytest.raises(ContactError, match=r"is let in without any password .*passwd root"):
+        refuse_passwords(session, sshd.host_key)
+    assert tree(etc) == before
+
+
 def test_the_key_no_longer_works(
     session: Session, sshd: Sshd, etc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
