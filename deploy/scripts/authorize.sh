@@ -1,6 +1,7 @@
-# Let a public key in: a line at the end of authorized_keys, unless the key has a line to itself.
-# Runs as its owner. Prints, at the end, `changed` or `there`. Variables: home, line (kind, key and comment),
-# backups (a folder, or empty: beside the file).
+# Let a public key in: a line at the end of authorized_keys, unless the key has one already.
+# Runs as its owner. Prints, at the end, `changed`, `there` or, where the key has options and nothing
+# was changed, `restricted`: a line without them would undo what its owner wants. Variables: home,
+# line (kind, key and comment), backups (a folder, or empty: beside the file).
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -29,7 +30,19 @@ has_line() {
     END { exit !found }' "$1"
 }
 
-if [ ! -e "$real" ] || ! has_line "$real"; then
+# What options say stands in double quotes, where \" is no end.
+has_options() {
+  awk -v line="$line" 'BEGIN { split(line, key, " ") }
+    { sub(/\r$/, ""); gsub(/"([^"\\]|\\.)*"/, "") }
+    $1 !~ /^#/ && $2 == key[1] && $3 == key[2] { found = 1 }
+    END { exit !found }' "$1"
+}
+
+if [ -e "$real" ] && has_line "$real"; then
+  :
+elif [ -e "$real" ] && has_options "$real"; then
+  done=restricted
+else
   new=${real%/*}/.${real##*/}.gpu-node
   trap 'rm -f "$new"' EXIT
   # What lies there, of a killed run or of somebody else, is never written into.

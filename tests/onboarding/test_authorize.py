@@ -29,8 +29,14 @@ BEFORE = {
     "no newline at the end": b"# mine\r\n\n  ssh-rsa AAAA\tx",
     "any bytes": b"# m\xfcll %s \\n\n",
     "the key in a comment": f"# {LINE}\n".encode(),
-    "the key with options": f'from="192.0.2.1" {LINE}\ncommand="/bin/x" {LINE}\n'.encode(),
+    "options of another key": f'from="192.0.2.1" {KEY}A\ncommand="x {LINE}" ssh-rsa A\n'.encode(),
+    "a comment with options": f'#from="192.0.2.1" {LINE}\n'.encode(),
     "a longer key": f"{KEY}A x\n".encode(),
+}
+RESTRICTED = {
+    "from": f'# mine\nfrom="192.0.2.1,198.51.100.*" {LINE}\n',
+    "blanks and quotes": f'ssh-rsa AAAA\n command="/bin/x \\"a b\\" \\\\",no-pty {KEY}\r\n',
+    "several": f'restrict {KEY}\ncommand="/bin/x" {LINE}',
 }
 THERE = {"by itself": f"# mine\n{LINE}\n", "with another comment": f" {KEY}\r\nssh-rsa AAAA"}
 
@@ -79,6 +85,19 @@ def test_a_key_that_is_in_already(home: Path, shell: str, before: str) -> None:
     file.chmod(0o600)
     assert authorize(home, shell) == Ended(0, "there\n", "")
     assert tree(home) == {".ssh/authorized_keys": before.encode()}
+
+
+@pytest.mark.parametrize("before", RESTRICTED.values(), ids=RESTRICTED)
+def test_a_key_with_options(home: Path, shell: str, before: str) -> None:
+    """What its owner restricts is left alone; it is closed to others all the same."""
+    file = home / ".ssh" / "authorized_keys"
+    file.parent.mkdir(0o700)
+    file.write_bytes(before.encode())
+    file.chmod(0o660)
+    assert authorize(home, shell) == Ended(0, "changed\n", "")
+    assert authorize(home, shell) == Ended(0, "restricted\n", "")
+    assert tree(home) == {".ssh/authorized_keys": before.encode()}
+    assert file.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_roots_backup(home: Path, shell: str, tmp_path: Path) -> None:
@@ -167,6 +186,30 @@ def test_from_a_password_to_a_key(account: Sshd, key: Path) -> None:
         assert not install_key(session, public_key(server))
     account.methods = "publickey"
     prove_key(server, account.host_key)
+
+
+def test_a_session_by_key(account: Sshd, key: Path) -> None:
+    """Nothing is let in, whatever options the key has there."""
+    server = account.server(key=key)
+    account.authorized_keys.parent.mkdir(0o700)
+    before = f'from="127.0.0.1" {public_key(server)}\n'
+    account.authorized_keys.write_text(before)
+    with open_session(server, account.host_key) as session:
+        assert not install_key(session, public_key(server))
+    assert account.authorized_keys.read_text() == before
+
+
+def test_a_key_that_its_options_keep_out(account: Sshd) -> None:
+    """A session by password does not undo them; it is told."""
+    account.authorized_keys.parent.mkdir(0o700)
+    account.authorized_keys.write_text(f'from="192.0.2.1" {LINE}\n')
+    account.authorized_keys.chmod(0o600)
+    with (
+        open_session(account.server(), account.host_key, Secret(PASSWORD)) as session,
+        pytest.raises(ContactError, match="has this machine's key with options"),
+    ):
+        install_key(session, LINE)
+    assert account.authorized_keys.read_text() == f'from="192.0.2.1" {LINE}\n'
 
 
 def test_what_is_no_key(account: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
