@@ -12,6 +12,7 @@ from inventories.replacing import replace
 
 SSH_PORT = 22
 # Patterns, kind and key with the blanks around them; what follows is a comment.
+_REVOKED = re.compile(r"[ \t]*@revoked[ \t]+(\S+)[ \t]+(\S+)[ \t]+(\S+).*", re.DOTALL)
 _LINE = re.compile(r"([ \t]*)([^#@\s]\S*)([ \t]+)(\S+)([ \t]+)([^\s]+)(.*)", re.DOTALL)
 
 
@@ -28,6 +29,19 @@ def keys_of(text: str, lookup: str) -> list[str]:
         f"{line[4]} {line[6]}"
         for line in lines
         if line and any(_is(pattern, lookup) for pattern in line[2].split(","))
+    ]
+
+
+def revoked(text: str, names: Collection[str]) -> list[str]:
+    """Return the keys, as `kind key`, that `@revoked` lines name for one of a server's names.
+
+    Patterns of such lines may have the wildcards * and ?, and a ! before what they are not for.
+    """
+    lines = (_REVOKED.fullmatch(line) for line in _lines(text))
+    return [
+        f"{line[2]} {line[3]}"
+        for line in lines
+        if line and any(_is_among(line[1].split(","), name) for name in names)
     ]
 
 
@@ -102,3 +116,17 @@ def _is(pattern: str, name: str) -> bool:
         return HostKeys.hash_host(name, pattern) == pattern
     except (ValueError, IndexError):
         return False
+
+
+def _is_among(patterns: Collection[str], name: str) -> bool:
+    """Whether patterns stand for a name, as ssh reads them."""
+    if any(each.startswith("!") and _is_like(each[1:], name) for each in patterns):
+        return False
+    return any(_is_like(each, name) for each in patterns)
+
+
+def _is_like(pattern: str, name: str) -> bool:
+    if pattern.startswith("|1|"):
+        return _is(pattern, name)
+    wild = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(wild, name, re.IGNORECASE) is not None

@@ -13,7 +13,7 @@ from paramiko import PKey, SSHException
 from facts.host_key import SECONDS, NoHostKey
 from facts.host_key import offered as offered_at
 from facts.ssh import fingerprint
-from inventories.pinned import SSH_PORT, keys_of, lookups, repinned, without, write
+from inventories.pinned import SSH_PORT, keys_of, lookups, repinned, revoked, without, write
 
 ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 # What paramiko says of a handshake that did not end in time.
@@ -118,21 +118,25 @@ def choose(
 ) -> str:
     """Return the host key to believe in, as `kind key`, out of those that are offered.
 
-    One that is pinned needs no word. Otherwise it is the one whose fingerprint `accept` is, or,
-    where `confirm` says yes to the text that it is shown, the first. Without a terminal `confirm`
-    is None. Raises ContactError where nobody vouches for a key.
+    It is the one whose fingerprint `accept` is; else one that is pinned, which needs no word;
+    else, where `confirm` says yes to the text that it is shown, the first. Without a terminal
+    `confirm` is None. A key that known_hosts revokes for the server is as good as not offered.
+    Raises ContactError where nobody vouches for a key.
     """
-    told = _texts(keys)
-    if accept is not None:
-        return _accepted(server, told, accept)
+    told = _unrevoked(server, _texts(keys), accept)
+    for key in told:
+        if _digest(key) == accept:
+            return key
     known = pinned(server)
     same = [key for key in told if key in known]
     kinds = {key.split()[0]: key for key in told}
     changed = [key for key in known if kinds.get(key.split()[0], key) != key]
-    if changed or (known and not same):
-        raise ContactError(_changed(server, changed or known, told))
-    if same:
+    if same and not changed:
         return same[0]
+    if accept is not None:
+        raise ContactError(_not_offered(server, told, accept))
+    if known:
+        raise ContactError(_changed(server, changed or known, told))
     if confirm is None:
         raise ContactError(
             f"the host key of {server.at} is not known ({_shown(told)}): compare it with what "
@@ -144,14 +148,26 @@ def choose(
     return told[0]
 
 
-def _accepted(server: Server, told: Sequence[str], accept: str) -> str:
-    chosen = [key for key in told if _digest(key) == accept]
-    if not chosen:
+def _unrevoked(server: Server, told: Sequence[str], accept: str | None) -> list[str]:
+    """The keys that are not revoked; raises ContactError where none is left or one is accepted."""
+    barred = revoked(_read(server.known_hosts), server.lookups)
+    left = [key for key in told if key not in barred]
+    out = [key for key in told if key in barred]
+    if out and (not left or accept in {_digest(key) for key in out}):
         raise ContactError(
-            f"{accept} is none of the host keys offered at {server.at} ({_shown(told)}); "
-            f"{ON_ITS_CONSOLE} shows on its console which it is; nothing was changed"
+            f"the host key of {server.at} is revoked by a @revoked line of {server.known_hosts} "
+            f"({_shown(out)}): whoever has it need not be the server; make its sshd another one "
+            "(ssh-keygen -A, once the old file is gone), or take the line away where it is not "
+            "meant; nothing was changed"
         )
-    return chosen[0]
+    return left
+
+
+def _not_offered(server: Server, told: Sequence[str], accept: str) -> str:
+    return (
+        f"{accept} is none of the host keys offered at {server.at} ({_shown(told)}); "
+        f"{ON_ITS_CONSOLE} shows on its console which it is; nothing was changed"
+    )
 
 
 def _changed(server: Server, known: Sequence[str], told: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inventories.pinned import keys_of, lookups, repinned, without, write
+from inventories.pinned import keys_of, lookups, repinned, revoked, without, write
 
 OLD, NEW, RSA = "ssh-ed25519 AAAAold", "ssh-ed25519 AAAAnew", "ssh-rsa AAAArsa"
 NAMES = lookups("v100-01", "192.0.2.5", 22)
@@ -101,6 +101,25 @@ def test_with_a_port() -> None:
     names = lookups("v100-01", "192.0.2.5", 2222)
     text = f"192.0.2.5 {OLD}\n[192.0.2.5]:2222 {OLD}\n"
     assert repinned(text, names, NEW, [NEW]) == f"192.0.2.5 {OLD}\n[192.0.2.5]:2222 {NEW}\n"
+
+
+REVOKED = {
+    "by address": (f"@revoked 192.0.2.5 {OLD}\n", [OLD]),
+    "by name, with blanks and a comment": (f" @revoked\tnas,v100-01\t{OLD} lost\r\n", [OLD]),
+    "hashed": (f"@revoked {HASHED} {OLD}", [OLD]),
+    "any": (f"@revoked * {OLD}\n@revoked 192.0.2.? {RSA}\n", [OLD, RSA]),
+    "without regard to case": (f"@revoked V100-* {OLD}\n", [OLD]),
+    "but not this one": (f"@revoked !192.0.2.5,!v100-01,* {OLD}\n", []),
+    "of others": (f"@revoked 192.0.2.55,192.0.2.1?,[192.0.2.5]:22 {OLD}\n", []),
+    "no such line": (f"192.0.2.5 {OLD}\n# @revoked * {OLD}\n@cert-authority * {OLD}\n", []),
+    "half a line": ("@revoked *\n@revoked * ssh-rsa\n@revoked", []),
+}
+
+
+@pytest.mark.parametrize(("text", "keys"), REVOKED.values(), ids=REVOKED)
+def test_revoked_keys(text: str, keys: list[str]) -> None:
+    """Those of a node, by whatever ssh reads as its name."""
+    assert revoked(text, NAMES) == keys
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

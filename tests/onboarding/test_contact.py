@@ -73,6 +73,48 @@ def test_a_pinned_key_needs_no_word(sshd: Sshd) -> None:
         assert choose(server, offered(server), None, None) == sshd.host_key
 
 
+def test_a_pinned_key_needs_no_fingerprint(sshd: Sshd) -> None:
+    """One of another server is given with it; one that it offers as well is the one."""
+    sshd.keys.append(RSAKey.generate(2048))
+    server = sshd.server()
+    keys = offered(server)
+    server.known_hosts.write_text(line(sshd))
+    assert choose(server, keys, "SHA256:other", None) == sshd.host_key
+    assert choose(server, keys, sshd.keys[1].fingerprint, None).startswith("ssh-rsa ")
+    server.known_hosts.write_text(line(sshd, ECDSAKey.generate()))
+    assert "SHA256:other is none of" in refusal(server, keys, "SHA256:other")
+
+
+@pytest.mark.parametrize("pattern", ["[127.0.0.1]:{port}", "[n]:{port}", "*", "nas,[127.*"])
+def test_a_revoked_key(sshd: Sshd, pattern: str) -> None:
+    """It is not believed: neither pinned, nor given beforehand, nor by whoever is asked."""
+    server = sshd.server()
+    keys = offered(server)
+    line_of_it = f"@revoked {pattern.format(port=sshd.port)} {sshd.host_key}\n"
+    for text in (line_of_it, line(sshd) + line_of_it):
+        server.known_hosts.write_text(text)
+        for accept in (None, keys[0].fingerprint, "SHA256:other"):
+            said = refusal(server, keys, accept)
+            assert f"is revoked by a @revoked line of {server.known_hosts}" in said
+            assert keys[0].fingerprint in said
+        with pytest.raises(ContactError, match="is revoked"):
+            choose(server, keys, None, yes)
+
+
+def test_one_of_two_keys_is_revoked(sshd: Sshd) -> None:
+    """The other one will do: pinned, or confirmed; the first one is not even shown."""
+    sshd.keys.append(RSAKey.generate(2048))
+    server = sshd.server()
+    keys = offered(server)
+    barred = f"@revoked * {sshd.host_key}\n"
+    server.known_hosts.write_text(barred + line(sshd, sshd.keys[1]))
+    assert choose(server, keys, None, None).startswith("ssh-rsa ")
+    assert "is revoked" in refusal(server, keys, keys[0].fingerprint)
+    server.known_hosts.write_text(barred)
+    assert keys[0].fingerprint not in refusal(server, keys)
+    assert choose(server, keys, None, yes).startswith("ssh-rsa ")
+
+
 @pytest.mark.parametrize("kind", [ECDSAKey.generate, lambda: RSAKey.generate(2048)])
 def test_a_changed_key(sshd: Sshd, kind: type[ECDSAKey]) -> None:
     """Both fingerprints and the way on, also at a terminal; the given one is then pinned."""
