@@ -54,7 +54,11 @@ def packages(
 
 @operation()
 def install(
-    manager: str, names: Sequence[str], version: str, hold: bool = False
+    manager: str,
+    names: Sequence[str],
+    version: str,
+    hold: bool = False,
+    allow_disruption: bool = False,
 ) -> Generator[Command, None, None]:
     """
     Install the driver's packages where there is no driver, in no other package's place.
@@ -63,8 +67,10 @@ def install(
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + names: of the packages, eg ``nvidia-dkms-535``
-    + version: of the driver, eg ``535.154.05``, or a branch, of which the newest is taken
+    + version: of the driver, eg ``535.154.05``, or a branch: of what is there of it, else its
+      newest
     + hold: leave them at that version when the system is updated
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
 
     **Example:**
 
@@ -76,7 +82,13 @@ def install(
     if all(is_version_of(there.get(name, ""), version) for name in names):
         host.noop(f"{', '.join(names)} {version} are there")
         return
-    given = {"packages": " ".join(names), "version": version, "hold": "yes" if hold else "no"}
+    given = {
+        "packages": " ".join(names),
+        "version": version,
+        "hold": "yes" if hold else "no",
+        # Where none of them is there nobody uses them; another driver is left alone.
+        "allow": "yes" if allow_disruption or not there else "no",
+    }
     if manager == "apt-get":
         yield script("driver_install_deb", **given)
     else:

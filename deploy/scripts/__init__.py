@@ -25,7 +25,7 @@ _ALONE = (
 # These would pull library or driver from under a running job; they take the variable `allow`.
 _HARMFUL = (
     *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
-    *("module", "nouveau", "reboot"),
+    *("module", "nouveau", "reboot", "driver_install_deb", "driver_install_rpm"),
 )
 # These make a folder to work in, or get a file from the controller (the variable `pushed`).
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")

@@ -1,6 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: apt.
-# Variables: packages (names), version (535.154.05, or a branch: its newest), hold (yes: at that
-# version no update replaces them); transaction_deb.sh stands before this.
+# Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
+# newest), hold (yes: at that version no update replaces them); in_use.sh and transaction_deb.sh stand
+# before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
@@ -40,9 +41,25 @@ exact() {
 none() {
   why=$(echo "$fetched" | grep -E 'NO_PUBKEY|GPG error|Could not|Unable to connect|Failed to fetch' | head -n 1 | cut -c 1-300)
   has=$(offered "$1" | sort -u | tr '\n' ' ')
-  fail "no $1 $version in the repositories of this node: ${why:+$why; }there is: ${has:-none }; nothing was changed"
+  fail "no $1 $version${of:+ (as $of is here)} in the repositories of this node: ${why:+$why; }there is: ${has:-none }; nothing was changed"
 }
+# of_branch: what is here of a branch tells the exact version for what lacks
+of_branch() {
+  for name in $packages; do
+    is_unpacked "$name" || continue
+    found=${found#* }
+    found=${found#*:}
+    found=${found%-*}
+    [ "$found" = "${here:-$found}" ] ||
+      fail "$of is here at $here, and $name at $found: make them one version first; nothing was changed"
+    here=$found
+    of=${of:-$name}
+  done
+  version=${here:-$version}
+}
+of='' here=''
 finish_what_was_begun
+case $version in *.*.*) ;; *) of_branch ;; esac
 fetched=$(apt-get -q $wait update 2>&1 </dev/null)
 set --
 for name in $packages; do
@@ -72,7 +89,9 @@ if [ "$#" -gt 0 ]; then
   [ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
   said=$(apt-get -q -y $wait $careful --no-remove install "$@" 2>&1 </dev/null)
   for name in $packages; do
-    is_unpacked "$name" || fail "apt cannot install $name: $(reason "$said"); run again"
+    is_unpacked "$name" && continue
+    why=$(reason "$said") found=$(status "$name")
+    fail "apt cannot install $name: ${why:-it gives no reason, and has left ${found:-nothing}}; run again"
   done
 fi
 [ "$hold" = yes ] || exit 0

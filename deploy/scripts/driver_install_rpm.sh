@@ -1,6 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: yum or dnf.
-# Variables: manager, packages (names), version (535.154.05, or a branch: its newest), hold (yes: at
-# that version no update replaces them); transaction_rpm.sh stands before this.
+# Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
+# its newest), hold (yes: at that version no update replaces them); in_use.sh and transaction_rpm.sh
+# stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -21,6 +22,21 @@ if ! is_begun; then
   [ ! -d /sys/module/nvidia ] || remains="${remains:+$remains, }a loaded module"
   [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
 fi
+# of_branch: what is here of a branch tells the exact version for what lacks
+of_branch() {
+  for name in $packages; do
+    is_whole "$name" || continue
+    found=$(version_of "$name")
+    found=${found%%-*}
+    [ "$found" = "${here:-$found}" ] ||
+      fail "$of is here at $here, and $name at $found: make them one version first; nothing was changed"
+    here=$found
+    of=${of:-$name}
+  done
+  version=${here:-$version}
+}
+of='' here=''
+case $version in *.*.*) ;; *) of_branch ;; esac
 # The release, or the rest of a branch's version, is not said by anybody.
 case $version in *.*.*) rest='-*' ;; *) rest='.*' ;; esac
 set --
@@ -34,14 +50,21 @@ if [ "$#" -gt 0 ]; then
       has="$has$($manager -q --showduplicates list available "$name" 2>/dev/null </dev/null |
         awk -v name="$name" 'index($1, name ".") == 1 { printf "%s %s, ", name, $2 }')"
     done
-    fail "no such packages of $version in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed"
+    fail "no such packages of $version${of:+ (as $of is here)} in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed"
   }
   why=$(harm)
   [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
+  # Of a branch the first one's newest: all are to be of one version.
+  comes=$(rows | awk -v names=" $packages " '$3 ~ /[0-9]-/ && index(names, " " $1 " ") { print $3; exit }')
+  comes=${comes#*:}
+  case $version in *.*.*) ;; *) [ -z "$comes" ] || version=${comes%%-*} ;; esac
   # What comes along has to be of the same version.
-  other=$(echo "$plan" | awk '/^ +[^ ]/ && $3 ~ /[0-9]-/ { print $1, $3 }' | while read -r name comes; do
+  other=$(rows | awk '/^ +[^ ]/ && $3 ~ /[0-9]-/ { print $1, $3 }' | while read -r name comes; do
     case ${comes#*:} in "${version%%.*}".*) is_wanted "$comes" || echo "$name $comes" ;; esac
   done | head -n 1)
+  case " $packages " in *" ${other%% *} "*)
+    [ -z "$other" ] || fail "$manager would install $other beside $version: want one version in full; nothing was changed" ;;
+  esac
   [ -z "$other" ] || fail "$manager would install $other with them: name that package in driver.packages, too; nothing was changed"
   said=$($manager -y $careful install "$@" 2>&1 </dev/null)
   for name in $packages; do

@@ -18,9 +18,17 @@ simulate() {
   case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac
   return 1
 }
+# rows: the plan, each package in a line: yum goes on in the next one after a long name or version
+rows() {
+  echo "$plan" | awk '
+    /^  +[^ ]/ && row ~ /^ [^ ]/ && $1 != "replacing" { sub(/^ +/, " "); row = row $0; next }
+    NR > 1 { print row }
+    { row = $0 }
+    END { print row }'
+}
 # harm: what the plan takes away, puts in another's place, or boots
 harm() {
-  echo "$plan" | awk '
+  rows | awk '
     function tell(what) { printf "%s%s", comma, what; comma = ", " }
     /^[A-Z][A-Za-z ]*:[ \t]*$/ {
       verb = ""
@@ -32,5 +40,7 @@ harm() {
     /^Transaction Summary/ { verb = ""; new = 0 }
     $1 == "replacing" { tell("replace " $2); next }
     verb && /^ +[^ ]/ && NF >= 3 { tell(verb $1) }
-    new && $1 ~ /^kernel(-(core|modules.*|rt.*|lt|ml|uek))?$/ { tell("install the kernel " $3) }'
+    # Of kernel-64k, kernel-rt, kernel-uek and the like, too; headers and tools boot nothing.
+    $1 ~ /-(devel|devel-matched|headers|doc|macros|abi-[a-z]+)$/ || $1 ~ /-tools(-|$)/ { next }
+    new && $1 ~ /^kernel(-|$)/ { tell("install the kernel " $3) }'
 }

@@ -123,6 +123,7 @@ def _install(plan: Plan) -> None:
             names=list(names),
             version=wanted.version,
             hold=is_full(wanted.version),
+            allow_disruption=plan.allow_disruption,
         )
 
 

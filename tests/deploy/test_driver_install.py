@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
+
 import pytest
 
 from deploy.scripts import script
@@ -15,16 +19,28 @@ OFFERS = [f"{name} {version}" for name in (DKMS, UTILS, LIBRARY) for version in 
 LIBRARIES = ("1 libs found", "\tlibnvidia-ml.so.1 (libc6,x86-64) => /usr/lib/libnvidia-ml.so.1")
 
 
-def apt(machine: Machine, shell: str, version: str = "535.154.05", hold: str = "yes") -> Ended:
+def apt(
+    machine: Machine,
+    shell: str,
+    version: str = "535.154.05",
+    hold: str = "yes",
+    allow: str = "yes",
+) -> Ended:
     """Install two of the driver's packages."""
-    names = f"{DKMS} {UTILS}"
-    asked = script("driver_install_deb", packages=names, version=version, hold=hold)
-    return machine.run(asked, shell)
+    given = {"packages": f"{DKMS} {UTILS}", "version": version, "hold": hold, "allow": allow}
+    return machine.run(script("driver_install_deb", **given), shell)
 
 
-def yum(machine: Machine, shell: str, version: str = "535.154.05", hold: str = "yes") -> Ended:
+def yum(
+    machine: Machine,
+    shell: str,
+    version: str = "535.154.05",
+    hold: str = "yes",
+    allow: str = "yes",
+) -> Ended:
     """The same of the rpm family."""
-    given = {"packages": "kmod-nvidia nvidia-smi", "version": version, "hold": hold}
+    names = "kmod-nvidia nvidia-smi"
+    given = {"packages": names, "version": version, "hold": hold, "allow": allow}
     return machine.run(script("driver_install_rpm", manager="yum", **given), shell)
 
 
@@ -49,6 +65,56 @@ def test_the_newest_of_a_branch(machine: Machine, shell: str) -> None:
     assert (done.code, done.err) == (0, "")
     assert machine.read("there") == [f"{DKMS} {NEW} installed", f"{UTILS} {NEW} installed"]
     assert not [line for line in machine.read("called") if line.startswith("apt-mark")]
+
+
+def test_what_lacks_of_a_branch_is_of_what_is_there(machine: Machine, shell: str) -> None:
+    """No newer one of the branch beside it; refused where its own cannot be had."""
+    machine.write("offers", *OFFERS)
+    machine.write("there", f"{DKMS} {OLD} installed")
+    done = apt(machine, shell, version="535", hold="no")
+    assert (done.code, done.err) == (0, "")
+    assert machine.read("there") == [f"{DKMS} {OLD} installed", f"{UTILS} {OLD} installed"]
+    machine.write("there", f"{UTILS} 535.104.05-1 installed")
+    machine.write("called")
+    done = apt(machine, shell, version="535", hold="no")
+    assert done.code == 1 and machine.installs() == []
+    told = f"no {DKMS} 535.104.05 (as {UTILS} is here) in the repositories of this node: there is: "
+    assert told in done.err and "nothing was changed" in done.err
+
+
+def test_two_versions_of_a_branch_are_told(machine: Machine, shell: str) -> None:
+    """Nobody knows which of them is meant."""
+    machine.write("offers", *OFFERS)
+    machine.write("there", f"{DKMS} {OLD} installed", f"{UTILS} {NEW} installed")
+    done = apt(machine, shell, version="535", hold="no")
+    assert done.code == 1 and machine.installs() == []
+    assert f"{DKMS} is here at 535.154.05, and {UTILS} at 535.183.01" in done.err
+
+
+def test_apt_that_gives_no_reason(machine: Machine, shell: str) -> None:
+    """It ends well, and a package is at another version: that is shown."""
+    machine.write("offers", *OFFERS)
+    (machine.folder / "bin" / "dpkg-query").write_text("#!/bin/sh\necho installed 535.1.1-1\n")
+    done = apt(machine, shell)
+    assert done.code == 1 and "it gives no reason, and has left installed 535.1.1-1" in done.err
+
+
+@pytest.mark.parametrize("install", [apt, yum])
+def test_a_running_job(machine: Machine, shell: str, install: Callable[..., Ended]) -> None:
+    """It has a libnccl mapped: nothing is installed beside it."""
+    machine.write("offers", *OFFERS)
+    machine.write("there", f"{DKMS} {OLD} installed", "kmod-nvidia 535.154.05-1.el7")
+    library = machine.folder / "libnccl.so.2"
+    library.write_bytes(bytes(4096))
+    code = f"import mmap, time; f = open({str(library)!r}, 'r+b')"
+    code += "; m = mmap.mmap(f.fileno(), 0)"
+    words = [sys.executable, "-c", f"{code}; print(1, flush=True); time.sleep(60)"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as job:
+        assert job.stdout is not None and job.stdout.readline() == "1\n"
+        done = install(machine, shell, allow="no")
+        job.kill()
+    assert done.code == 1 and f"pid {job.pid} (" in done.err and "nothing was changed" in done.err
+    assert machine.installs() == []
 
 
 @pytest.mark.parametrize(
@@ -157,6 +223,43 @@ def test_a_branch_by_yum(machine: Machine, shell: str) -> None:
     assert done.code == 0 and "versionlock cannot hold" in done.out
 
 
+def test_what_lacks_of_a_branch_by_yum(machine: Machine, shell: str) -> None:
+    """At the version that is there; refused where that cannot be had, or where two are there."""
+    machine.write("there", "kmod-nvidia 535.104.05-1.el7")
+    machine.write("plan", " nvidia-smi  x86_64  3:535.104.05-1.el7  cuda  1 M", ABORTED["3.4.3"])
+    machine.write("after", "nvidia-smi 535.104.05-1.el7")
+    assert yum(machine, shell, version="535", hold="no").code == 0
+    assert machine.installs()[0].endswith("install nvidia-smi-535.104.05-*")
+    machine.write("there", "kmod-nvidia 535.104.05-1.el7")
+    machine.write("called")
+    machine.write("plan", "No package nvidia-smi-535.104.05-* available.")
+    done = yum(machine, shell, version="535", hold="no")
+    assert done.code == 1 and "of 535.104.05 (as kmod-nvidia is here) in the rep" in done.err
+    assert machine.installs() == []
+    machine.write("there", "kmod-nvidia 535.104.05-1.el7", "nvidia-smi 535.154.05-1.el7")
+    done = yum(machine, shell, version="535", hold="no")
+    assert done.code == 1 and "nvidia-smi at 535.154.05: make them one version" in done.err
+
+
+def test_the_newest_of_each_by_yum(machine: Machine, shell: str) -> None:
+    """Of a branch two versions at once would come: refused."""
+    smi = " nvidia-smi  x86_64  3:535.183.01-1.el7  cuda  1 M"
+    machine.write("plan", *NEEDED, smi, *TAIL, ABORTED["3.4.3"])
+    done = yum(machine, shell, version="535", hold="no")
+    assert done.code == 1 and machine.installs() == []
+    assert "yum would install nvidia-smi 3:535.183.01-1.el7 beside 535.154.05" in done.err
+
+
+def test_kernels_headers_boot_nothing(machine: Machine, shell: str) -> None:
+    """What dkms needs of any kernel comes along."""
+    names = ("kernel-devel", "kernel-uek-devel", "kernel-rt-devel", "kernel-64k-devel-matched")
+    rows = [f" {name}  x86_64  5.14.0-427.el9  baseos  9 M" for name in names]
+    machine.write("plan", *HEAD, *NEEDED, *rows, *TAIL, ABORTED["4.14.0"])
+    machine.write("after", "kmod-nvidia 535.154.05-1.el7", "nvidia-smi 535.154.05-1.el7")
+    done = yum(machine, shell)
+    assert (done.code, done.err) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
@@ -170,9 +273,33 @@ def test_a_branch_by_yum(machine: Machine, shell: str) -> None:
             ("Installing dependencies:", " kernel  x86_64  3.10.0-1160.el7  base  50 M"),
             "yum would install the kernel 3.10.0-1160.el7",
         ),
+        *(
+            (
+                ("Installing dependencies:", f" {name}  x86_64  5.14.0-427.el9  base  50 M"),
+                "yum would install the kernel 5.14.0-427.el9",
+            )
+            for name in ("kernel-core", "kernel-uek-core", "kernel-64k-core", "kernel-rt-modules")
+        ),
         (
             ("Installing dependencies:", " nvidia-libs  x86_64  3:535.183.01-1  cuda  50 M"),
             "yum would install nvidia-libs 3:535.183.01-1 with them",
+        ),
+        # yum goes on in the next line after what is longer than its column.
+        (
+            (
+                *("Installing for dependencies:", " nvidia-driver-cuda-libs"),
+                "               x86_64  3:535.183.01-1.el7",
+                "                              cuda-rhel7-x86_64  50 M",
+            ),
+            "yum would install nvidia-driver-cuda-libs 3:535.183.01-1.el7 with them",
+        ),
+        (
+            ("Removing:", " xorg-x11-drv-nvidia-470xx", "           x86_64  470.1-1  @cuda  1 M"),
+            "yum would remove xorg-x11-drv-nvidia-470xx",
+        ),
+        (
+            ("Installing:", " kernel-uek-modules-extra", "           x86_64  5.4.17-1  ol7  1 M"),
+            "yum would install the kernel 5.4.17-1",
         ),
     ],
 )
