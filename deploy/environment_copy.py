@@ -26,8 +26,8 @@ _TIMES = 3
 _FREE = """
 p={partial}
 while [ ! -d "$p" ] && [ -n "$p" ]; do p=${{p%/*}}; done
-df -Pk "${{p:-/}}" | awk 'NR == 2 {{ print $4 }}'
-du -sk {partial} 2>/dev/null | cut -f1
+df -Pk "${{p:-/}}" | awk 'NR == 2 {{ print "free", $4 }}'
+du -sk {partial}/. 2>/dev/null | awk '{{ print "sent", $1 }}'
 """
 
 
@@ -49,19 +49,23 @@ def command(version: str) -> list[str]:
 
 def has_room(state: State, host: Host, source: str, path: str) -> bool:
     """See whether the node's disk takes the environment; where not, say so and copy nothing."""
-    asked = _FREE.format(partial=shlex.quote(partial_of(path)))
-    arguments = of_operation(state, host, _ROOM_SECONDS)
     try:
         needed = _kib(state, source, path)
-        done, output = host.run_shell_command(StringCommand(asked), **arguments)
-        free, sent = ([int(each) for each in output.stdout_lines if each.isdigit()] + [0, 0])[:2]
     except (OSError, ValueError) as error:
         logger.error(
             f"{host.print_prefix}{path}: how large it is on {source} cannot be told: "
             f"{visible(str(error))}; nothing was changed"
         )
         return False
-    if done and needed > free + sent:
+    try:
+        free, sent = _free(state, host, path)
+    except OSError as error:
+        logger.error(
+            f"{host.print_prefix}{path}: how much room the disk here has cannot be told: "
+            f"{visible(str(error))}; look with df -Pk; nothing was copied"
+        )
+        return False
+    if needed > free + sent:
         logger.error(
             f"{host.print_prefix}{path}: has {size(needed * _KIB)} on {source}, and the disk here "
             f"has {size(free * _KIB)} free; nothing was copied"
@@ -95,5 +99,22 @@ def copy(
 
 
 def _kib(state: State, source: str, path: str) -> int:
-    """Return how large an environment is on the node that has it."""
-    return int(answer(state, source, ["du", "-sk", path])[-1].split()[0])
+    """Return how large an environment is on the node that has it; path may be a link to it."""
+    said = answer(state, source, ["du", "-sk", f"{path}/."])
+    if not said:
+        raise OSError("du gave no answer")
+    return int(said[-1].split()[0])
+
+
+def _free(state: State, host: Host, path: str) -> tuple[int, int]:
+    """Return the KiB that the node's disk has free, and those that a copy that was cut off has.
+
+    OSError: df has not told the first.
+    """
+    asked = StringCommand(_FREE.format(partial=shlex.quote(partial_of(path))))
+    done, output = host.run_shell_command(asked, **of_operation(state, host, _ROOM_SECONDS))
+    rows = [line.split() for line in output.stdout_lines]
+    told = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    if not done or "free" not in told:
+        raise OSError(output.stderr.strip() or "df gave no answer")
+    return told["free"], told.get("sent", 0)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyinfra.api import Host, State
+from pyinfra.api import Host, State, StringCommand
 
 from deploy import environment_copy
 from deploy.environment_copy import command, copy, has_room, partial_of
@@ -118,13 +118,16 @@ def test_it_is_copied_as_it_is(tmp_path: Path) -> None:
 class Node:
     """The node that gets the environment; its disk has 100 KiB, and 10 have been sent."""
 
+    said: tuple[bool, list[str], str] = (True, ["free 100", "sent 10"], "")
+
     name, print_prefix = "v100-02", "[v100-02] "
     data = SimpleNamespace(dict=lambda: {"ssh_user": "root"})
 
     def run_shell_command(self, command: Any, **_: object) -> tuple[bool, Any]:
         """What df and du say."""
         assert "/opt/.dis.gpu-node-partial" in command.get_raw_value()
-        return True, SimpleNamespace(stdout_lines=["100", "10"])
+        done, lines, stderr = self.said
+        return done, SimpleNamespace(stdout_lines=lines, stderr=stderr)
 
 
 def of_source(monkeypatch: pytest.MonkeyPatch, kib: int, *codes: int) -> list[list[str]]:
@@ -135,7 +138,7 @@ def of_source(monkeypatch: pytest.MonkeyPatch, kib: int, *codes: int) -> list[li
     def transfer(state: object, host: object, source: str, argv: list[str], total: int) -> Any:
         called.append(argv)
         assert total == kib * 1024
-        return next(ends), ["rsync: no space"]
+        return next(ends), ["rsync: no space"], 0
 
     monkeypatch.setattr(environment_copy, "answer", lambda *_: [f"{kib}\t/opt/dis"])
     monkeypatch.setattr(environment_copy, "transfer", transfer)
@@ -152,6 +155,58 @@ def test_a_disk_that_is_too_small(
     state, host = cast(State, None), cast(Host, Node())
     assert has_room(state, host, "v100-01", "/opt/dis") == fits
     assert ("the disk here has 100K free; nothing was copied" in caplog.text) != fits
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ((False, [], "Permission denied"), "cannot be told: Permission denied; "),
+        ((True, ["free ", "sent 900"], ""), "cannot be told: df gave no answer; "),
+        ((True, ["sent 900"], "df: /opt: Stale file handle"), "told: df: /opt: Stale file handle"),
+    ],
+)
+def test_room_that_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any, said: tuple[bool, list[str], str], says: str
+) -> None:
+    """Never taken for enough."""
+    of_source(monkeypatch, 5)
+    node = Node()
+    node.said = said
+    assert not has_room(cast(State, None), cast(Host, node), "v100-01", "/opt/dis")
+    assert says in caplog.text and "nothing was copied" in caplog.text
+
+
+def test_what_the_node_is_asked(tmp_path: Path, shell: str) -> None:
+    """The free room, and what was sent, each by its word; nothing of the second where none was."""
+    place = tmp_path / "real"
+    place.mkdir()
+    (place / "sent").write_bytes(b"x" * 65536)
+    partial = tmp_path / "partial"
+    text = environment_copy._FREE.format(partial=partial)
+    assert [line.split()[0] for line in run(StringCommand(text), shell).out.splitlines()] == [
+        "free"
+    ]
+    partial.symlink_to(place)
+    told = dict(line.split() for line in run(StringCommand(text), shell).out.splitlines())
+    assert int(told["free"]) > 0 and int(told["sent"]) >= 64
+
+
+@pytest.mark.parametrize("lines", [[], ["du: odd"]])
+def test_a_size_that_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any, lines: list[str]
+) -> None:
+    """Nothing is sent; a link's own size is nobody's."""
+    of_source(monkeypatch, 5)
+    asked: list[list[str]] = []
+
+    def answer(state: object, source: str, argv: list[str]) -> list[str]:
+        asked.append(argv)
+        return lines
+
+    monkeypatch.setattr(environment_copy, "answer", answer)
+    assert not has_room(cast(State, None), cast(Host, Node()), "v100-01", "/opt/dis")
+    assert asked == [["du", "-sk", "/opt/dis/."]]
+    assert "how large it is on v100-01 cannot be told" in caplog.text
 
 
 @pytest.mark.parametrize(
