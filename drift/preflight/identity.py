@@ -47,19 +47,22 @@ def _machine_id(found: NewcomerState) -> Row:
 
 
 def _twins(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterator[Row | None]:
-    """Yield a row for each node that is the same machine, a clone of it, or has its address."""
-    for name, state in members.items():
-        if not isinstance(state, str):
-            yield _twin(found, name, state, newcomer)
+    """Yield a row for each node that is the same machine, a clone of it, or has its address.
+
+    What the server itself does not tell is a row only where what it tells is nobody's.
+    """
+    asked = {name: state for name, state in members.items() if not isinstance(state, str)}
+    rows = [_twin(found, name, state, newcomer) for name, state in asked.items()]
+    yield from rows
+    if asked and found.uuids is None and not any(row and row.verdict == "stop" for row in rows):
+        yield unknown("a node already", found.unreadable, "preflight.uuids")
 
 
 def _twin(found: NewcomerState, name: str, state: MemberState, newcomer: Newcomer) -> Row | None:
     subject = "a node already"
     unread = [key for key in ("identity", "uuids") if getattr(state, key) is None]
-    if found.uuids is None:
-        return unknown(subject, found.unreadable, "preflight.uuids")
     same_id = _id(found) != "" and _id(found) == _id(state)
-    gpus = sorted({*found.uuids} & {*(state.uuids or ())})
+    gpus = sorted({*(found.uuids or ())} & {*(state.uuids or ())})
     address = _shared(found, state, name, newcomer)
     if gpus or (same_id and address):
         by = [f"GPU {gpus[0]}"] if gpus else []
@@ -67,6 +70,10 @@ def _twin(found: NewcomerState, name: str, state: MemberState, newcomer: Newcome
         by += [f"address {address}"] if address else []
         fix = f"onboard it as {name}; or first: gpu-node remove {name}"
         return Row(subject, f"it is {name}", "stop", f"they have the same {', '.join(by)}", fix)
+    if same_id and not (found.uuids and state.uuids):
+        why = f"the machine-id is {name}'s, at another address, and the GPUs cannot be compared"
+        fix = f"if it is a copy of its disk: {_NEW_ID}; if it is {name}: onboard it as {name}"
+        return Row(subject, f"{name}, or a clone of it", "stop", why, fix)
     if same_id:
         why = f"the machine-id is {name}'s, with other GPUs and addresses: a copy of its disk"
         return Row(subject, f"a clone of {name}", "stop", why, _NEW_ID)
