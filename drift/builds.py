@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -79,6 +79,11 @@ def capability(gpu: str) -> tuple[int, int] | None:
 def short_model(gpu: str) -> str | None:
     """Return the model in a GPU's name, as gpus.tsv has it: V100 of Tesla V100-PCIE-32GB."""
     return next((model for model, _ in _capabilities() if is_model(gpu, model)), None)
+
+
+def kinds(gpus: Iterable[str]) -> tuple[str, ...]:
+    """Return the models among GPUs' names, each once; a name of no table is one of its own."""
+    return tuple(dict.fromkeys(short_model(gpu) or gpu for gpu in gpus))
 
 
 def is_model(gpu: str, model: str) -> bool:

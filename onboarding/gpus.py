@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from drift.builds import is_model, short_model
+from drift.builds import is_model, kinds, short_model
 from drift.driver import model_of
 
 _PCI_ID = re.compile(r"(?:0x|10de:)?([0-9a-f]{4})", re.IGNORECASE)
@@ -60,11 +60,14 @@ def gpus_of(told: Sequence[str]) -> Gpus:
     named = [_named(each) for each in told]
     unknown = [_shown_id(each) for each, name in zip(told, named, strict=True) if name is None]
     names = [name for name in named if name is not None]
-    kinds = {short_model(name) or name for name in names} | set(unknown)
-    if len(kinds) > 1:
-        counted = [*names, *unknown]
+    counted = [*names, *unknown]
+    if len(kinds(counted)) > 1:
         listed = ", ".join(f"{counted.count(each)} x {each}" for each in dict.fromkeys(counted))
-        raise Refusal(f"GPUs of {len(kinds)} models: {listed}; allowed: one model a node")
+        raise Refusal(
+            f"GPUs of {len(kinds(counted))} models: {listed}; allowed: one model a node, so that "
+            "it cannot be onboarded as it is: take the other cards, one for a display too, out, or "
+            "turn their slots off in the firmware"
+        )
     distinct = tuple(dict.fromkeys(names or unknown))
     model = short_model(names[0]) if names else None
     return Gpus(distinct, bool(names), model, len(told))

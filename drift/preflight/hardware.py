@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from drift.builds import kinds
 from drift.driver import installed, is_version, model_of, source_of, support
 from drift.preflight.row import Newcomer, Row, Verdict, unknown
 from drift.rules.gpus import unsupported
@@ -48,13 +49,18 @@ def _gpus(found: NewcomerState, newcomer: Newcomer) -> Row:
     ids = [device.id for device in devices or ()]
     known = [name or f"PCI id 10de:{ids[n].removeprefix('0x')}" for n, name in enumerate(names)]
     shown = ", ".join(f"{known.count(each)} x {each}" for each in dict.fromkeys(known))
+    if len(kinds(known)) > 1:
+        why = "a node has GPUs of one model: a job waits for the slowest, and a card for a display "
+        why += "is no GPU to train on; it cannot be onboarded as it is"
+        fix = "take the other cards out, or turn their slots off in the firmware; then run again"
+        return Row("GPUs", shown, "stop", why, fix)
     if not all(name and support(name) for name in names):
         why = "no table knows this model: what it can take is not known"
         fix = "name its group: --group; or add it to drift/data/pci_ids.tsv and gpus.tsv"
         return Row("GPUs", shown, "warning" if newcomer.group else "stop", why, fix)
     if len(set(known)) > 1:
-        why = "a job waits for the slowest of them, and a group has one model"
-        return Row("GPUs", shown, "warning", why, "name the group that fits: --group")
+        why = "they are of one model, and not alike: the smallest and slowest sets a job's pace"
+        return Row("GPUs", shown, "warning", why, "make them alike, or go on with what they are")
     return Row("GPUs", shown)
 
 
