@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have a handler for what ends a process; one that was ignored, as below nohup, stays so."""
-    meant = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    """Have a handler for what ends a process; a hang-up that is ignored, below nohup, stays so.
+
+    Ctrl-C is heeded always: a shell without job control starts what is in the background without.
+    """
+    heeds_hangup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    meant = (*_ENDING, signal.SIGHUP) if heeds_hangup else _ENDING
     before = {each: signal.signal(each, handler) for each in meant}
     try:
         yield

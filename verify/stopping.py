@@ -12,7 +12,7 @@ from typing import TypeVar
 import gevent
 from gevent.event import Event
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = b"gpu-node: interrupted again: what was started on the nodes ends by its own time limit\n"
 
 T = TypeVar("T")
@@ -40,8 +40,9 @@ def heeding() -> Iterator[Event]:
             os._exit(1)
         stopped.set()
 
-    # What was ignored, as below nohup, stays so.
-    meant = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    # A hang-up that is ignored, as below nohup, stays so.
+    heeds_hangup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    meant = (*_SIGNALS, signal.SIGHUP) if heeds_hangup else _SIGNALS
     before = {each: signal.signal(each, interrupted) for each in meant}
     try:
         yield stopped
