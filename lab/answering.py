@@ -49,9 +49,9 @@ def log_in(node: roster.Node) -> None:
     run(
         [
             *("ssh", "-F", "none", "-i", roster.CLIENT_KEY, "-o", "BatchMode=yes"),
-            *("-o", "ConnectTimeout=5", "-o", "IdentitiesOnly=yes"),
+            *("-o", "ConnectTimeout=25", "-o", "IdentitiesOnly=yes"),
             *("-o", f"UserKnownHostsFile={roster.KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"),
             *(f"root@{node.address}", "true"),
         ],
-        timeout=30,
+        timeout=60,
     )

@@ -117,7 +117,7 @@ def test_what_is_wrong_on_it_is_told(look: Look) -> None:
         rows = look()
     assert _of(rows, "space on /opt").verdict == "stop"
     twin = _of(rows, "a node already")
-    assert (twin.found, twin.verdict) == ("a clone of a100-01", "stop")
+    assert (twin.found, twin.verdict) == ("a100-01, or a clone of it", "stop")
     assert "systemd-machine-id-setup" in twin.fix
     assert "404" in _of(rows, "repositories").why
     assert _of(rows, "hostname").fix == f"hostnamectl set-hostname {APT_NODE}"
