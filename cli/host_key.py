@@ -14,7 +14,7 @@ from cli.interrupt import at_once
 from facts.gather import host_data
 from facts.host_key import NoHostKey, offered
 from facts.ssh import fingerprint
-from inventories.pinned import keys_of, lookups, repinned, write
+from inventories.pinned import keys_of, lookups, read, repinned, write
 
 SAME, OTHER = 0, 2
 
@@ -52,9 +52,8 @@ def host_key(inventory: str, node: str, accept: str | None) -> int:
 
 
 def _read(file: Path) -> str:
-    """The file byte for byte: a comment in it may be in any encoding."""
     try:
-        return file.read_bytes().decode("latin-1") if file.exists() else ""
+        return read(file)
     except OSError as error:
         raise click.ClickException(f"cannot read {file}: {error.strerror}") from None
 

@@ -74,6 +74,10 @@ class Cluster:
         host = self.hosts[name]
         return {**self._data_of_all(), **self.groups[host.group], **host.data}
 
+    def level(self, group: str | None) -> Data:
+        """The flat data that a group's hosts have of it and of the defaults; None: of these."""
+        return {**self.defaults, **self.groups.get(group or "", {})}
+
     def _data_of_all(self) -> Data:
         """What all hosts have: how to connect, the defaults, and who else is there."""
         return {**CONNECTING, **self.defaults, "cluster_nodes": self.nodes()}

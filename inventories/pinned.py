@@ -16,6 +16,14 @@ _REVOKED = re.compile(r"[ \t]*@revoked[ \t]+(\S+)[ \t]+(\S+)[ \t]+(\S+).*", re.D
 _LINE = re.compile(r"([ \t]*)([^#@\s]\S*)([ \t]+)(\S+)([ \t]+)([^\s]+)(.*)", re.DOTALL)
 
 
+def read(file: Path) -> str:
+    """Return a known_hosts file, byte for byte: a comment in it may be in any encoding.
+
+    One that is not there is empty. Raises OSError.
+    """
+    return file.read_bytes().decode("latin-1") if file.exists() else ""
+
+
 def lookups(name: str, address: str, port: int) -> tuple[str, ...]:
     """Return what a node goes by in known_hosts; a connection looks for the first of them."""
     plain = dict.fromkeys((address, name))

@@ -9,6 +9,7 @@ from drift.report.preflight import table
 from drift.report.visible import visible
 from inventories import editing
 from inventories.cluster import Data
+from inventories.pinned import SSH_PORT
 from inventories.schema import load
 from onboarding import contact, journal
 from onboarding.authorize import install_key
@@ -29,7 +30,6 @@ from onboarding.stopped import Stopped
 
 STAGES = ("contact", "pre-flight", "entry")
 SSH_USER = "root"
-SSH_PORT = "22"
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,15 @@ class Admission:
             address = str(self.cluster.data_of(wish.name)["ssh_hostname"])
         if address is None:
             raise Stopped(f"no address: gpu-node onboard {wish.name} ADDRESS")
+        level = self.cluster.level(wish.group)
         said = Journal(
             name=wish.name,
             address=address,
-            user=wish.user or (before.user if before else self._default("ssh_user", SSH_USER)),
-            port=wish.port or (before.port if before else int(self._default("ssh_port", SSH_PORT))),
+            user=wish.user or (before.user if before else level.get("ssh_user") or SSH_USER),
+            port=wish.port or (before.port if before else level.get("ssh_port") or SSH_PORT),
             group=wish.group or (before.group if before else None),
         )
         return before if before is not None and before.anew() == said else said
-
-    def _default(self, key: str, otherwise: str) -> str:
-        return str(self._level(self.wish.group).get(key) or otherwise)
-
-    def _level(self, group: str | None) -> Data:
-        """Return what is said of the hosts of a group, or of all where that is not known."""
-        return {**self.cluster.defaults, **self.cluster.groups.get(group or "", {})}
 
     @property
     def is_entered(self) -> bool:
@@ -104,7 +98,7 @@ class Admission:
         asked = {
             "--group": (self.wish.group, self.cluster.hosts[self.wish.name].group),
             "--user": (self.wish.user, data.get("ssh_user") or SSH_USER),
-            "--port": (self.wish.port, data.get("ssh_port") or int(SSH_PORT)),
+            "--port": (self.wish.port, data.get("ssh_port") or SSH_PORT),
         }
         for option, (word, said) in asked.items():
             if word is not None and word != said:
@@ -135,7 +129,7 @@ class Admission:
         """Return what the inventory says of how to reach it: its own entry, or its group's."""
         if self.wish.name in self.cluster.hosts:
             return self.cluster.data_of(self.wish.name)
-        return self._level(self.journal.group)
+        return self.cluster.level(self.journal.group)
 
     def admit(self) -> Journal:
         """Put the server into the inventory, or say what would be put there.
@@ -218,7 +212,7 @@ class Admission:
 
     def _refuse_another_way(self, proposal: Proposal) -> None:
         """Raise Stopped where its group is reached by other files than the first contact took."""
-        taken, level = self._way(), self._level(proposal.group)
+        taken, level = self._way(), self.cluster.level(proposal.group)
         if any(taken.get(key) != level.get(key) for key in ("ssh_key", "ssh_known_hosts_file")):
             raise Stopped(
                 f"group {proposal.group} has an ssh key or known_hosts of its own: say --group "

@@ -13,7 +13,7 @@ from paramiko import PKey, SSHException
 from facts.host_key import SECONDS, NoHostKey
 from facts.host_key import offered as offered_at
 from facts.ssh import fingerprint
-from inventories.pinned import SSH_PORT, keys_of, lookups, repinned, revoked, without, write
+from inventories.pinned import SSH_PORT, keys_of, lookups, read, repinned, revoked, without, write
 
 ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 # What paramiko says of a handshake that did not end in time.
@@ -220,9 +220,8 @@ def unpin(known_hosts: Path, *names: str) -> bool:
 
 
 def _read(file: Path) -> str:
-    """The file byte for byte: a comment in it may be in any encoding."""
     try:
-        return file.read_bytes().decode("latin-1") if file.exists() else ""
+        return read(file)
     except OSError as error:
         raise ContactError(f"cannot read {file}: {error.strerror}") from None
 

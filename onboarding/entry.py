@@ -92,7 +92,7 @@ def proposed(
         )
     own: dict[str, object] = {"address": address, "group": choice.group}
     reasons = [choice.reason]
-    level = _level(cluster, choice.group)
+    level = cluster.level(choice.group)
     for key, value, reason in (
         *(_own_gpu(level, found, choice) if choice.new is None else ()),
         *_own_ssh(level, user, port),
@@ -120,11 +120,6 @@ def composed(cluster_file: Path, text: str, proposal: Proposal) -> str:
     return text
 
 
-def _level(cluster: Cluster, group: str) -> Data:
-    """Return what is said for a group's hosts, by the group or by the defaults."""
-    return {**cluster.defaults, **cluster.groups.get(group, {})}
-
-
 def _groups(cluster: Cluster) -> str:
     return ", ".join(cluster.groups)
 
@@ -138,7 +133,7 @@ def _asked(cluster: Cluster, gpus: Gpus, group: str) -> _Choice:
         known = [*cluster.groups, *([new.group] if new else [])]
         why = f"no such group{did_you_mean(group, known)}"
         raise Refusal(f"--group: found {shown(group)} ({why}); allowed: {', '.join(known)}")
-    said = _level(cluster, group).get("gpu_model")
+    said = cluster.level(group).get("gpu_model")
     if said and gpus.is_named and not gpus.are(str(said)):
         raise Refusal(
             f"--group: found {shown(group)} (its gpu.model is {said}, and the node has {gpus}); "
@@ -154,7 +149,7 @@ def _fit(cluster: Cluster, gpus: Gpus) -> dict[str, str]:
 
     A count that is theirs is closer than another, then a longer name than a shorter one.
     """
-    levels = {group: _level(cluster, group) for group in cluster.groups}
+    levels = {group: cluster.level(group) for group in cluster.groups}
     said = {
         group: str(level["gpu_model"]) for group, level in levels.items() if level.get("gpu_model")
     }
@@ -182,7 +177,7 @@ def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
     model = str(gpus.model)
     group = re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")
     if group in cluster.groups:
-        said = _level(cluster, group).get("gpu_model")
+        said = cluster.level(group).get("gpu_model")
         if said:
             raise Refusal(
                 f"{gpus}: no group is for them, and {group} is for {said}; name one: "

@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import gevent
@@ -21,6 +20,7 @@ from facts.gather import all_data, ask_each
 from facts.probe import Readings, Section, read, render, time_limit
 from inventories import pinned
 from inventories.schema import NetworkWanted, NodeWanted
+from onboarding.site import known_hosts
 
 # Runs sh on the server, as root, for at most so many seconds; returns the lines it says.
 Run = Callable[[str, int], list[str]]
@@ -129,9 +129,8 @@ def _peers(data: Mapping[str, Mapping[str, Any]]) -> tuple[Peer, ...]:
 
 def _pinned(name: str, data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the host keys that the inventory's known_hosts has for a node."""
-    file = Path(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts").expanduser()
     try:
-        text = file.read_text(encoding="latin-1")
+        text = pinned.read(known_hosts(data))
     except OSError:
         return ()
     port = data.get("ssh_port") or SSH_PORT

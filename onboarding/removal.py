@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inventories import editing
 from inventories.cluster import Cluster
-from inventories.pinned import lookups, without
+from inventories.pinned import SSH_PORT, lookups, read, without
 from inventories.problems import InventoryError, did_you_mean
 from inventories.schema import load
 from onboarding import contact, journal
@@ -27,7 +27,6 @@ def remove(site: Site, name: str, screen: Screen, dry: bool = False) -> None:
     """
     cluster = site.cluster()
     gone = journal.read(site, name)
-    known = known_hosts(cluster.data_of(name) if name in cluster.hosts else cluster.defaults)
     if name in cluster.hosts:
         gone = _out_of_inventory(site, cluster, name, screen, dry)
     elif gone is not None and REMOVED not in gone.done:
@@ -38,7 +37,7 @@ def remove(site: Site, name: str, screen: Screen, dry: bool = False) -> None:
         raise Stopped(f"{site.file} has no host {name}{hint}; hosts: {', '.join(cluster.hosts)}")
     if dry:
         return
-    _forget_host_key(known, gone, screen)
+    _forget_host_key(cluster, gone, screen)
     _out_of_nodes(site, gone, screen)
     journal.forget(site, name)
     screen.say(f"{name} is out; nothing was changed on it")
@@ -59,10 +58,11 @@ def _out_of_inventory(
         name=name,
         address=str(data["ssh_hostname"]),
         user=str(data.get("ssh_user") or ""),
-        port=int(data.get("ssh_port") or 22),
+        port=int(data.get("ssh_port") or SSH_PORT),
+        group=cluster.hosts[name].group,
         done=(REMOVED,),
     )
-    _show_host_key(known_hosts(data), gone, screen)
+    _show_host_key(_known_hosts(cluster, gone), gone, screen)
     if dry:
         return gone
     others = ", ".join(each for each in cluster.hosts if each != name)
@@ -75,18 +75,18 @@ def _out_of_inventory(
 
 def _show_host_key(file: Path, gone: Journal, screen: Screen) -> None:
     """Show which lines go out of this machine's known_hosts, some of which may be older."""
-    old = file.read_bytes().decode("latin-1") if file.is_file() else ""
+    old = read(file)
     new = without(old, lookups(gone.name, gone.address, gone.port))
     screen.print(editing.diff(old, new, str(file)))
 
 
 def _give_up(cluster: Cluster, begun: Journal, site: Site, screen: Screen, dry: bool) -> None:
     """Forget a server whose onboarding was begun, and that the inventory never had."""
-    level = {**cluster.defaults, **cluster.groups.get(begun.group or "", {})}
-    screen.confirm(f"Give up the onboarding of {begun.name} at {begun.address}?")
+    _show_host_key(_known_hosts(cluster, begun), begun, screen)
     if dry:
         return
-    _forget_host_key(known_hosts(level), begun, screen)
+    screen.confirm(f"Give up the onboarding of {begun.name} at {begun.address}?")
+    _forget_host_key(cluster, begun, screen)
     journal.forget(site, begun.name)
     screen.say(
         f"the onboarding of {begun.name} is given up; this machine's key may be in its "
@@ -94,7 +94,14 @@ def _give_up(cluster: Cluster, begun: Journal, site: Site, screen: Screen, dry: 
     )
 
 
-def _forget_host_key(file: Path, gone: Journal, screen: Screen) -> None:
+def _known_hosts(cluster: Cluster, gone: Journal) -> Path:
+    """Return where its host key is pinned, also once the inventory has it no more."""
+    entered = gone.name in cluster.hosts
+    return known_hosts(cluster.data_of(gone.name) if entered else cluster.level(gone.group))
+
+
+def _forget_host_key(cluster: Cluster, gone: Journal, screen: Screen) -> None:
+    file = _known_hosts(cluster, gone)
     if contact.unpin(file, *lookups(gone.name, gone.address, gone.port)):
         screen.say(f"its host key is out of {file}")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from inventories.cluster import Cluster, Data
+from inventories.cluster import Cluster
 from inventories.schema import InventoryError, load
 from onboarding.stopped import Stopped
 
@@ -37,7 +39,7 @@ class Site:
             raise Stopped(f"cannot read {self.file}: {error}") from None
 
 
-def known_hosts(data: Data) -> Path:
+def known_hosts(data: Mapping[str, Any]) -> Path:
     """Return the file in which this machine pins a host's key, by what the inventory says of it."""
     return Path(str(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts")).expanduser()
 
