@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from drift.preflight import Row, Verdict
+from drift.report.entry import entry
 from drift.report.visible import visible
 
 _STYLES: dict[Verdict, str] = {"ok": "green", "warning": "yellow", "stop": "bold red"}
@@ -30,12 +30,7 @@ def table(rows: Sequence[Row]) -> RenderableType:
 
 def _entry(row: Row) -> RenderableType:
     head = Text.assemble((row.verdict, _STYLES[row.verdict]), "  ", (visible(row.subject), "bold"))
-    body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    body.add_column(style="dim", no_wrap=True)
-    body.add_column(overflow="fold")
-    for label, text in _lines(row):
-        body.add_row(label, Text(visible(text)))
-    return Group(head, Padding(body, (0, 0, 1, 2)))
+    return entry(head, _lines(row))
 
 
 def _lines(row: Row) -> Iterator[tuple[str, str]]:

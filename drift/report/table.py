@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from drift.compare import UNREADABLE, Difference
 from drift.compared import PACKAGE
 from drift.finding import Finding
+from drift.report.entry import entry
 from drift.report.matrix import PACKAGES_SHOWN, STATUS_STYLES, matrix
 from drift.report.model import HostReport, Report
 from drift.report.visible import visible, visible_lines
@@ -56,12 +56,7 @@ def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
         (f"{finding.rule}  ", "bold"),
         visible(", ".join(nodes)),
     )
-    body = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    body.add_column(style="dim", no_wrap=True)
-    body.add_column(overflow="fold")
-    for label, text in _lines(finding):
-        body.add_row(label, Text(visible(text)))
-    return Group(head, Padding(body, (0, 0, 1, 2)))
+    return entry(head, _lines(finding))
 
 
 def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
