@@ -35,6 +35,7 @@ _FIRST = {
     "lock": _ALONE,
     "in_use": (*_HARMFUL, "workspace"),
     "leftovers": _HARMFUL,
+    "another_driver": ("driver_install_deb", "driver_install_rpm"),
     "transaction_deb": ("driver_install_deb", "rsync_deb"),
     "transaction_rpm": ("driver_install_rpm", "rsync_rpm"),
 }

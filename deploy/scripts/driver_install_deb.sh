@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: apt.
 # Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
-# newest), hold (yes: at that version no update replaces them); in_use.sh and transaction_deb.sh stand
-# before this.
+# newest), hold (yes: at that version no update replaces them); in_use.sh, another_driver.sh
+# and transaction_deb.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
@@ -23,10 +23,8 @@ is_begun() {
   done
   return 1
 }
-ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
 if ! is_begun; then
-  remains=$("$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 .*=> //p' | head -n 1)
-  [ ! -d /sys/module/nvidia ] || remains="${remains:+$remains, }a loaded module"
+  remains=$(another_driver)
   [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
 fi
 

@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
-# its newest), hold (yes: at that version no update replaces them); in_use.sh and transaction_rpm.sh
-# stand before this.
+# its newest), hold (yes: at that version no update replaces them); in_use.sh, another_driver.sh
+# and transaction_rpm.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -16,10 +16,8 @@ is_begun() {
   done
   return 1
 }
-ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
 if ! is_begun; then
-  remains=$("$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 .*=> //p' | head -n 1)
-  [ ! -d /sys/module/nvidia ] || remains="${remains:+$remains, }a loaded module"
+  remains=$(another_driver)
   [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
 fi
 # of_branch: what is here of a branch tells the exact version for what lacks
