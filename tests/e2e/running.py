@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +94,23 @@ def converge(inventory: str = INVENTORY, *options: str) -> Converge:
         each["name"]: sorted([*each["success"], *each["error"]]) for each in results["operations"]
     }
     return Converge(done.code, executed, results["failed_hosts"], done.err)
+
+
+def kill_once(is_begun: Callable[[], bool], *command: str) -> None:
+    """Start a program, and kill it with all of its children when what it does has begun."""
+    with subprocess.Popen(
+        [str(BIN / command[0]), *command[1:]],
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as running:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end and running.poll() is None and not is_begun():
+            pass
+        assert running.poll() is None
+        os.killpg(running.pid, signal.SIGKILL)
 
 
 def on(node: str, script: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +11,7 @@ import yaml
 
 from lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import BIN, REPOSITORY, Converge, drift, on, run
+from tests.e2e.running import Converge, drift, kill_once, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -114,21 +111,8 @@ def test_a_disk_that_is_too_small(path: str) -> None:
 def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
     """Half of it is never taken for an environment; what was sent is not sent again."""
     on(SOURCE, f"for n in 1 2 3 4; do head -c 150000000 /dev/urandom >{DIS}/big-$n; done")
-    argv = [str(BIN / "pyinfra"), "-y", path, DEPLOY]
-    with subprocess.Popen(
-        argv,
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as running:
-        end = time.monotonic() + 120
-        while time.monotonic() < end and running.poll() is None:
-            if on(BARE, f"ls -A {PARTIAL} 2>/dev/null | grep big- || :"):
-                break
-        assert running.poll() is None
-        os.killpg(running.pid, signal.SIGKILL)
+    begun = f"ls -A {PARTIAL} 2>/dev/null | grep big- || :"
+    kill_once(lambda: on(BARE, begun) != "", "pyinfra", "-y", path, DEPLOY)
     time.sleep(2)
     assert is_there() == f"{PARTIAL}\n"
     assert told(path)["nccl.environment-missing"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ import yaml
 
 from lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import BIN, DEPLOY, REPOSITORY, converge, drift, dry, on, run
+from tests.e2e.running import DEPLOY, converge, drift, dry, kill_once, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -144,21 +142,9 @@ def test_a_changed_file_is_named(path: str) -> None:
 def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
     """What was sent stays, and half a file is gone on with; nothing of it is left over."""
     on("v100-02", f"rm {PATH}/*.bin")
-    argv = [str(BIN / "pyinfra"), "-y", path, DEPLOY, "--limit", "v100-02"]
-    with subprocess.Popen(
-        argv,
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as run:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and run.poll() is None:
-            if on("v100-02", f"ls -A {PATH} | grep -c '^.model' || :").strip() != "0":
-                break
-        assert run.poll() is None
-        os.killpg(run.pid, signal.SIGKILL)
+    begun = f"ls -A {PATH} | grep -c '^.model' || :"
+    only = ("--limit", "v100-02")
+    kill_once(lambda: on("v100-02", begun).strip() != "0", "pyinfra", "-y", path, DEPLOY, *only)
     time.sleep(2)
     (node,) = (found := findings(path))
     assert (node, set(found[node])) == ("v100-02", {"workspace.differs"})
