@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .PHONY: demo test check quick lab-up lab-test other-nodes all-nodes test-kernel test-real-wheels setup tools picture clean
 
 # Whatever environment this is called from, the project uses its own.
-unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 BIN := .venv/bin
