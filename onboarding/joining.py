@@ -25,6 +25,7 @@ _WORDS = {
 }
 # With how many nodes a job is tried before it is given up.
 TRIES = 3
+UNPROVED = "it is a member; only the proof is missing: run this again, or --verify no"
 # Reads all nodes of a site; and verifies that some of them work together.
 Look = Callable[[Site], Report]
 Verify = Callable[[Site, Sequence[str]], Outcome]
@@ -37,10 +38,12 @@ class Joining:
         self.site, self.screen = site, screen
         self.journals = {each.name: each for each in journals}
         self.failed: dict[str, list[str]] = {name: [] for name in self.journals}
-        # What went wrong in stages of all, which may be another node's.
-        self.errors: list[str] = []
+        # What went wrong in stages of all, which may be another node's, and in which of them.
+        self.errors: dict[str, list[str]] = {}
         # The nodes that gave the report an answer.
         self.answering: list[str] = []
+        # What was read when all had been deployed.
+        self.report: Report | None = None
 
     def join(self, look: Look, verify: Verify | None) -> dict[str, list[str]]:
         """Return what each server lacks to be a member; those that lack nothing are proved.
@@ -49,25 +52,23 @@ class Joining:
         was to bring, the report tells.
         """
         self._deployed("mesh", WHOLE, areas="ssh")
-        if self._copies_environments():
+        if _copies_environments(self.site, self.journals):
             self._deployed("environments", ENVIRONMENTS, change=self._names)
         self._deployed("deploy", WHOLE, change=self._names)
         self._reported(look)
-        self._verified(verify)
         for name, reasons in self.failed.items():
-            if reasons:
+            if reasons:  # a stage that was done was not enough
                 journal.write(self.site, self.journals[name].anew())
-            else:
+        if verify is not None:
+            self._verified(verify)
+        for name, reasons in self.failed.items():
+            if not reasons:
                 journal.forget(self.site, name)
         return self.failed
 
     @property
     def _names(self) -> str:
         return ",".join(self.journals)
-
-    def _copies_environments(self) -> bool:
-        cluster = self.site.cluster()
-        return any(cluster.data_of(name).get("nccl_copy_from") for name in self.journals)
 
     def _deployed(self, stage: str, deploy: Path, **data: str) -> None:
         """Run a deploy where a newcomer has not had it; what fails is noted."""
@@ -79,7 +80,7 @@ class Joining:
         try:
             pyinfra(self.site, deploy, **data)
         except Stopped as error:
-            self.errors.append(f"{stage}: {error}")
+            self.errors.setdefault(str(error), []).append(stage)
             return
         for name, each in self.journals.items():
             self.journals[name] = each.with_stage(stage, file)
@@ -88,43 +89,46 @@ class Joining:
     def _reported(self, look: Look) -> None:
         """Show the newcomers beside the others; drift of one of them is what it lacks."""
         self._head("report")
-        report = look(self.site)
+        self.report = report = look(self.site)
         self.answering = [
             name for name, host in report.hosts.items() if host.status in ("ok", "drift")
         ]
         self.screen.show(table.render(report, self.screen.width))
+        errors = [f"{', '.join(stages)}: {error}" for error, stages in self.errors.items()]
         for name, reasons in self.failed.items():
             if found := lacks(report, name, self.journals):
-                reasons += [*self.errors, *(f"report: {each}" for each in found)]
+                reasons += [*errors, *(f"report: {each}" for each in found)]
 
-    def _verified(self, verify: Verify | None) -> None:
-        """Prove each newcomer by a job that it runs together with another node."""
-        self._head("verify")
-        if verify is None:
-            self.screen.say("  not asked for: no job was run")
+    def _verified(self, verify: Verify) -> None:
+        """Prove each newcomer by a job that it runs together with another node, if there is one."""
+        if all(self.failed.values()) or is_only_node(self.site):
             return
+        self._head("verify")
         for name, reasons in self.failed.items():
             if reasons:
                 self.screen.say(f"  {name}: not run, as it is not right yet")
-            elif set(self.site.cluster().hosts) == {name}:
-                self.screen.say(f"  {name}: not run, it is the only node")
-            else:
-                reasons += self._unproved(verify, name)
+            elif why := self._unproved(verify, name):
+                reasons += [why, UNPROVED]
 
-    def _unproved(self, verify: Verify, name: str) -> list[str]:
+    def _unproved(self, verify: Verify, name: str) -> str:
         """Have a server run a job with another node; return why it is not proved by that.
 
-        A node that cannot take part, as one whose GPUs are in use, leaves it to the next.
+        A node that cannot take part, as one whose GPUs are in use, leaves it to the next. What is
+        the same with two of them is not theirs.
         """
-        why = ["verify: no other node answers"]
+        tried: list[str] = []
+        problems: tuple[str, ...] = ()
         for other in self._others(name)[:TRIES]:
             outcome = verify(self.site, [other, name])
             if outcome.ok:
-                return []
-            why = [f"verify with {other}: {'; '.join(outcome.problems)}"]
-            if outcome.how:  # a job was started: it is the answer
+                return ""
+            is_same = outcome.problems == problems
+            tried, problems = [*(tried if is_same else []), other], outcome.problems
+            if outcome.how or is_same:  # a job was started: it is the answer
                 break
-        return why
+        if not tried:
+            return "verify: no other node answers"
+        return f"verify with {', '.join(tried)}: {'; '.join(problems)}"
 
     def _others(self, name: str) -> list[str]:
         """Return the nodes to run a job with: members before other newcomers."""
@@ -136,13 +140,32 @@ class Joining:
         self.screen.stage(stage, _WORDS[stage])
 
 
+def left(site: Site, begun: Journal, verifies: bool) -> list[str]:
+    """Return the stages that a server which was begun has before it."""
+    skipped = [] if _copies_environments(site, [begun.name]) else ["environments"]
+    skipped += [] if verifies else ["verify"]
+    file = site.digest()
+    return [each for each in STAGES if each not in skipped and not begun.has_done(each, file)]
+
+
+def is_only_node(site: Site) -> bool:
+    """Whether there is one node, which no job with another can prove."""
+    return len(site.cluster().hosts) == 1
+
+
+def _copies_environments(site: Site, names: Collection[str]) -> bool:
+    cluster = site.cluster()
+    return any(cluster.data_of(name).get("nccl_copy_from") for name in names)
+
+
 def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[str]:
     """Return what keeps a node from being a member like the others, by a report of all.
 
     Other newcomers are no measure, unless there is nobody else.
     """
     host = report.hosts[name]
-    told = [] if host.status == "ok" else [host.error or f"{name} has {host.status}, see above"]
+    what = "has drift" if host.status == "drift" else f"is {host.status}"
+    told = [] if host.status == "ok" else [host.error or f"it {what}, see above"]
     told += [
         f"{each.fact} differs from the others': {each.values.get(name)}"
         for each in report.differences
@@ -157,6 +180,22 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
             if other != name and each.step == "ssh" and each.subject == name
         ]
     return told
+
+
+def next_steps(report: Report, name: str, deploy: str) -> list[str]:
+    """Return what to do about a member that lacks something: a deploy repairs what was read."""
+    status = report.hosts[name].status
+    if status == "unreachable":
+        return ["run this again when it answers"]
+    if status == "unreadable":
+        return ["run this again when all of it can be read"]
+    of_it = [
+        each
+        for other, host in report.hosts.items()
+        for each in host.findings
+        if other == name or each.subject == name
+    ]
+    return [f"repair it: {deploy}"] if any(each.fixable for each in of_it) else []
 
 
 def _is_alone(values: Mapping[str, str], name: str, newcomers: Collection[str]) -> bool:

@@ -38,7 +38,7 @@ def pyinfra(site: Site, deploy: Path = WHOLE, **data: str) -> None:
     if pressed:
         raise Interrupted
     if code != 0:
-        raise Stopped(f"pyinfra ended with {code}: what it says above is why")
+        raise Stopped(f"pyinfra ended with {code}; what it says above is why")
 
 
 @contextmanager

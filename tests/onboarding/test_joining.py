@@ -95,6 +95,9 @@ def join(
         return Joining(site, [found], Screen()).join(lambda _: seen, verify), jobs
 
 
+MISSING = "it is a member; only the proof is missing: run this again, or --verify no"
+
+
 def test_all_well(site: Site) -> None:
     """The others are changed in what the mesh is, and in nothing else; the journal is closed."""
     begun(site)
@@ -162,11 +165,57 @@ def test_what_was_done_is_not_done_again(site: Site) -> None:
 def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
     begun(site)
     lacking, jobs = join(site, Runs(), report("drift"))
-    assert lacking == {NEW: ["report: v100-02 has drift, see above"]} and jobs == []
+    assert lacking == {NEW: ["report: it has drift, see above"]} and jobs == []
     bad = Outcome(ok=False, how="torchrun", problems=("rank 1 never connected",))
     lacking, jobs = join(site, Runs(), report(), bad)
-    assert lacking == {NEW: ["verify with a100-01: rank 1 never connected"]}
+    assert lacking == {NEW: ["verify with a100-01: rank 1 never connected", MISSING]}
     assert journal.read(site, NEW) is not None
+
+
+def test_where_only_the_proof_is_missing_nothing_else_is_done_again(site: Site) -> None:
+    """The report was clean: what the deploys did is as good as it was."""
+    begun(site)
+    bad = Outcome(ok=False, how="torchrun", problems=("rank 1 never connected",))
+    join(site, Runs(), report(), bad)
+    runs = Runs()
+    lacking, jobs = join(site, runs, report())
+    assert (lacking, runs.done, len(jobs)) == ({NEW: []}, [], 1)
+
+
+def test_what_fails_with_each_node_alike_is_said_once(site: Site) -> None:
+    """It is the newcomer's own then: a third node would not tell more."""
+    begun(site)
+    bad = Outcome(ok=False, problems=("v100-02: /opt/env/bin/python has no torch",))
+    lacking, jobs = join(site, Runs(), report(), bad, bad)
+    why = "verify with a100-01, v100-03: v100-02: /opt/env/bin/python has no torch"
+    assert lacking == {NEW: [why, MISSING]}
+    assert jobs == [["a100-01", NEW], ["v100-03", NEW]]
+
+
+def test_stages_that_end_alike_are_said_once(site: Site) -> None:
+    begun(site)
+    lacking, _ = join(site, Runs("areas", "change"), report("drift"))
+    assert lacking == {
+        NEW: ["mesh, deploy: pyinfra ended with 1", "report: it has drift, see above"]
+    }
+
+
+def test_no_job_has_no_heading(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither where none was asked for, nor where no server is left to prove."""
+    begun(site)
+    join(site, Runs(), report("drift"))
+    assert "== report" in (said := capsys.readouterr().err) and "== verify" not in said
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joining, "pyinfra", Runs())
+        Joining(site, [begun(site)], Screen()).join(lambda _: report(), None)
+    assert "== report" in (said := capsys.readouterr().err) and "== verify" not in said
+
+
+def test_what_is_left_is_what_was_not_done_by_this_file(site: Site) -> None:
+    """Before it is done: no environment is copied here, and a job may not be asked for."""
+    made = begun(site).with_stage("mesh", site.digest())
+    assert joining.left(site, made, True) == ["deploy", "report", "verify"]
+    assert joining.left(site, made.anew(), False) == ["mesh", "deploy", "report"]
 
 
 def test_a_busy_node_leaves_the_job_to_the_next(site: Site) -> None:
@@ -194,7 +243,7 @@ def test_what_differs_from_all_others_is_the_newcomers(
 
 
 def test_an_unreadable_newcomer_is_no_member() -> None:
-    assert lacks(report("unreadable"), NEW) == ["v100-02 has unreadable, see above"]
+    assert lacks(report("unreadable"), NEW) == ["it is unreadable, see above"]
 
 
 def test_newcomers_are_no_measure_for_each_other() -> None:
