@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from paramiko import PKey
 
 from drift.report.preflight import table
 from drift.report.visible import visible
@@ -77,12 +80,15 @@ class Admission:
             address = str(self.cluster.data_of(wish.name)["ssh_hostname"])
         if address is None:
             raise Stopped(f"no address: gpu-node onboard {wish.name} ADDRESS")
-        level = self.cluster.level(wish.group)
+        is_there = wish.name in self.cluster.hosts
+        level = self.cluster.data_of(wish.name) if is_there else self.cluster.level(wish.group)
+        # What the file says by now goes before what was said when it was begun.
+        old = None if is_there else before
         said = Journal(
             name=wish.name,
             address=address,
-            user=wish.user or (before.user if before else level.get("ssh_user") or SSH_USER),
-            port=wish.port or (before.port if before else level.get("ssh_port") or SSH_PORT),
+            user=wish.user or (old.user if old else level.get("ssh_user") or SSH_USER),
+            port=wish.port or (old.port if old else level.get("ssh_port") or SSH_PORT),
             group=wish.group or (before.group if before else None),
         )
         return before if before is not None and before.anew() == said else said
@@ -145,23 +151,31 @@ class Admission:
 
     def _contact(self) -> str:
         """Know the server's host key, and have it let in this machine's key."""
-        server, screen = self.server, self.screen
-        screen.stage(STAGES[0], f"first contact with {server.at}")
-        keys = contact.offered(server)
+        self.screen.stage(STAGES[0], f"first contact with {self.server.at}")
+        chosen, keys = self.believed(self.screen.asks)
+        self.let_in(chosen, keys)
+        return chosen
+
+    def believed(self, asks: Callable[[str], bool] | None) -> tuple[str, list[PKey]]:
+        """Return the host key to believe in, as `kind key`, and all that are offered."""
+        keys = contact.offered(self.server)
         fingerprints = [key.fingerprint for key in keys]
         accept = [each for each in self.terms.accept if each in fingerprints] or self.terms.accept
-        chosen = contact.choose(server, keys, next(iter(accept), None), screen.asks)
+        return contact.choose(self.server, keys, next(iter(accept), None), asks), keys
+
+    def let_in(self, chosen: str, keys: Sequence[PKey]) -> None:
+        """Pin the host key and have this machine's key let in, by a password where it is not."""
+        server = self.server
         with self._session(chosen) as session:
             if refusal := session.sudo_refusal():
                 raise Stopped(refusal)
             if self.terms.dry:
-                return chosen
+                return
             contact.pin(server, chosen, keys)
             journal.write(self.site, self.journal)
             if install_key(session, public_key(server)):
-                screen.say(f"  this machine's key is let in as {server.user}")
+                self.screen.say(f"  this machine's key is let in as {server.user}")
             prove_key(server, chosen)
-        return chosen
 
     def disable_passwords(self) -> None:
         """Have its sshd take no passwords any more; it is reached by key and pinned by now."""
@@ -182,7 +196,7 @@ class Admission:
 
         Raises Stopped or Refusal where it cannot be a member.
         """
-        self.screen.stage(STAGES[1], "can it be a member? Nothing is changed")
+        self.screen.stage(STAGES[1], "can it be a member? It is only looked at")
         given = self.journal
         folder = self.cluster.defaults.get("workspace_path")
         looked = look(

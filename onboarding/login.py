@@ -30,6 +30,10 @@ Password = Secret | Callable[[], Secret | None] | None
 Methods = tuple[str, ...]
 
 
+class KeyRefused(ContactError):
+    """An sshd that answers and takes none of the controller's keys."""
+
+
 def open_session(server: Server, host_key: str, secret: Password = None) -> Session:
     """Log in by the controller's keys, or, where those are refused, by the password.
 
@@ -52,11 +56,14 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
 
 
 def open_by_key(server: Server, host_key: str) -> Session:
-    """Log in to a server that has the controller's key; raises ContactError where it is no use."""
+    """Log in to a server that has the controller's key; raises ContactError where it is no use.
+
+    It is KeyRefused where that is the server's answer.
+    """
     session, refused, _ = _tried(server, host_key, "key", _log_in_by_key)
     if session is None:
         _raise_if_lost(server, refused)
-        raise ContactError(
+        raise KeyRefused(
             f"{server.login}: {refused}, though ~{server.user}/.ssh/authorized_keys should let it "
             "in: does sshd read another file (AuthorizedKeysFile), or take no keys "
             "(PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its console"

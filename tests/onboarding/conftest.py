@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey
 
+from deploy import replacement
 from onboarding.password import VARIABLE
 from tests.deploy.running import SHELLS
 from tests.onboarding.serving import Sshd, serving
@@ -33,6 +34,18 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
     home.mkdir()
     with serving(home) as server:
         yield server
+
+
+@pytest.fixture
+def account(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sshd:
+    """The server's getpwent knows its home."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "getent").write_text(f"#!/bin/sh\necho 'x:x:0:0::{sshd.home}:/bin/sh'\n")
+    (folder / "getent").chmod(0o755)
+    sshd.path = f"{folder}:"
+    monkeypatch.setattr(replacement, "BACKUPS", str(tmp_path / "backups"))
+    return sshd
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy import replacement
 from deploy.scripts import text
 from lab.machine import as_root
 from onboarding.authorize import install_key
 from onboarding.contact import ContactError
 from onboarding.keys import public_key
-from onboarding.login import open_session, prove_key
+from onboarding.login import KeyRefused, open_session, prove_key
 from onboarding.password import Secret
 from onboarding.session import Result
 from tests.deploy.running import Ended, run, tree
@@ -163,22 +162,10 @@ def test_no_folder_can_be_made(home: Path, shell: str) -> None:
     assert "there is no home" in authorize(home / "gone", shell).err
 
 
-@pytest.fixture
-def account(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sshd:
-    """The server's getpwent knows its home."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "getent").write_text(f"#!/bin/sh\necho 'x:x:0:0::{sshd.home}:/bin/sh'\n")
-    (folder / "getent").chmod(0o755)
-    sshd.path = f"{folder}:"
-    monkeypatch.setattr(replacement, "BACKUPS", str(tmp_path / "backups"))
-    return sshd
-
-
 def test_from_a_password_to_a_key(account: Sshd, key: Path) -> None:
     """The key is let in over a session by password; after that none is needed."""
     server = account.server(key=key)
-    with pytest.raises(ContactError, match=r"though ~root/\.ssh/authorized_keys should"):
+    with pytest.raises(KeyRefused, match=r"though ~root/\.ssh/authorized_keys should"):
         prove_key(server, account.host_key)
     with open_session(server, account.host_key, Secret(PASSWORD)) as session:
         assert session.by == "password"
