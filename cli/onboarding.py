@@ -10,11 +10,14 @@ from cli.asking import ask
 from cli.drift import report_of
 from cli.interrupt import LINE, at_once
 from cli.verify import render
+from drift.report import table
 from drift.report.model import Report
+from drift.report.table import DEPLOY
 from drift.report.visible import visible, visible_lines
 from onboarding.admission import Admission, Terms, Wish
+from onboarding.again import let_in_again
 from onboarding.failures import FAILURES
-from onboarding.joining import Joining, lacks
+from onboarding.joining import Joining, is_only_node, lacks, next_steps
 from onboarding.journal import Journal
 from onboarding.running import Interrupted
 from onboarding.screen import Screen
@@ -25,6 +28,7 @@ from verify.run import verify
 from verify.stopping import Interrupted as JobInterrupted
 
 MEMBER, NO_JOB = "a member, and proved", "a member; no job proved it (--verify no)"
+ALONE = "a member; no job proved it (it is the only node)"
 DRY, BEFORE = "could be a member", "a member already, and clean"
 
 
@@ -37,6 +41,8 @@ class Onboarding:
         self.well: dict[str, str] = {}
         self.admitted: list[Journal] = []
         self.admissions: dict[str, Admission] = {}
+        # What kept the last job from its end.
+        self.told: tuple[str, ...] = ()
 
     def run(self, wishes: Sequence[Wish]) -> int:
         """Return the exit code; what came of each server is said."""
@@ -58,7 +64,7 @@ class Onboarding:
         return NO_JOB if self.proof == "no" else MEMBER
 
     def _all(self, wishes: Sequence[Wish]) -> None:
-        members = []
+        members, report = [], None
         for wish in wishes:
             self.results[wish.name] = []
             self.well[wish.name] = self._if_well
@@ -66,13 +72,15 @@ class Onboarding:
                 if self._is_member(wish):
                     members.append(wish.name)
             except FAILURES as error:
-                self.results[wish.name].append(str(error))
-        if members:
-            self._look_again(members)
+                why = str(error).removeprefix(f"{wish.name}: ")
+                self.results[wish.name].append(why)
+                if wishes[1:]:  # the summary is far away
+                    self.screen.say(visible_lines(f"{wish.name}: {why}"))
         if self.admitted and not self.terms.dry:
-            joining = Joining(self.site, self.admitted, self.screen)
-            job = None if self.proof == "no" else self._job
-            self.results.update(joining.join(self._look, job))
+            report = self._join()
+        # Not before: until the others know a newcomer, they are not clean.
+        if members:
+            self._judge(members, report or self._look_again(members))
         if self.terms.disable_password and not self.terms.dry:
             self._disable_passwords()
 
@@ -82,25 +90,47 @@ class Onboarding:
         self.admissions[wish.name] = admission
         if admission.is_entered:
             admission.refuse_other_words()
-            if self.terms.dry or not admission.is_unfinished:
-                return True
+            with at_once(self._way_on):
+                joins = let_in_again(admission, self.proof != "no")
         else:
             with at_once(self._way_on):
                 admission.admit()
-        self.admitted.append(admission.journal)
-        return False
+            joins = True
+        if joins:
+            self.admitted.append(admission.journal)
+        return not joins
 
-    def _look_again(self, members: Sequence[str]) -> None:
-        """See whether those that were members before lack anything."""
+    def _join(self) -> Report | None:
+        """Have those that were admitted join the others; return what was read of all then."""
+        joining = Joining(self.site, self.admitted, self.screen)
+        self.results.update(joining.join(self._look, None if self.proof == "no" else self._job))
+        if self.proof != "no" and is_only_node(self.site):
+            self.well.update((each.name, ALONE) for each in self.admitted)
+        return joining.report
+
+    def _look_again(self, members: Sequence[str]) -> Report:
+        """Read all nodes, and show it where one that was a member before lacks anything."""
+        self.screen.stage("report", f"{', '.join(members)} beside the others")
         report = self._look(self.site)
+        drifting = [name for name, host in report.hosts.items() if host.status == "drift"]
+        if any(lacks(report, name, self._newcomers) for name in members):
+            self.screen.show(table.render(report, self.screen.width))
+        elif drifting:
+            have = "has" if len(drifting) == 1 else "have"
+            self.screen.say(f"{', '.join(drifting)} {have} drift: gpu-node drift tells which")
+        return report
+
+    def _judge(self, members: Sequence[str], report: Report) -> None:
+        """Say what those that were members before lack by a report that was shown."""
         for name in members:
             self.well[name] = BEFORE
-            if found := lacks(report, name):
-                deploy = f"pyinfra {self.site.inventory} deploy/gpu_node.py"
-                self.results[name] += ["in the inventory already", *found, f"repair it: {deploy}"]
-            drifting = [each for each, host in report.hosts.items() if host.status == "drift"]
-            if others := [each for each in drifting if each != name]:
-                self.screen.say(f"{', '.join(others)} have drift: gpu-node drift tells which")
+            if found := lacks(report, name, self._newcomers):
+                found += next_steps(report, name, f"pyinfra {self.site.inventory} {DEPLOY}")
+                self.results[name] += ["in the inventory already", *found]
+
+    @property
+    def _newcomers(self) -> list[str]:
+        return [each.name for each in self.admitted]
 
     def _disable_passwords(self) -> None:
         """Turn password logins off where a server lacks nothing; the others may need them yet."""
@@ -122,7 +152,11 @@ class Onboarding:
     def _job(self, site: Site, names: Sequence[str]) -> Outcome:
         backend = "" if self.proof == "auto" else self.proof
         outcome = verify(str(site.inventory), names, Job(backend=backend))
-        self.screen.show(render(outcome))
+        if outcome.problems and outcome.problems == self.told:
+            self.screen.say(f"  {' and '.join(names)}: the same")
+        else:
+            self.screen.show(render(outcome))
+        self.told = outcome.problems
         return outcome
 
     def _way_on(self) -> str:
