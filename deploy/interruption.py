@@ -34,9 +34,15 @@ def watch(state: State) -> None:
     """Tell of broken connections, and end with 1 on Ctrl-C; to ask for it twice does no harm."""
     if not any(isinstance(handler, _Connections) for handler in state.callback_handlers):
         state.add_callback_handler(_Connections())
-    signal.signal(signal.SIGINT, _stop)
+    if signal.getsignal(signal.SIGINT) is not end_unheard:
+        signal.signal(signal.SIGINT, _stop)
     if not sys.stdin.isatty():  # pyinfra's question whether to go on with others has no answer
         state.should_raise_failed_hosts = lambda _: False
+
+
+def end_unheard(number: int, frame: FrameType | None) -> None:
+    """End as not converged, for a command of ours that tells of it in one line of its own."""
+    os._exit(1)  # as in _stop
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,0 +1,139 @@
+"""Running pyinfra: whatever the moment of Ctrl-C, one line; it never outlives who started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.running import until
+
+REPOSITORY = Path(__file__).parents[2]
+LINE = "ours: interrupted"
+PARENT = f"""
+from gevent import monkey
+monkey.patch_all()
+import signal, sys
+from pathlib import Path
+from onboarding.running import Interrupted, pyinfra
+from onboarding.site import Site
+from onboarding.stopped import Stopped
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    print("begun", flush=True)
+    pyinfra(Site(Path("site.py"), Path("site.yml")), Path("work.py"))
+except (Interrupted, KeyboardInterrupt):
+    sys.exit("{LINE}")
+except Stopped as error:
+    sys.exit(f"{{error}}: {{error.nodes}}")
+"""
+WORK = """
+import os
+from pathlib import Path
+from pyinfra import host
+from pyinfra.operations import server
+from deploy.interruption import watch
+watch(host.state)
+Path("at work").write_text(str(os.getpid()))
+server.shell(name="Work", commands=["sleep 30"])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An inventory of this machine alone, and a deploy that takes its time."""
+    (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
+    (tmp_path / "work.py").write_text(WORK)
+    return tmp_path
+
+
+@contextmanager
+def started(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Give a process, in a group of its own as on a terminal, that is about to run pyinfra."""
+    with subprocess.Popen(
+        ["sh", "-c", f'{before} exec "$@"', "sh", sys.executable, "-c", PARENT],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYINFRA_PROGRESS": "off"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "begun\n"
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def one_line(process: subprocess.Popen[str]) -> bool:
+    """Whether a run that was stopped says so in one line, after pyinfra's own stages."""
+    out, _ = process.communicate(timeout=20)
+    *others, last = out.splitlines()
+    told = [each for each in others if each.strip() and not each.startswith(("-->", "    "))]
+    assert (process.returncode, told, last) == (1, [], LINE), out
+    return True
+
+
+@pytest.mark.parametrize("before", ["", "trap '' INT;"])
+@pytest.mark.parametrize("seconds", [0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.8])
+def test_ctrl_c_before_pyinfra_is_there(folder: Path, seconds: float, before: str) -> None:
+    """A terminal tells all processes of it; a shell without job control has them not heed it."""
+    with started(folder, before) as process:
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        assert one_line(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("is_told_all", [True, False])
+def test_pyinfra_at_work(folder: Path, number: int, is_told_all: bool) -> None:
+    with started(folder) as process:
+        assert until(lambda: (folder / "at work").exists())
+        (os.killpg if is_told_all else os.kill)(process.pid, number)
+        assert one_line(process)
+
+
+def test_the_second_time_does_not_wait(folder: Path) -> None:
+    """Importing may hang as well, as on a file system that does not answer."""
+    (folder / "pyinfra_cli.py").write_text("import time; time.sleep(60)")
+    with started(folder) as process:
+        for _ in range(2):
+            time.sleep(0.5)
+            os.kill(process.pid, signal.SIGINT)
+        assert one_line(process)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there does a child hear of it")
+def test_it_ends_with_who_started_it(folder: Path) -> None:
+    """Nobody else would wait for it, or tell what came of it."""
+    with started(folder) as process:
+        assert until(lambda: (folder / "at work").exists())
+        child = int((folder / "at work").read_text())
+        process.kill()
+        assert until(lambda: not Path(f"/proc/{child}/cmdline").exists() or is_dead(child))
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process has ended, though nobody has asked for its status."""
+    return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+def test_nodes_that_fail_are_named(folder: Path) -> None:
+    """They are known by their names, whatever pyinfra says of them."""
+    (folder / "site.py").write_text(
+        'nodes = ["@local", ("a100-01", {"ssh_hostname": "127.0.0.1", "ssh_port": 1})]\n'
+    )
+    (folder / "work.py").write_text("")
+    with started(folder) as process:
+        out, _ = process.communicate(timeout=30)
+    assert "pyinfra ended with 1: what it says above is why: ('a100-01',)" in out
