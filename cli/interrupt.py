@@ -16,10 +16,15 @@ LINE = "gpu-node: interrupted"
 _lines: list[Callable[[], str]] = [lambda: LINE]
 
 
+def say(line: str) -> None:
+    """Say that it was interrupted, in a line of its own: a terminal has ^C on the last one."""
+    Console(stderr=True).show_cursor(True)
+    print("\n" * sys.stderr.isatty() + line, file=sys.stderr, flush=True)
+
+
 def stop(line: str = LINE) -> None:
     """End at once: gevent's threads would wait for the nodes that are being asked."""
-    Console(stderr=True).show_cursor(True)
-    print(line, file=sys.stderr, flush=True)
+    say(line)
     os._exit(1)
 
 

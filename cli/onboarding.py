@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cli.asking import ask
 from cli.drift import report_of
-from cli.interrupt import LINE, at_once
+from cli.interrupt import LINE, at_once, say
 from cli.verify import render
 from drift.report import table
 from drift.report.model import Report
@@ -49,7 +49,7 @@ class Onboarding:
         try:
             self._all(wishes)
         except (Interrupted, JobInterrupted):
-            self.screen.say(self._way_on())
+            say(self._way_on())
             return 1
         if wishes[1:]:
             self.screen.show(_table(self.results, self.well))

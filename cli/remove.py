@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cli.interrupt import LINE, say
 from onboarding.failures import FAILURES
 from onboarding.removal import remove as take_out
 from onboarding.running import Interrupted
@@ -31,5 +32,6 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     except FAILURES as error:
         raise click.ClickException(f"{name}: {error}") from None
     except Interrupted:
-        raise click.ClickException(f"{name}: interrupted; run it again to end it") from None
+        say(f"{LINE}; the same command goes on from there")
+        return 1
     return 0

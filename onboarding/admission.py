@@ -22,7 +22,7 @@ from onboarding.forecast import forecast
 from onboarding.journal import Journal
 from onboarding.keys import public_key
 from onboarding.login import open_session, prove_key
-from onboarding.password import Secret, asked
+from onboarding.password import Secret, typed
 from onboarding.preflight import Looked, look
 from onboarding.screen import Screen
 from onboarding.session import Session
@@ -187,9 +187,8 @@ class Admission:
 
     def _session(self, host_key: str) -> Session:
         """Open a session by key, or else by the password, which is asked for only then."""
-        server, secret = self.server, self.terms.secret
-        ask = f"Password of {server.login}: "
-        return open_session(server, host_key, lambda: secret or asked(ask))
+        server = self.server
+        return open_session(server, host_key, self.terms.secret or typed(server.login))
 
     def _preflight(self, session: Session, host_key: str, text: str) -> tuple[str, Proposal]:
         """Look at the server and the way to the others; return what `text` is to become.

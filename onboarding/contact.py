@@ -85,12 +85,17 @@ def unreachable(server: Server, error: BaseException) -> str:
     if isinstance(cause, socket.gaierror):
         return f"{server.address} is no address, and no name that this machine knows"
     if isinstance(cause, ConnectionRefusedError):
-        other = ", or on another port (ssh: port)" if server.port == SSH_PORT else ""
+        other = ", or on another --port" if server.port == SSH_PORT else ""
         return f"nobody listens at {server.at}: is sshd running there{other}?"
     if isinstance(cause, EOFError | ConnectionError):
         return (
             f"{server.at} hung up before anybody could log in: it is no sshd, has too many "
             "connections, or shuts this machine out (MaxStartups, fail2ban); see its log"
+        )
+    if isinstance(cause, OSError) and not isinstance(cause, TimeoutError):
+        return (
+            f"{server.at} cannot be reached: {_words(cause)}: is it switched on, is the address "
+            "right, is there a way to it from this machine?"
         )
     if isinstance(cause, OSError):
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from paramiko import AuthenticationException, BadAuthenticationType, SSHException, Transport
@@ -23,6 +23,9 @@ NONE = "none"
 _HUNG_UP = "it hung up"
 _NO_ANSWER = "it did not answer in time"
 _LOST = (_HUNG_UP, _NO_ANSWER)
+_REFUSED = "the password is refused"
+# How often ssh asks for a password, too.
+_TRIES = 3
 _NOT_TOLD = "the user or the password is not UTF-8"
 
 # A password, or what asks for one when it is needed.
@@ -38,21 +41,34 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
     """Log in by the controller's keys, or, where those are refused, by the password.
 
     `host_key`, as `kind key`, is the only one that is believed. What asks for a password is called
-    only when it is needed. Raises ContactError: which ways were tried, and what sshd takes.
+    only when it is needed, and again where what was typed is refused. Raises ContactError: which
+    ways were tried, and what sshd takes.
     """
     session, refused, allowed = _tried(server, host_key, "key", _log_in_by_key)
-    known = None
-    if session is None:
-        known = secret() if callable(secret) else secret
-    if known is not None:
+    by_password = ""
+    for known in _passwords(secret) if session is None else ():
         session, by_password, later = _tried(server, host_key, "password", _by_password(known))
-        refused, allowed = f"{refused}; {by_password}", later or allowed
+        allowed = later or allowed
+        if by_password != _REFUSED:
+            break
     if session is None:
+        refused = "; ".join(filter(None, (refused, by_password)))
         _raise_if_lost(server, refused)
         takes = f" ({_taken(allowed)})" if allowed else ""
-        advice = _advice(server, known is not None, allowed)
+        advice = _advice(server, bool(by_password), allowed)
         raise ContactError(f"{server.login} does not let us in: {refused}{takes}: {advice}")
     return _greeted(session)
+
+
+def _passwords(secret: Password) -> Iterator[Secret]:
+    """Yield what to log in by: what was given has one try, somebody who types has more."""
+    if isinstance(secret, Secret):
+        yield secret
+    elif secret is not None:
+        for _ in range(_TRIES):
+            if (typed := secret()) is None:
+                return
+            yield typed
 
 
 def open_by_key(server: Server, host_key: str) -> Session:
@@ -206,7 +222,7 @@ def _by_password(secret: Secret) -> Callable[[Transport, Server], str]:
                     return "no password is taken"
                 more = transport.auth_interactive(server.user, answers)
         except AuthenticationException as error:
-            return _lost(transport, error) or "the password is refused"
+            return _lost(transport, error) or _REFUSED
         except (SSHException, OSError, EOFError):
             return _HUNG_UP
         except UnicodeError:

@@ -9,8 +9,9 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, repeat
 
 from typing_extensions import override
 
@@ -84,6 +85,13 @@ def asked(ask_for: str) -> Secret | None:
         except UnicodeDecodeError:
             pass  # the error has its bytes
     raise _not_utf_8(_TYPED)
+
+
+def typed(login: str) -> Callable[[], Secret | None]:
+    """Return what asks for the password of a login, and says that the one before was refused."""
+    ask = f"Password of {login}: "
+    prompts = chain([ask], repeat(f"That one is refused. {ask}"))
+    return lambda: asked(next(prompts))
 
 
 def _secret(text: str) -> Secret | None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from inventories import editing
 from inventories.cluster import Cluster
 from inventories.pinned import SSH_PORT, lookups, read, without
-from inventories.problems import InventoryError, did_you_mean
+from inventories.problems import InventoryError
 from inventories.schema import load
 from onboarding import contact, journal
 from onboarding.journal import Journal
-from onboarding.running import WHOLE, pyinfra
+from onboarding.running import WHOLE, Unfinished, pyinfra
 from onboarding.screen import Screen
 from onboarding.signals import undisturbed
 from onboarding.site import Site, known_hosts
@@ -33,8 +33,11 @@ def remove(site: Site, name: str, screen: Screen, dry: bool = False) -> None:
         _give_up(cluster, gone, site, screen, dry)
         return
     elif gone is None:
-        hint = did_you_mean(name, cluster.hosts)
-        raise Stopped(f"{site.file} has no host {name}{hint}; hosts: {', '.join(cluster.hosts)}")
+        # No name that is like it: what is removed by mistake is a node that lives.
+        raise Stopped(
+            f"{site.file} has no host {name}; it has {', '.join(cluster.hosts)}. If it was "
+            "removed before, nothing is left to do"
+        )
     if dry:
         return
     _forget_host_key(cluster, gone, screen)
@@ -113,8 +116,9 @@ def _out_of_nodes(site: Site, gone: Journal, screen: Screen) -> None:
         return
     try:
         pyinfra(site, WHOLE, areas="ssh")
-    except Stopped as error:
+    except Unfinished as error:
+        who = ", ".join(error.nodes) or "some node"
         raise Stopped(
-            f"{error}; {gone.name} is out of the inventory, and some node may still know it: run "
-            "this again when all nodes are there"
+            f"{error}; {gone.name} is out of the inventory, and {who} may still know it: run this "
+            "again when all nodes are there"
         ) from None

@@ -36,7 +36,7 @@ def heeding() -> Iterator[Event]:
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         if stopped.is_set():
-            os.write(2, _AGAIN)
+            os.write(2, b"\n" * os.isatty(2) + _AGAIN)
             os._exit(1)
         stopped.set()
 

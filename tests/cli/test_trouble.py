@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -72,6 +74,17 @@ def test_an_interrupt(folder: Path, listening: socket.socket) -> None:
         out, err = running.communicate(timeout=SECONDS)
         connection.close()
     assert (running.returncode, out, err.strip()) == (1, "", "gpu-node: interrupted")
+
+
+def test_the_line_of_an_interrupt_on_a_terminal() -> None:
+    """It does not stick to the ^C that the terminal shows."""
+    ours, theirs = pty.openpty()
+    code = "from cli.interrupt import stop; stop()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, stderr=theirs, check=False)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as seen:
+        assert seen.read(1000).endswith(b"\r\ngpu-node: interrupted\r\n")
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

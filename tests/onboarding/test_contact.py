@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +12,16 @@ import pytest
 from paramiko import ECDSAKey, PKey, RSAKey
 
 from facts import host_key as asking
-from onboarding.contact import ContactError, Server, choose, offered, pin, pinned, unpin
+from onboarding.contact import (
+    ContactError,
+    Server,
+    choose,
+    offered,
+    pin,
+    pinned,
+    unpin,
+    unreachable,
+)
 from tests.onboarding.serving import Sshd
 
 
@@ -215,6 +226,23 @@ def test_a_server_that_is_silent(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) ->
         offered(sshd.server())
     for each in held:
         each.close()
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EINVAL])
+def test_no_way_to_a_server(sshd: Sshd, number: int) -> None:
+    """The seconds are told only where they went by."""
+    error = OSError(number, os.strerror(number))
+    said = unreachable(sshd.server(address="fe80::1", port=22), error)
+    assert said.startswith(f"[fe80::1]:22 cannot be reached: {os.strerror(number)}: ")
+    assert "10 s" not in said
+
+
+def test_another_port_is_an_option(sshd: Sshd) -> None:
+    """The option that says another port is named, where none was said."""
+    said = unreachable(sshd.server(port=22), ConnectionRefusedError())
+    assert said == "nobody listens at 127.0.0.1:22: is sshd running there, or on another --port?"
+    said = unreachable(sshd.server(port=2222), ConnectionRefusedError())
+    assert said == "nobody listens at 127.0.0.1:2222: is sshd running there?"
 
 
 def test_another_protocol(sshd: Sshd) -> None:

@@ -99,10 +99,42 @@ def test_the_password_is_asked_for_when_it_is_needed(sshd: Sshd, key: Path) -> N
 def test_a_wrong_password(sshd: Sshd) -> None:
     """For root it may be another reason, which sshd does not tell."""
     sshd.password = "other"
+    attempts = sshd.attempts
     assert "PermitRootLogin prohibit-password" in refusal(sshd, Secret(PASSWORD))
+    assert attempts.count("password") == 1
     said = refusal(sshd, Secret(PASSWORD), user="zhang")
     assert "the password is refused" in said
     assert said.endswith("is it the right password, and the right user?")
+
+
+def typing(*passwords: str) -> tuple[Password, list[str]]:
+    """Somebody at a terminal, who types one password after the other; those that are left."""
+    left = list(passwords)
+    return lambda: Secret(left.pop(0)) if left else None, left
+
+
+def test_a_mistyped_password(sshd: Sshd) -> None:
+    """It is asked for again, three times in all as ssh does."""
+    types, left = typing("one", PASSWORD, "never")
+    opened(sshd, types).close()
+    assert left == ["never"]
+    types, left = typing("one", "two", "three", "never")
+    assert "the password is refused" in refusal(sshd, types)
+    assert left == ["never"]
+
+
+def test_somebody_who_types_no_more(sshd: Sshd) -> None:
+    """What was tried is told."""
+    types, _ = typing("one")
+    assert "the password is refused" in refusal(sshd, types)
+
+
+def test_a_password_that_is_not_taken_is_not_asked_for_again(sshd: Sshd) -> None:
+    """Another one would not be taken either."""
+    sshd.methods = "publickey"
+    types, left = typing("one", "never")
+    assert "sshd takes no password there" in refusal(sshd, types)
+    assert left == ["never"]
 
 
 def test_a_server_that_takes_no_password(sshd: Sshd) -> None:

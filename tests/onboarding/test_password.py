@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
+import onboarding.password
 from onboarding.contact import ContactError
-from onboarding.password import VARIABLE, Secret, asked, given, password
+from onboarding.password import VARIABLE, Secret, asked, given, password, typed
 
 PASSWORD = "hunter2 \xfc'\""
 REPOSITORY = Path(__file__).parents[2]
@@ -111,6 +112,17 @@ def assert_untold(error: ContactError) -> None:
     text = "".join(each for each in shown.format() if "test_password.py" not in each)
     assert "hun" not in text
     assert (error.__context__, error.__cause__) == (None, None)
+
+
+def test_one_that_was_refused_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the next prompt: between two that are alike nobody knows what happened."""
+    prompts: list[str] = []
+    monkeypatch.setattr(onboarding.password, "asked", prompts.append)
+    ask = typed("root@192.0.2.12:22")
+    for _ in range(3):
+        ask()
+    again = "That one is refused. Password of root@192.0.2.12:22: "
+    assert prompts == ["Password of root@192.0.2.12:22: ", again, again]
 
 
 def test_what_is_shown_of_the_process() -> None:

@@ -10,6 +10,7 @@ from inventories.editing import with_host
 from onboarding import journal, removal
 from onboarding.journal import Journal
 from onboarding.removal import remove
+from onboarding.running import Unfinished
 from onboarding.screen import Screen
 from onboarding.site import Site, site_of
 from onboarding.stopped import Stopped
@@ -81,16 +82,37 @@ def test_one_that_was_cut_off_is_ended(site: Site, monkeypatch: pytest.MonkeyPat
     def down(site: Site, deploy: Path, **data: str) -> None:
         done.append(data)
         if not done[1:]:
-            raise Stopped("pyinfra ended with 1")
+            raise Unfinished(1, ("a100-01",))
 
     monkeypatch.setattr(removal, "pyinfra", down)
-    with pytest.raises(Stopped, match="run this again when all nodes are there"):
+    with pytest.raises(Stopped, match="and a100-01 may still know it: run this again"):
         remove(site, NEW, Screen(yes=True))
     assert site.text() == CLUSTER
     remove(site, NEW, Screen(yes=True))
     assert len(done) == 2
-    with pytest.raises(Stopped, match=f"has no host {NEW}"):
+
+
+def test_nodes_that_nobody_can_name(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was ended before it had asked any of them."""
+
+    def ended(site: Site, deploy: Path, **data: str) -> None:
+        raise Unfinished(-9, ())
+
+    monkeypatch.setattr(removal, "pyinfra", ended)
+    with pytest.raises(Stopped, match="and some node may still know it: run this again"):
         remove(site, NEW, Screen(yes=True))
+
+
+def test_one_that_is_not_there(site: Site, runs: list[dict[str, str]]) -> None:
+    """It may have been removed; a node that lives is never suggested in its place."""
+    before = site.text()
+    with pytest.raises(Stopped) as caught:
+        remove(site, "v100-03", Screen(yes=True))
+    assert str(caught.value) == (
+        f"{site.file} has no host v100-03; it has a100-01, {NEW}. If it was removed before, "
+        "nothing is left to do"
+    )
+    assert (site.text(), runs) == (before, [])
 
 
 def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]]) -> None:
