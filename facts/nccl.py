@@ -51,7 +51,7 @@ def _environment(prefix: str, deep: bool) -> Section:
     there = _IS_THERE.format(prefix=shlex.quote(prefix))
     python = shlex.quote(f"{prefix}/bin/python3")  # python may be the 2.7 of CentOS 7
     found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python")}'
-    asked = f'LD_PRELOAD=$gn_preload "$python" -I -c "$gn_asked"{" deep" if deep else ""}'
+    asked = f'LD_PRELOAD=$gn_preload "$python" -I -B -c "$gn_asked"{" deep" if deep else ""}'
     seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
     return Section(section_of(prefix), f"{there}\n{found}\n{asked}", seconds, ("gn_asked", ASKED))
 

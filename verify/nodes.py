@@ -36,11 +36,28 @@ as_trainer() {
   fi
 }
 """
+
+
+def unwritten(folder: str) -> dict[str, str]:
+    """Return what keeps whoever imports from writing beside a library, or into the user's home."""
+    caches = {
+        "XDG_CACHE_HOME": "cache",
+        "TRITON_HOME": "cache",
+        "TRITON_CACHE_DIR": "cache/triton",
+        "TORCHINDUCTOR_CACHE_DIR": "cache/inductor",
+        "TORCH_EXTENSIONS_DIR": "cache/extensions",
+        "CUDA_CACHE_PATH": "cache/cuda",
+    }
+    within = {name: f"{folder}/{path}" for name, path in caches.items()}
+    return {"PYTHONDONTWRITEBYTECODE": "1", **within}
+
+
 # What ranks are started in: their folder, which tells them from all other processes, and a limit
 # on their time that holds even where nobody clears up any more.
-START = """
+START = f"""
 cd "$(dirname "$0")" || exit 1
 TMPDIR=$PWD; export TMPDIR
+export {" ".join(f'{name}="{value}"' for name, value in unwritten("$PWD").items())}
 seconds=$1 limit=
 shift
 ! timeout --version >/dev/null 2>&1 || limit="timeout -k 5 $seconds"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from facts.cluster import SSH_PORT, Peer
-from verify.nodes import folder
+from verify.nodes import folder, unwritten
 
 TORCHRUN = "torchrun"
 # torch.distributed.run came with PyTorch 1.9.
@@ -146,6 +146,8 @@ def _mpirun(start: Start) -> Iterator[list[str]]:
     places = ",".join(f"{seat.peer.name}:{seat.ranks}" for seat in start.seats)
     words = ["mpirun", *(["--allow-run-as-root"] if start.is_root else [])]
     words += ["-np", str(start.ranks), "-H", places, "-wdir", folder(start.run)]
+    for name, value in unwritten(folder(start.run)).items():
+        words += ["-x", f"{name}={value}"]
     yield _limited(start, [*words, "--bind-to", "none", start.seats[0].python, *_job(start)])
 
 
@@ -170,11 +172,15 @@ def _hosts(start: Start) -> str:
 
 
 def _hostfile(start: Start) -> str:
-    """DeepSpeed's list of nodes, where it is who starts them."""
+    """DeepSpeed's list of nodes, and of what they are given, where it is who starts them."""
     if kind_of(start) != "deepspeed":
         return ""
     lines = "".join(f"{seat.peer.name} slots={seat.ranks}\n" for seat in start.seats)
-    return f"printf '%s' {shlex.quote(lines)} >hostfile\n"
+    given = "".join(f"{name}={value}\n" for name, value in unwritten(folder(start.run)).items())
+    return (
+        f"printf '%s' {shlex.quote(lines)} >hostfile\n"
+        f"printf '%s' {shlex.quote(given)} >.deepspeed_env\n"
+    )
 
 
 def _port(peer: Peer) -> list[str]:

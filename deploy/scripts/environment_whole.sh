@@ -9,7 +9,7 @@ mv -- "$partial" "$path" || fail "the copy at $partial cannot be put there"
 python=$path/bin/python3
 [ -x "$python" ] || python=$path/bin/python
 runs() {
-  if timeout --version >/dev/null 2>&1; then timeout -s KILL 60 "$python" -I -c ''; else "$python" -I -c ''; fi
+  if timeout --version >/dev/null 2>&1; then timeout -s KILL 60 "$python" -I -B -c ''; else "$python" -I -B -c ''; fi
 }
 said=$(runs 2>&1 </dev/null) && exit 0
 code=$?

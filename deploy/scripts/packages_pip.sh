@@ -26,7 +26,7 @@ python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
 work=$(mktemp -d /var/tmp/gpu-node-pip.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-"$python" -m pip list --format=freeze >"$work/listed" 2>"$work/said" </dev/null ||
+"$python" -B -m pip list --format=freeze >"$work/listed" 2>"$work/said" </dev/null ||
   fail "pip cannot list what is there: $(tail -n 1 "$work/said"); nothing was changed"
 # pip compares names without regard to case, -, _ and .
 awk -v pins="$pins" '
@@ -37,7 +37,7 @@ awk -v pins="$pins" '
     name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
 ' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
 # What a run that was killed has half installed pip takes for whole: it is to be installed again.
-"$python" -I -c "$asked" halves >"$work/told" 2>"$work/said" </dev/null ||
+"$python" -I -B -c "$asked" halves >"$work/told" 2>"$work/said" </dev/null ||
   fail "$(tail -n 1 "$work/said"); nothing was changed"
 {
   IFS= read -r mark

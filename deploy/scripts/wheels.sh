@@ -19,7 +19,7 @@ work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; 
 if [ -n "$pushed" ]; then
   # pip goes by a wheel's name. That it is one for this machine, the controller has seen to.
   wheel=$work/$(echo "${keep%%==*}" | tr - _)-${keep##*==}-py3-none-any.whl
-  said=$(mv "$pushed" "$wheel" 2>&1 && "$python" -I -c 'import sys, zipfile
+  said=$(mv "$pushed" "$wheel" 2>&1 && "$python" -I -B -c 'import sys, zipfile
 sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
     fail "the copy of $keep is not whole: $(last "$said"); nothing was changed: run again"
 else
@@ -31,7 +31,7 @@ PIP_CONFIG_FILE=/dev/null PYTHONNOUSERSITE=1
 export PIP_CONFIG_FILE PYTHONNOUSERSITE
 unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
 # pip removes nothing without a RECORD: such metadata goes first, and the file is written anew below.
-halves=$("$python" -I -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
+halves=$("$python" -I -B -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
 echo "$halves" | while IFS= read -r half; do [ -z "$half" ] || rm -rf "$half"; done
 if [ -n "$remove" ]; then
   said=$("$python" -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
@@ -43,4 +43,4 @@ for library in "$prefix"/lib*/python*/site-packages/nvidia/nccl/lib/libnccl.so.2
 done
 said=$("$python" -m pip install -q --no-deps --force-reinstall --no-index --find-links "$work" \
   "$keep" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$said"); run again"
-said=$("$python" -I -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$said; run again"
+said=$("$python" -I -B -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$said; run again"

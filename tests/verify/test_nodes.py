@@ -45,6 +45,35 @@ def test_the_job_tells_of_its_python(environment: dict[str, str], run: str) -> N
     assert Path(nodes.folder(run), "job.py").read_text() == nodes.JOB
 
 
+LIBRARY = """
+import os
+__version__ = "2.1.0"
+# As triton does, which torch and DeepSpeed import.
+os.makedirs(os.environ.get("TRITON_CACHE_DIR") or os.path.expanduser("~/.triton"), exist_ok=True)
+caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+os.makedirs(caches + "/torch", exist_ok=True)
+class cuda:
+    is_available = staticmethod(bool)
+class distributed:
+    is_available = staticmethod(bool)
+"""
+
+
+def test_a_library_is_left_as_it_is(environment: dict[str, str], run: str, tmp_path: Path) -> None:
+    """Importing it writes neither beside it nor into the user's home."""
+    (tmp_path / "lib" / "torch").mkdir(parents=True)
+    (tmp_path / "lib" / "torch" / "__init__.py").write_text(LIBRARY)
+    (tmp_path / "home").mkdir()
+    environment |= {"PYTHONPATH": str(tmp_path / "lib"), "HOME": str(tmp_path / "home")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    before = sorted((tmp_path / "lib").rglob("*"))
+    found = nodes.parse_look(ask(nodes.look(run, "", sys.executable, []), environment))
+    assert (found.torch, found.error) == ("2.1.0", None)
+    assert sorted((tmp_path / "lib").rglob("*")) == before
+    assert list((tmp_path / "home").iterdir()) == []
+    assert not list(Path(nodes.folder(run)).rglob("*.pyc"))
+
+
 def test_a_python_that_is_not_there(environment: dict[str, str], run: str) -> None:
     """It is told as such, and is no failure of the section."""
     assert ask(nodes.look(run, "", "/nowhere/python", []), environment) == nodes.NO_PYTHON

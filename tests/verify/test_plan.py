@@ -70,6 +70,26 @@ def test_deepspeed_gets_a_hostfile() -> None:
     assert "a100-01 slots=2\nv100-01 slots=3\n" in script(start)
 
 
+def test_deepspeed_hands_on_where_caches_are(here: Start, tmp_path: Path) -> None:
+    """Its runner reads a file of the folder that it starts in, and gives the rest to no node."""
+    start = replace(here, kind="deepspeed")
+    text = script(start)
+    assert text.index(".deepspeed_env") < text.index("deepspeed.launcher.runner")
+    run(text, with_shell(tmp_path / "bin", "dash"))
+    where = folder(start.run)
+    lines = Path(where, ".deepspeed_env").read_text().splitlines()
+    assert "PYTHONDONTWRITEBYTECODE=1" in lines
+    assert f"TRITON_CACHE_DIR={where}/cache/triton" in lines
+
+
+def test_mpirun_hands_on_where_caches_are() -> None:
+    """Open MPI gives other nodes only what it is told to."""
+    (line,) = words(replace(START_OF, kind="mpirun"))
+    where = folder("test-plan")
+    assert " -x PYTHONDONTWRITEBYTECODE=1 " in line
+    assert f" -x XDG_CACHE_HOME={where}/cache " in line
+
+
 def test_mpirun_counts_the_ranks_of_each_node() -> None:
     """Open MPI refuses root unless it is told."""
     start = replace(START_OF, kind="mpirun")
