@@ -136,4 +136,4 @@ def test_nodes_that_fail_are_named(folder: Path) -> None:
     (folder / "work.py").write_text("")
     with started(folder) as process:
         out, _ = process.communicate(timeout=30)
-    assert "pyinfra ended with 1: what it says above is why: ('a100-01',)" in out
+    assert "pyinfra ended with 1; what it says above is why: ('a100-01',)" in out
