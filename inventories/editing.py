@@ -123,6 +123,7 @@ def _with(text: str, section: str, name: str, entry: Mapping[str, object]) -> st
 
 def _put(text: str, section: str, name: str, entry: Mapping[str, object]) -> str:
     """Return the text with an entry behind the last one of its section."""
+    text = _opened(text, section)
     sections = _sections(text)
     if section in sections:
         holder = sections[section]
@@ -139,6 +140,25 @@ def _put(text: str, section: str, name: str, entry: Mapping[str, object]) -> str
     rows = [f"{' ' * hosts.column}{section}:", *lines(name, entry, _first_style(sections, hosts))]
     place = _above(text, hosts)
     return _insert(text, place, [*rows, ""] if _is_blank_above(text, place) else rows)
+
+
+def _opened(text: str, section: str) -> str:
+    """Return the text without the braces of a section that has nothing in them: lines may come."""
+    holder = _sections(text).get(section)
+    if holder is None or not _is_flow(holder.value) or holder.value.value:
+        return text
+    start, end = holder.value.start_mark.index, holder.value.end_mark.index
+    if not re.fullmatch(r"\{\s*\}", text[start:end]):  # an anchor, a tag or a comment is there
+        raise _in_braces(section, holder)
+    return text[:start].rstrip() + text[end:]
+
+
+def _is_flow(node: Node) -> bool:
+    return isinstance(node, MappingNode) and bool(node.flow_style)
+
+
+def _in_braces(section: str, holder: _Entry) -> Uneditable:
+    return Uneditable.on(holder.line, f"{section} is written in one {{...}}")
 
 
 def _without(text: str, section: str, name: str) -> str:
@@ -178,8 +198,8 @@ def _sections(text: str) -> dict[str, _Entry]:
 def _entries(section: str, holder: _Entry) -> Iterator[_Entry]:
     """Yield the entries of a section, each of which has lines of its own."""
     node = holder.value
-    if isinstance(node, MappingNode) and node.flow_style:
-        raise Uneditable.on(holder.line, f"{section} is written in one {{...}}")
+    if _is_flow(node) and node.value:
+        raise _in_braces(section, holder)
     if isinstance(node, MappingNode):
         for key, value in node.value:
             yield _Entry(key, value)

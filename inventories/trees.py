@@ -38,9 +38,10 @@ def tree(text: str) -> Tree:
     """
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.NodeEvent) and event.anchor:
+            # An anchor that nothing refers to is a note; no cluster file may have aliases.
+            if isinstance(event, yaml.AliasEvent):
                 line = event.start_mark.line if event.start_mark else 0
-                raise Uneditable.on(line, "an anchor or an alias is not edited")
+                raise Uneditable.on(line, "an alias is not edited")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(node, yaml.MappingNode):
             raise Uneditable.on(0, "this is no mapping")

@@ -65,6 +65,15 @@ HOSTS = {
         "hosts:\n  a:\n    env: |\n      x\n       # text\n\n"
         "  new:\n    address: 192.0.2.6\n    group: v100\n  # b\n",
     ),
+    "behind anchors, which nothing refers to": (
+        "hosts: &h\n  &k a: &a {address: 192.0.2.1, group: &g g}\n  b:\n    group: &x g\n",
+        "hosts: &h\n  &k a: &a {address: 192.0.2.1, group: &g g}\n  b:\n    group: &x g\n"
+        "  new:\n    address: 192.0.2.6\n    group: v100\n",
+    ),
+    "behind an anchor of the last one": (
+        "x: &x {y: 1}\nhosts:\n  a: &a {group: &g g}\n",
+        "x: &x {y: 1}\nhosts:\n  a: &a {group: &g g}\n  new: {address: 192.0.2.6, group: v100}\n",
+    ),
     "between marks of a document": (
         "---\nhosts:\n  a: {group: ü}\n...\n",
         "---\nhosts:\n  a: {group: ü}\n  new: {address: 192.0.2.6, group: v100}\n...\n",
@@ -99,6 +108,40 @@ def test_mappings_inside_a_block() -> None:
     braces = "hosts:\n a:\n   gpu: { count: 2 }\n"
     assert with_host(braces, "b", entry) == (
         f"{braces} b:\n   ssh: {{ user: zhang }}\n   network: eno1\n"
+    )
+
+
+FIRST = {
+    "no word of any": ("hosts:\n", "hosts:\nNEW"),
+    "none, and the file ends there": ("hosts:", "hosts:\nNEW"),
+    "none yet, with a comment": (
+        "cluster: c\nhosts: # none yet\n  # a: {}\n\nx: 1\n",
+        "cluster: c\nhosts: # none yet\n  # a: {}\nNEW\n\nx: 1\n",
+    ),
+    "braces": ("hosts: {}\ngroups: {g: }\n", "hosts:\nNEW\ngroups: {g: }\n"),
+    "braces, and the file ends there": ("hosts: {}", "hosts:\nNEW"),
+    "braces with a blank, and a comment": ("hosts: { } # none\n", "hosts: # none\nNEW\n"),
+    "braces on a line of their own": ("hosts: # h\n  {}\n", "hosts: # h\nNEW\n"),
+    "carriage returns": ("hosts: {}\r\nx: 1\r\n", "hosts:\nNEW\nx: 1\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FIRST.values(), ids=FIRST)
+def test_the_first_host(before: str, after: str) -> None:
+    """It comes on lines of its own, as those after it will."""
+    end = "\r\n" if "\r" in before else "\n"
+    new = "  new:\n    address: 192.0.2.6\n    group: v100"
+    wanted = after.replace("NEW", new).replace("\n", end)
+    assert with_host(before, "new", ENTRY).removesuffix(end) == wanted.removesuffix(end)
+
+
+@pytest.mark.parametrize("groups", ["groups: {}\n", "groups:\n", ""])
+def test_the_first_group_of_a_new_file(groups: str) -> None:
+    """Before the first host, which then is written below."""
+    text = with_group(f"cluster: c\n{groups}hosts: {{}}\n", "new", GROUP)
+    assert text == "cluster: c\ngroups:\n  new:\n    gpu: {model: H100, count: 8}\nhosts: {}\n"
+    assert with_host(text, "a", ENTRY) == (
+        f"{text.removesuffix(' {}' + chr(10))}\n  a:\n    address: 192.0.2.6\n    group: v100\n"
     )
 
 
@@ -168,7 +211,10 @@ def test_comments_above_a_host_stay() -> None:
 REFUSED = {
     "one in braces": ("hosts: {a: {group: g}}\n", "line 1: hosts is written in one {...}; "),
     "all in braces": ("{hosts: {a: {group: g}}}\n", "line 1: the whole file is written in one {"),
-    "aliases": ("x: 1\nhosts:\n  a: &a {group: g}\n  b: *a\n", "line 3: an anchor or an alias "),
+    "anchored braces": ("hosts: &h {}\n", "line 1: hosts is written in one {...}; "),
+    "aliases": ("x: 1\nhosts:\n  a: &a {group: g}\n  b: *a\n", "line 4: an alias is not edited; "),
+    "an anchor twice": ("hosts:\n  a: &a {}\n  b: &a {}\n", "line 3: no YAML: "),
+    "an anchor on nothing": ("hosts:\n  a: &a\n", "line 2: something else stands on a line "),
     "merged": ("hosts:\n  a:\n    <<: {x: 1}\n    group: g\n", "line 3: a merged mapping (<<) "),
     "two documents": ("hosts:\n  a: {group: g}\n---\nx: 1\n", "line 3: no YAML: "),
     "tabs": ("hosts:\n\ta: {group: g}\n", "line 2: no YAML: "),
