@@ -111,19 +111,28 @@ class _Host(Model):
     name: fields.HostName
 
 
-def load(path: str | os.PathLike[str], text: str | None = None) -> Cluster:
+def load(
+    path: str | os.PathLike[str], text: str | None = None, *, may_be_new: bool = False
+) -> Cluster:
     """The cluster in a file; InventoryError tells all that is wrong with it at once.
 
-    `text` stands for what the file holds: what it would be told with another text.
+    `text` stands for what the file holds: what it would be told with another text. A file that
+    `may_be_new` may have hosts without any in it.
     """
     document = read(Path(path), text)
     _spell_out(document)
     for problem in _problems(document):
-        document.add(_as_written(document, problem))
+        if not (may_be_new and problem.path == ("hosts",) and _is_new(document)):
+            document.add(_as_written(document, problem))
     for problem in list(_incomplete(document)):
         document.add(problem)
     document.finish()
     return _cluster(document)
+
+
+def _is_new(document: Document) -> bool:
+    """Whether there is a place for hosts, and none in it."""
+    return ("hosts",) in document.lines and at(document.value, ("hosts",)) in (None, {})
 
 
 def _spell_out(document: Document) -> None:

@@ -200,7 +200,7 @@ class Admission:
         folder = self.cluster.defaults.get("workspace_path")
         looked = look(
             lambda script, seconds: session.as_root(script, seconds).out,
-            str(self.site.inventory),
+            str(self.site.inventory) if self.cluster.hosts else None,
             given.name,
             given.address,
             given.port,

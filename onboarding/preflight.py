@@ -53,7 +53,7 @@ class Looked:
 
 def look(
     run: Run,
-    inventory: str,
+    inventory: str | None,
     name: str,
     address: str,
     port: int = SSH_PORT,
@@ -62,11 +62,13 @@ def look(
 ) -> Looked:
     """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
 
+    `inventory` is None where it has no node yet, and would be refused as one without any.
     `host_keys` are those of the server that were accepted, `type key` each; `folders` are to be
     filled. A node of that very name is left out: it is the server itself. What `run` raises is
     raised; so is PyinfraError where the inventory cannot be used.
     """
-    data = {each: said for each, said in all_data(inventory).items() if each != name}
+    data = all_data(inventory) if inventory else {}
+    data = {each: said for each, said in data.items() if each != name}
     newcomer = Newcomer(
         name=name,
         address=address,
@@ -81,7 +83,7 @@ def look(
     asked = facts.sections(own, newcomer.nodes, newcomer.pinned, folders)
     asking = gevent.spawn(_ask, run, asked)
     try:
-        members = _members(inventory, list(data), reach.member_sections(own, host_keys))
+        members = _members(inventory or "", list(data), reach.member_sections(own, host_keys))
         said = asking.get()
     finally:
         asking.kill()

@@ -21,9 +21,12 @@ class Site:
     file: Path
 
     def cluster(self) -> Cluster:
-        """Return what the cluster file says by now; Stopped tells all that is wrong with it."""
+        """Return what the cluster file says by now; Stopped tells all that is wrong with it.
+
+        It may be a new one, to which the first host is to come.
+        """
         try:
-            return load(self.file)
+            return load(self.file, may_be_new=True)
         except InventoryError as error:
             raise Stopped(str(error)) from None
 

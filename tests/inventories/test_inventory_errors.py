@@ -44,6 +44,18 @@ def test_nesting_without_end(tmp_path: Path) -> None:
     assert told(path)[0].startswith(f"{path}:1: found nesting too deep")
 
 
+def test_a_new_file(tmp_path: Path) -> None:
+    """To it the first host may come; every other command needs one, and so does a misspelt key."""
+    path = tmp_path / "new.yml"
+    for hosts in ("hosts:", "hosts: {}"):
+        path.write_text(f"cluster: c\n{hosts}\n")
+        assert told(path)[0].startswith(f"{path}:2: hosts: found ")
+        assert load(path, may_be_new=True).hosts == {}
+    for text in ("cluster: c\n", "cluster: c\nhosts: []\n", "hosts:\n"):
+        with pytest.raises(InventoryError):
+            load(path, text, may_be_new=True)
+
+
 def test_known_hosts_that_are_no_text(tmp_path: Path) -> None:
     """One byte that is not UTF-8, in a comment even, and no key in the file would be read."""
     path = tmp_path / "c.yml"

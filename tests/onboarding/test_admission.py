@@ -62,10 +62,12 @@ class World:
     def __init__(self, site: Site) -> None:
         self.site, self.calls = site, list[str]()
         self.session, self.looked = Session(), Looked()
+        self.asked: list[str | None] = []
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def look(self, *_: object) -> Looked:
+    def look(self, _: object, inventory: str | None, *more: object) -> Looked:
         self.calls.append("look")
+        self.asked.append(inventory)
         self.meanwhile()
         return self.looked
 
@@ -110,6 +112,18 @@ def test_it_is_believed_let_in_looked_at_and_written(world: World) -> None:
     assert world.calls == ["pin", "key", "prove", "look"]
     assert world.site.text() == CLUSTER + ENTRY
     assert journal.read(world.site, "v100-02") is not None
+
+
+@pytest.mark.parametrize("hosts", ["hosts: {}\n", "hosts:\n"])
+def test_the_first_of_a_new_cluster_file(world: World, hosts: str) -> None:
+    """Its inventory would be refused as one without hosts: no node of it is asked."""
+    head = CLUSTER[: CLUSTER.index("hosts:\n")]
+    world.site.file.write_text(head + hosts)
+    admit(world)
+    assert world.asked == [None]
+    assert world.site.text() == (
+        f"{head}hosts:\n  v100-02:\n    address: 192.0.2.12\n    group: v100\n"
+    )
 
 
 def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
