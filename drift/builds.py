@@ -81,6 +81,11 @@ def short_model(gpu: str) -> str | None:
     return next((model for model, _ in _capabilities() if is_model(gpu, model)), None)
 
 
+def known_models() -> tuple[str, ...]:
+    """Return the models that gpus.tsv has, the longest names first."""
+    return tuple(model for model, _ in _capabilities())
+
+
 def kinds(gpus: Iterable[str]) -> tuple[str, ...]:
     """Return the models among GPUs' names, each once; a name of no table is one of its own."""
     return tuple(dict.fromkeys(short_model(gpu) or gpu for gpu in gpus))

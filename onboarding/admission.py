@@ -17,6 +17,7 @@ from inventories.schema import load
 from onboarding import contact, journal
 from onboarding.authorize import install_key
 from onboarding.contact import Server
+from onboarding.early import refuse_early
 from onboarding.entry import Proposal, Refusal, composed, entered, proposed
 from onboarding.forecast import forecast
 from onboarding.journal import Journal
@@ -142,6 +143,7 @@ class Admission:
 
         Raises Stopped, ContactError or Refusal; the inventory is then as it was.
         """
+        refuse_early(self.site, self.cluster, self.journal)
         host_key = self._contact()
         with self._session(host_key) as session:
             text = self.site.text()

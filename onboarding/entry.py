@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from drift.builds import known_models
 from inventories.cluster import Cluster, Data
 from inventories.editing import EditError, with_group, with_host
 from inventories.newcomers import wrong
@@ -14,7 +15,10 @@ from inventories.problems import InventoryError, did_you_mean, shown
 from inventories.schema import RESERVED, load, one_spelling
 from onboarding.gpus import Gpus, Refusal, gpus_of
 
-__all__ = ["Proposal", "Refusal", "composed", "entered", "proposed"]
+__all__ = ["Proposal", "Refusal", "check_place", "composed", "entered", "expected", "proposed"]
+
+# Stands for the group of a machine whose GPUs nobody has looked at.
+_UNKNOWN_GROUP = "GROUP"
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,31 @@ def proposed(
     return Proposal(name, address, choice.group, choice.new, own, tuple(reasons))
 
 
+def expected(
+    cluster: Cluster, name: str, address: str, user: str, port: int, group: str | None
+) -> Proposal | None:
+    """Return the least that is written for a machine, before anybody has looked at it.
+
+    None where it is not known enough: nobody has named its group, and its GPUs will tell it.
+    Refusal: a group was named that is none, and that no model's GPUs would make.
+    """
+    if group is None:
+        return None
+    if group not in cluster.groups and group not in map(_named_after, known_models()):
+        raise _no_group(group, cluster.groups)
+    own: dict[str, object] = {"address": address, "group": group}
+    own.update({key: value for key, value, _ in _own_ssh(cluster.level(group), user, port)})
+    return Proposal(name, address, group, None if group in cluster.groups else {}, own, ())
+
+
+def check_place(cluster_file: Path, text: str, name: str, address: str) -> None:
+    """Raise Refusal where the cluster file's text has no place for a host, whatever its group."""
+    try:
+        with_host(text, name, {"address": address, "group": _UNKNOWN_GROUP})
+    except EditError as error:
+        raise Refusal(f"{cluster_file}: {error}") from None
+
+
 def composed(cluster_file: Path, text: str, proposal: Proposal) -> str:
     """Return the cluster file's text with the proposal in it, as a file that can be loaded.
 
@@ -130,9 +159,7 @@ def _asked(cluster: Cluster, gpus: Gpus, group: str) -> _Choice:
         new = _new(cluster, gpus) if gpus.model and not _fit(cluster, gpus) else None
         if new and new.group == group:
             return new
-        known = [*cluster.groups, *([new.group] if new else [])]
-        why = f"no such group{did_you_mean(group, known)}"
-        raise Refusal(f"--group: found {shown(group)} ({why}); allowed: {', '.join(known)}")
+        raise _no_group(group, [*cluster.groups, *([new.group] if new else [])])
     said = cluster.level(group).get("gpu_model")
     if said and gpus.is_named and not gpus.are(str(said)):
         raise Refusal(
@@ -142,6 +169,14 @@ def _asked(cluster: Cluster, gpus: Gpus, group: str) -> _Choice:
     if not gpus.is_named:
         return _Choice(group, None, f"group {group}, as asked: no table knows its GPUs ({gpus})")
     return _Choice(group, None, f"group {group}, as asked: the node has {gpus}")
+
+
+def _no_group(group: str, known: Collection[str]) -> Refusal:
+    why = f"no such group{did_you_mean(group, known)}"
+    return Refusal(
+        f"--group: found {shown(group)} ({why}); allowed: "
+        f"{', '.join(known) or 'none: it is then found by the GPUs'}"
+    )
 
 
 def _fit(cluster: Cluster, gpus: Gpus) -> dict[str, str]:
@@ -175,7 +210,7 @@ def _fitting(cluster: Cluster, gpus: Gpus) -> _Choice:
 def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
     """Return a group named after the model; one that is there and says nothing of GPUs will do."""
     model = str(gpus.model)
-    group = re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")
+    group = _named_after(model)
     if group in cluster.groups:
         said = cluster.level(group).get("gpu_model")
         if said:
@@ -190,6 +225,10 @@ def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
     return _Choice(
         group, said_of, f"group {group} is new: none of {_groups(cluster)} is for {gpus}"
     )
+
+
+def _named_after(model: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")
 
 
 _Own = tuple[str, object, str]

@@ -13,6 +13,7 @@ from drift.preflight import Row
 from inventories.editing import EditError
 from onboarding import admission, contact, journal
 from onboarding.admission import Admission, Terms, Wish
+from onboarding.gpus import Refusal
 from onboarding.screen import Screen
 from onboarding.site import Site, site_of
 from onboarding.stopped import Stopped
@@ -131,6 +132,52 @@ def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPa
     admit(world, terms=Terms(dry=True))
     assert world.calls == ["look"] and world.site.text() == CLUSTER
     assert journal.read(world.site, "v100-02") is None
+
+
+EARLY = {
+    "hosts in braces": (
+        CLUSTER.replace("hosts:\n  a100-01: {", "hosts: {a100-01: {").rstrip() + "}\n",
+        WISH,
+        r"site\.yml: line 6: hosts is written in one \{...\}; add by hand, under hosts:\n"
+        r"  v100-02: \{address: 192\.0\.2\.12, group: GROUP\}",
+    ),
+    "an anchor in the way": (
+        CLUSTER.replace("hosts:\n", "hosts: &h {}\n").partition("  a100-01")[0],
+        WISH,
+        r"site\.yml: line 6: hosts is written in one",
+    ),
+    "no such group": (
+        CLUSTER,
+        Wish("v100-02", "192.0.2.12", group="v10"),
+        r"--group: found 'v10' \(no such group, did you mean v100\?\); allowed: v100, far",
+    ),
+    "a group whose entry would be none": (
+        CLUSTER.replace("far: {", "far: {toolchain: {cmake: {version: '3.25.2'}}, "),
+        Wish("v100-02", "192.0.2.12", group="far"),
+        r"toolchain\.cmake\.url: found nothing \(host v100-02 needs it\)",
+    ),
+    "a user that the file does not take": (
+        CLUSTER,
+        Wish("v100-02", "192.0.2.12", user="pc$", group="v100"),
+        r"site\.yml:8: hosts\.v100-02\.ssh\.user: found 'pc\$'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "wish", "told"), EARLY.values(), ids=EARLY)
+def test_what_is_refused_before_the_contact(world: World, file: str, wish: Wish, told: str) -> None:
+    """The server has not been asked for anything, and nobody's key is on it."""
+    world.site.file.write_text(file)
+    with pytest.raises(Refusal, match=told):
+        admit(world, wish)
+    assert world.calls == [] and world.site.text() == file
+
+
+def test_a_group_that_its_gpus_will_make(world: World) -> None:
+    """Its name is that of a model: whether it is theirs, they tell."""
+    world.looked.gpus = ("NVIDIA H100 80GB HBM3",)
+    admit(world, Wish("h100-01", "192.0.2.12", group="h100"))
+    assert "\n  h100: {gpu: {model: H100, count: 1}}\n" in world.site.text()
 
 
 def test_passwords_stay_until_it_is_a_member(world: World) -> None:
