@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from cli import words
 from cli.onboarding import Onboarding
 from inventories.newcomers import read_csv
 from onboarding.admission import Terms, Wish
@@ -16,17 +17,28 @@ from onboarding.site import site_of
 
 
 @click.command()
-@click.argument("name", required=False)
-@click.argument("address", required=False)
+@click.argument("name", required=False, callback=words.name)
+@click.argument("address", required=False, callback=words.address)
 @click.option("--inventory", required=True, metavar="FILE.yml", help="The cluster file.")
-@click.option("--from", "file", metavar="FILE.csv", help="Many servers: name,address[,group].")
-@click.option("--user", metavar="USER", help="Who logs in; the inventory's ssh user, or root.")
+@click.option("--from", "file", metavar="FILE.csv", help="Many servers: see below.")
+@click.option(
+    "--user",
+    metavar="USER",
+    callback=words.user,
+    help="Who logs in; the inventory's ssh user, or root.",
+)
 @click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Of its sshd.")
-@click.option("--group", metavar="GROUP", help="Its group; else the one for its GPUs.")
+@click.option(
+    "--group",
+    metavar="GROUP",
+    callback=words.group,
+    help="Its group; else the one for its GPUs.",
+)
 @click.option(
     "--accept-host-key",
     "accept",
     multiple=True,
+    callback=words.fingerprints,
     metavar="SHA256:...",
     help="The host key that it must have; else you are asked.",
 )
@@ -64,6 +76,9 @@ def onboard(
     job. The password comes from a prompt, from GPU_NODE_PASSWORD or from stdin, and is kept
     nowhere. What was stopped goes on when it is run again: ADDRESS need not be said again.
 
+    FILE.csv has a line a server: name,address[,group[,fingerprint]], or a first line that names
+    its columns. A fingerprint is of the host key that this server must have.
+
     \b
     Exit status:  0 a member, and proved (with --dry: could be one)   1 otherwise
     Examples:     gpu-node onboard v100-02 10.168.144.6 --inventory inventories/lab.yml
@@ -89,4 +104,7 @@ def _wishes(file: str | None, said: Wish) -> list[Wish]:
         listed = read_csv(Path(file))
     except FAILURES as error:
         raise click.ClickException(str(error)) from None
-    return [Wish(each.name, each.address, said.user, said.port, each.group) for each in listed]
+    return [
+        Wish(each.name, each.address, said.user, said.port, each.group, each.fingerprint)
+        for each in listed
+    ]

@@ -1,24 +1,61 @@
-"""A list of machines to come: CSV lines of name, address and, where it is known, group."""
+"""A list of machines to come: CSV lines of name, address and, where known, group and host key."""
 
 from __future__ import annotations
 
 import csv
+import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
 
 from inventories import fields
 from inventories.problems import InventoryError, Problem, dotted, shown
 from inventories.schema import one_spelling
 from inventories.wanted import Model, complaints
 
-_COLUMNS = "name,address or name,address,group"
-_LENGTHS = (2, 3)
+_COLUMNS = ("name", "address", "group", "fingerprint")
+_NEEDED = _COLUMNS[:2]
+_ORDER = "name,address[,group[,fingerprint]]"
+_HEADER = "name and address, and if wanted group and fingerprint, once each"
+_LABEL = 63
 
 
-class _Newcomer(Model):
-    name: fields.HostName
+def _name(value: object) -> object:
+    """Say of a name why it is none, where the words of all names do not tell."""
+    if isinstance(value, str):
+        if is_address(value):
+            raise ValueError("an address, not a name")
+        longest = max(map(len, value.split(".")))
+        if longest > _LABEL:
+            raise ValueError(f"{longest} characters; at most {_LABEL} before a dot")
+    return value
+
+
+def _fingerprint(value: object) -> object:
+    kind, _, digest = str(value).partition(":")
+    if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", str(value)):
+        is_long = kind == "SHA256" and len(digest) != 43
+        raise ValueError(f"{len(digest)} characters behind SHA256:" if is_long else "")
+    return value
+
+
+Fingerprint = Annotated[
+    str,
+    BeforeValidator(_fingerprint),
+    Field(description="SHA256: and 43 base64 characters, as ssh-keygen -lf shows it"),
+]
+
+
+class _Key(Model):
+    fingerprint: Fingerprint | None = None
+
+
+class _Newcomer(_Key):
+    name: Annotated[fields.HostName, BeforeValidator(_name)]
     address: fields.Address
     group: fields.Name | None = None
 
@@ -31,12 +68,27 @@ class Newcomer:
     address: str
     group: str | None
     line: int
+    # Of the host key that it must have.
+    fingerprint: str | None = None
 
 
-def wrong(name: str, address: str, group: str | None = None) -> list[Problem]:
+def is_address(word: str) -> bool:
+    """Whether a word is an IP address, as no name may be."""
+    try:
+        ipaddress.ip_address(word)
+    except ValueError:
+        return False
+    return True
+
+
+def wrong(name: str, address: str) -> list[Problem]:
     """Return what is wrong with the words for a newcomer, whatever cluster it comes to."""
-    said = {"name": name, "address": address}
-    return complaints(_Newcomer, said if group is None else {**said, "group": group})
+    return complaints(_Newcomer, {"name": name, "address": address})
+
+
+def wrong_fingerprint(word: str) -> list[Problem]:
+    """Return what is wrong with the fingerprint of a host key, as ssh-keygen would show it."""
+    return complaints(_Key, {"fingerprint": word})
 
 
 def read_csv(path: Path) -> list[Newcomer]:
@@ -45,14 +97,18 @@ def read_csv(path: Path) -> list[Newcomer]:
     The first line may name the columns; blank lines and those that begin with # are passed over.
     """
     found: list[Newcomer] = []
+    rows = list(_rows(_text(path)))
+    columns = _named_columns(path, *rows[0]) if rows else None
     problems: list[str] = []
-    for line, written in _rows(_text(path)):
-        cells = _cells(written)
-        problems += [_said(path, line, problem) for problem in _told(cells, written, found)]
-        if len(cells) in _LENGTHS:
-            found.append(Newcomer(cells[0], cells[1], cells[2] if cells[2:] else None, line))
+    for line, written in rows[1:] if columns else rows:
+        said = _by_column(columns, _cells(written))
+        problems += [_said(path, line, each) for each in _told(said, written, found, columns)]
+        if said is not None:
+            name, address = said.get("name", ""), said.get("address", "")
+            group, key = said.get("group"), said.get("fingerprint")
+            found.append(Newcomer(name, address, group, line, key))
     if not found and not problems:
-        problems = [_said(path, 1, Problem((), "no line with a machine", "", _COLUMNS))]
+        problems = [_said(path, 1, Problem((), "no line with a machine", "", _ORDER))]
     if problems:
         raise InventoryError(problems)
     return found
@@ -63,7 +119,7 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        said = f"{path}: found {reason}; allowed: a file with lines of {_COLUMNS}"
+        said = f"{path}: found {reason}; allowed: a file with lines of {_ORDER}"
         raise InventoryError([said]) from None
     except UnicodeDecodeError:
         said = "found bytes that are not UTF-8 text; allowed: a file saved as CSV in UTF-8"
@@ -72,15 +128,37 @@ def _text(path: Path) -> str:
 
 def _rows(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that say something, with their numbers."""
-    is_first = True
     for number, written in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         # A spreadsheet writes the cells of an empty row as well.
         if not written.strip(" \t,") or written.lstrip().startswith("#"):
             continue
-        first = [each.lower() for each in _cells(written)[:2]] if is_first else []
-        is_first = False
-        if first != ["name", "address"]:
-            yield number, written
+        yield number, written
+
+
+def _named_columns(path: Path, line: int, written: str) -> tuple[str, ...] | None:
+    """Return the columns that a first line names; None where it is a machine's."""
+    named = tuple(each.lower() for each in _cells(written))
+    is_known = bool(named) and set(named) <= set(_COLUMNS)
+    if named[:2] != _NEEDED and not is_known:
+        return None
+    whys = (
+        *(f"{each} is none of them" for each in named if each not in _COLUMNS),
+        *(f"{each} twice" for each in _COLUMNS if named.count(each) > 1),
+        *(f"no {each}" for each in _NEEDED if each not in named),
+    )
+    for why in whys:
+        raise InventoryError([_said(path, line, Problem((), shown(written), why, _HEADER))])
+    return named
+
+
+def _by_column(columns: tuple[str, ...] | None, cells: list[str]) -> dict[str, str] | None:
+    """Return what a line says, by columns; None where it has another number of cells."""
+    most = len(columns or _COLUMNS)
+    if not len(_NEEDED) <= len(cells) <= most:
+        return None
+    said = zip(columns or _COLUMNS, cells, strict=False)
+    # An empty cell says nothing, but of what each machine needs.
+    return {key: cell for key, cell in said if cell or key in _NEEDED}
 
 
 def _cells(written: str) -> list[str]:
@@ -94,19 +172,26 @@ def _cells(written: str) -> list[str]:
     return cells
 
 
-def _told(cells: list[str], written: str, before: list[Newcomer]) -> Iterator[Problem]:
+def _told(
+    said: dict[str, str] | None,
+    written: str,
+    before: list[Newcomer],
+    columns: tuple[str, ...] | None,
+) -> Iterator[Problem]:
     """Yield what is wrong with a line, by itself and beside those before it."""
-    if len(cells) not in _LENGTHS:
-        counted = f"{len(cells)} column{'s'[: len(cells) != 1]}"
-        yield Problem((), shown(written), counted, _COLUMNS)
+    if said is None:
+        count = len(_cells(written))
+        counted = f"{count} column{'s'[: count != 1]}"
+        yield Problem((), shown(written), counted, ",".join(columns) if columns else _ORDER)
         return
-    yield from wrong(*cells)
+    yield from complaints(_Newcomer, said)
+    name, address = said.get("name", ""), said.get("address", "")
     for each in before:
-        if each.name == cells[0]:
-            yield Problem(("name",), shown(cells[0]), f"also on line {each.line}", "one line each")
-        if one_spelling(each.address) == one_spelling(cells[1]):
+        if each.name == name:
+            yield Problem(("name",), shown(name), f"also on line {each.line}", "one line each")
+        if one_spelling(each.address) == one_spelling(address):
             why = f"{each.name} has it too, on line {each.line}"
-            yield Problem(("address",), shown(cells[1]), why, "one address a host")
+            yield Problem(("address",), shown(address), why, "one address a host")
 
 
 def _said(path: Path, line: int, problem: Problem) -> str:

@@ -45,6 +45,8 @@ class Wish:
     user: str | None = None
     port: int | None = None
     group: str | None = None
+    # Of the host key that it alone must have.
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,8 @@ class Admission:
     def believed(self, asks: Callable[[str], bool] | None) -> tuple[str, list[PKey]]:
         """Return the host key to believe in, as `kind key`, and all that are offered."""
         keys = contact.offered(self.server)
-        fingerprints = [key.fingerprint for key in keys]
-        accept = [each for each in self.terms.accept if each in fingerprints] or self.terms.accept
-        return contact.choose(self.server, keys, next(iter(accept), None), asks), keys
+        accept = contact.accepted(self.server, keys, self.wish.fingerprint, self.terms.accept)
+        return contact.choose(self.server, keys, accept, asks), keys
 
     def let_in(self, chosen: str, keys: Sequence[PKey]) -> None:
         """Pin the host key and have this machine's key let in, by a password where it is not."""

@@ -115,6 +115,22 @@ def pinned(server: Server) -> list[str]:
     return list(dict.fromkeys(key for each in server.lookups for key in keys_of(text, each)))
 
 
+def accepted(
+    server: Server, keys: Sequence[PKey], own: str | None, given: Sequence[str]
+) -> str | None:
+    """Return the fingerprint that vouches for a server's key; None where none is given.
+
+    `own` was said of this server alone, so that no other key of it will do, not even one that is
+    pinned; `given` are for any of several. Raises ContactError where `own` is not offered.
+    """
+    told = [key.fingerprint for key in keys]
+    if own is not None:
+        if own not in told:
+            raise ContactError(_not_offered(server, _texts(keys), own))
+        return own
+    return next((each for each in given if each in told), next(iter(given), None))
+
+
 def choose(
     server: Server,
     keys: Sequence[PKey],

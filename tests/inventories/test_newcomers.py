@@ -9,6 +9,7 @@ import pytest
 from inventories.newcomers import Newcomer, read_csv
 from inventories.problems import InventoryError
 
+KEY = f"SHA256:{'aB3/+' * 8}xyz"
 ONE = Newcomer("a", "192.0.2.1", None, 1)
 GOOD = {
     "name and address": ("a,192.0.2.1\n", [ONE]),
@@ -28,21 +29,39 @@ GOOD = {
         "# rack 2\n\nname,address\n  # a,192.0.2.9\na,192.0.2.1\n",
         [Newcomer("a", "192.0.2.1", None, 5)],
     ),
+    "columns in another order, by their names": (
+        "Address, name\n192.0.2.1,a\n",
+        [Newcomer("a", "192.0.2.1", None, 2)],
+    ),
+    "a fingerprint, with and without a group": (
+        f"a,192.0.2.1,,{KEY}\nb,192.0.2.2,v100,{KEY}\nc,192.0.2.3\n",
+        [
+            Newcomer("a", "192.0.2.1", None, 1, KEY),
+            Newcomer("b", "192.0.2.2", "v100", 2, KEY),
+            Newcomer("c", "192.0.2.3", None, 3),
+        ],
+    ),
+    "a fingerprint and no column of groups": (
+        f"name,address,fingerprint\na,192.0.2.1,{KEY}\nb,192.0.2.2\n",
+        [Newcomer("a", "192.0.2.1", None, 2, KEY), Newcomer("b", "192.0.2.2", None, 3)],
+    ),
     "IPv6": ("a,2001:db8::1\n", [Newcomer("a", "2001:db8::1", None, 1)]),
 }
 
-COLUMNS = "allowed: name,address or name,address,group"
+COLUMNS = "allowed: name,address[,group[,fingerprint]]"
+HEADER = "allowed: name and address, and if wanted group and fingerprint, once each"
 NAME = "allowed: a host name: lower-case letters, digits, - and ., such as a100-01"
 ADDRESS = "allowed: an IP address or a host name"
+FINGERPRINT = "allowed: SHA256: and 43 base64 characters, as ssh-keygen -lf shows it"
 GROUP = "allowed: lower-case letters, digits and -, such as a100-01"
 BAD = {
     "nothing": ("# none\nname,address\n", [f"1: found no line with a machine; {COLUMNS}"]),
     "too few and too many": (
-        "a\nb;192.0.2.1\nb,192.0.2.1,g,root\n",
+        "a\nb;192.0.2.1\nb,192.0.2.1,g,,root\n",
         [
             f"1: found 'a' (1 column); {COLUMNS}",
             f"2: found 'b;192.0.2.1' (1 column); {COLUMNS}",
-            f"3: found 'b,192.0.2.1,g,root' (4 columns); {COLUMNS}",
+            f"3: found 'b,192.0.2.1,g,,root' (5 columns); {COLUMNS}",
         ],
     ),
     "each wrong in itself": (
@@ -54,6 +73,36 @@ BAD = {
             f"3: name: found ''; {NAME}",
             f"4: address: found '192.0.2.4:22' (a port goes to ssh.port); {ADDRESS}",
             "4: name: found 'b' (also on line 2); allowed: one line each",
+        ],
+    ),
+    "more than the columns that are named": (
+        "address,name\n192.0.2.1,a,v100\n192.0.2.2\n",
+        [
+            "2: found '192.0.2.1,a,v100' (3 columns); allowed: address,name",
+            "3: found '192.0.2.2' (1 column); allowed: address,name",
+        ],
+    ),
+    "a quote that does not end": (
+        f"{'x' * 140_000},192.0.2.1\n",
+        [f"1: found '{'x' * 77}...' (0 columns); {COLUMNS}"],
+    ),
+    "columns that lack one": ("name,group\n", [f"1: found 'name,group' (no address); {HEADER}"]),
+    "a column twice": (
+        "name,address,name\na,192.0.2.1\n",
+        [f"1: found 'name,address,name' (name twice); {HEADER}"],
+    ),
+    "a column that is none": (
+        "name,address,rack\na,192.0.2.1\n",
+        [f"1: found 'name,address,rack' (rack is none of them); {HEADER}"],
+    ),
+    "names that are none, and fingerprints": (
+        f"192.0.2.1,a\nfe80::1,b\n{'x' * 64},c\nd,192.0.2.4,,MD5:aa:bb\ne,192.0.2.5,,{KEY}=\n",
+        [
+            f"1: name: found '192.0.2.1' (an address, not a name); {NAME}",
+            f"2: name: found 'fe80::1' (an address, not a name); {NAME}",
+            f"3: name: found '{'x' * 64}' (64 characters; at most 63 before a dot); {NAME}",
+            f"4: fingerprint: found 'MD5:aa:bb'; {FINGERPRINT}",
+            f"5: fingerprint: found '{KEY}=' (44 characters behind SHA256:); {FINGERPRINT}",
         ],
     ),
     "an address in two spellings": (

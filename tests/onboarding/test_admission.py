@@ -13,6 +13,7 @@ from drift.preflight import Row
 from inventories.editing import EditError
 from onboarding import admission, contact, journal
 from onboarding.admission import Admission, Terms, Wish
+from onboarding.contact import ContactError
 from onboarding.gpus import Refusal
 from onboarding.screen import Screen
 from onboarding.site import Site, site_of
@@ -195,6 +196,14 @@ def test_an_entry_that_somebody_wrote_meanwhile_stays(world: World) -> None:
     with pytest.raises(EditError, match=r"site\.yml"):
         admit(world)
     assert world.site.text() == theirs
+
+
+def test_another_key_than_its_own_line_says(world: World) -> None:
+    """Neither a pinned one nor one that is accepted for others will do."""
+    wish = Wish("v100-02", "192.0.2.12", fingerprint="SHA256:A")
+    with pytest.raises(ContactError, match=r"^SHA256:A is none of the host keys offered at"):
+        admit(world, wish, Terms(accept=("SHA256:B",)))
+    assert world.calls == [] and world.site.text() == CLUSTER
 
 
 def test_who_cannot_become_root_changes_nothing(world: World) -> None:
