@@ -263,10 +263,6 @@ class Admission:
             editing.write(self.site.file, text, new)
 
     def _foresee(self, session: Session, new: str) -> None:
-        """Say what is not right yet on the server itself."""
-        for each in forecast(session, load(self.site.file, new), self.wish.name):
-            whose = "would be repaired" if each.fixable else "by hand"
-            self.screen.print(
-                f"{each.rule}: {each.subject}: {each.found}, wanted {each.wanted}; {whose}: "
-                f"{each.fix}\n"
-            )
+        """Say what is not right yet on the server, and what would be written on the others."""
+        for line in forecast(session, load(self.site.file, new), self.wish.name):
+            self.screen.print(f"{line}\n")

@@ -57,12 +57,15 @@ def _out_of_inventory(
         raise Stopped(f"the inventory cannot be without it:\n{error}") from None
     screen.print(editing.diff(text, new, str(site.file)))
     data = cluster.data_of(name)
+    group = cluster.hosts[name].group
+    if [each.group for each in cluster.hosts.values()].count(group) == 1:
+        screen.say(f"group {group} has no host without it; it stays in {site.file}")
     gone = Journal(
         name=name,
         address=str(data["ssh_hostname"]),
         user=str(data.get("ssh_user") or ""),
         port=int(data.get("ssh_port") or SSH_PORT),
-        group=cluster.hosts[name].group,
+        group=group,
         done=(REMOVED,),
     )
     _show_host_key(_known_hosts(cluster, gone), gone, screen)

@@ -68,6 +68,20 @@ def test_a_look_changes_nothing(
     assert f"-  {NEW}: " in shown and f"-192.0.2.12 {KEY}" in shown
 
 
+def test_a_group_without_hosts_stays(
+    site: Site, runs: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may have been made for this very host; one that others are in has no word."""
+    remove(site, NEW, Screen(), dry=True)
+    assert "group" not in capsys.readouterr().err
+    text = site.text().replace("{v100: {}}", "{v100: {}, h100: {}}")
+    site.file.write_text(text.replace("192.0.2.12, group: v100", "192.0.2.12, group: h100"))
+    remove(site, NEW, Screen(yes=True))
+    said = f"group h100 has no host without it; it stays in {site.file}\n"
+    assert said in capsys.readouterr().err
+    assert "h100: {}" in site.text() and NEW not in site.text()
+
+
 def test_nobody_says_yes(site: Site, runs: list[dict[str, str]]) -> None:
     before = site.text(), known(site)
     with pytest.raises(Stopped, match="give -y"):

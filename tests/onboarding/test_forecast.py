@@ -1,0 +1,83 @@
+"""The forecast of a dry run: it says what the stages of an onboarding then do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inventories.schema import Cluster, load
+from onboarding.forecast import foreseen
+from tests.drift.states import found
+
+FILE = """\
+cluster: c
+defaults:
+  ssh: {user: root, mesh: true}
+  nccl: {environments: [/opt/dis], copy_from: v100-01, packages: true}
+groups: {v100: {}}
+hosts:
+  a100-01: {address: 192.0.2.10, group: v100}
+  v100-01: {address: 192.0.2.11, group: v100}
+  v100-02: {address: 192.0.2.12, group: v100}
+"""
+BARE: dict[str, Any] = {"environments": {"/opt/dis": None}, "absent": ["/opt/dis"]}
+BARE_APT = {**BARE, "manager": "apt-get", "packages": []}
+MISSING = "nccl.environment-missing: /opt/dis: missing, wanted as on v100-01; "
+PACKAGES = "nccl.package-missing: libnccl2, libnccl-dev: not installed, wanted the version that "
+MESH = "mesh: on a100-01, v100-01: v100-02 would be written to authorized_keys and known_hosts, "
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "site.yml"
+
+
+def cluster(file: Path, text: str = FILE) -> Cluster:
+    file.write_text(text)
+    return load(file)
+
+
+def told(cluster: Cluster, **state: Any) -> list[str]:
+    return foreseen(found(state), cluster, "v100-02")
+
+
+def test_what_the_environments_stage_copies(file: Path) -> None:
+    """And what is installed by its torch's version, which nobody knows before."""
+    environment, packages, mesh = told(cluster(file), nccl=BARE_APT)
+    assert environment == f"{MISSING}would be repaired: copied from v100-01 to the same path"
+    assert packages.startswith(PACKAGES)
+    assert packages.endswith("; decided when its environment is there: by its torch")
+    assert mesh.startswith(MESH)
+
+
+def test_what_nobody_copies(file: Path) -> None:
+    """No node is named for it, it is the node itself, or there is no rsync."""
+    for text in (
+        FILE.replace("copy_from: v100-01, ", ""),
+        FILE.replace("copy_from: v100-01", "copy_from: v100-02"),
+    ):
+        environment, packages, _ = told(cluster(file, text), nccl=BARE_APT)
+        assert "; by hand: " in environment and "; by hand: name a version" in packages
+    nobody = {**BARE, "manager": "none", "packages": []}
+    environment, packages, _ = told(cluster(file), nccl=nobody, workspace={"rsync": ""})
+    assert environment == (
+        f"{MISSING}by hand: install rsync on v100-02: it copies the environment from v100-01"
+    )
+    assert "libnccl: no apt, dnf or yum is here" in packages and "; by hand: " in packages
+
+
+def test_a_version_that_is_named(file: Path) -> None:
+    """It needs no environment to be known."""
+    text = FILE.replace("packages: true", "packages: true, version: 2.18.1+cuda12.1")
+    _, packages, _ = told(cluster(file, text), nccl=BARE_APT)
+    assert packages.endswith("; would be repaired: install libnccl2, libnccl-dev 2.18.1-1+cuda12.1")
+
+
+def test_no_mesh(file: Path) -> None:
+    """None is wanted, or nobody else is there."""
+    assert told(cluster(file, FILE.replace(", mesh: true", "")), nccl=BARE_APT)[2:] == []
+    others = "".join(line for line in FILE.splitlines(True) if "0-01:" not in line)
+    alone = cluster(file, others.replace("copy_from: v100-01, ", ""))
+    assert told(alone, nccl=BARE_APT)[2:] == []
