@@ -9,23 +9,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from rich.console import Console
-
 LINE = "gpu-node: interrupted"
 # What is printed, by whoever asked last.
 _lines: list[Callable[[], str]] = [lambda: LINE]
 
 
 def say(line: str) -> None:
-    """Say that it was interrupted, in a line of its own: a terminal has ^C on the last one."""
+    """Say that it was interrupted, below a cursor that a progress bar may have hidden."""
+    # Not above: while the command makes its imports, only `end_early` is of use.
+    from rich.console import Console
+
     Console(stderr=True).show_cursor(True)
-    print("\n" * sys.stderr.isatty() + line, file=sys.stderr, flush=True)
+    _print(line)
 
 
 def stop(line: str = LINE) -> None:
     """End at once: gevent's threads would wait for the nodes that are being asked."""
     say(line)
     os._exit(1)
+
+
+def end_early(number: int, frame: FrameType | None) -> None:
+    """End where Ctrl-C comes while the command makes its imports, which take half a second."""
+    _print(LINE)
+    os._exit(1)
+
+
+def _print(line: str) -> None:
+    """Print a line of its own: a terminal has ^C on the last one."""
+    print("\n" * sys.stderr.isatty() + line, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
-from types import FrameType
 
-
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    """End in one line where Ctrl-C comes while the imports are made, which take half a second."""
-    line = "\n" if sys.stderr.isatty() else ""
-    print(f"{line}gpu-node: interrupted", file=sys.stderr, flush=True)
-    os._exit(1)
+from cli.interrupt import end_early, stop
 
 
 def main() -> None:
     """Run the command and exit as the contract says: a usage error is 1, not click's 2."""
     is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_heeded:
-        signal.signal(signal.SIGINT, _interrupted)
+        signal.signal(signal.SIGINT, end_early)
 
     # Before anything imports socket or ssl, as pyinfra's own command does.
     from gevent import hub, monkey
@@ -34,7 +27,6 @@ def main() -> None:
     from pyinfra.api.exceptions import PyinfraError
 
     from cli.commands import commands
-    from cli.interrupt import stop
     from cli.streams import take_every_character
 
     take_every_character(sys.stdout)

@@ -92,15 +92,15 @@ def unreachable(server: Server, error: BaseException) -> str:
             f"{server.at} hung up before anybody could log in: it is no sshd, has too many "
             "connections, or shuts this machine out (MaxStartups, fail2ban); see its log"
         )
-    if isinstance(cause, OSError) and not isinstance(cause, TimeoutError):
-        return (
-            f"{server.at} cannot be reached: {_words(cause)}: is it switched on, is the address "
-            "right, is there a way to it from this machine?"
-        )
-    if isinstance(cause, OSError):
+    if isinstance(cause, TimeoutError):
         return (
             f"no answer at {server.at} within {SECONDS} s ({_words(cause)}): is it switched on, is "
             f"the address right, does a firewall let port {server.port} through?"
+        )
+    if isinstance(cause, OSError):
+        return (
+            f"{server.at} cannot be reached: {_words(cause)}: is it switched on, is the address "
+            "right, is there a way to it from this machine?"
         )
     return f"{server.at} does not speak SSH as it should ({_words(cause)}): is it an sshd's port?"
 

@@ -83,7 +83,7 @@ def look(
     asked = facts.sections(own, newcomer.nodes, newcomer.pinned, folders)
     asking = gevent.spawn(_ask, run, asked)
     try:
-        members = _members(inventory or "", list(data), reach.member_sections(own, host_keys))
+        members = _members(inventory, list(data), reach.member_sections(own, host_keys))
         said = asking.get()
     finally:
         asking.kill()
@@ -108,10 +108,10 @@ def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float]
 
 
 def _members(
-    inventory: str, names: list[str], sections: Sequence[Section]
+    inventory: str | None, names: list[str], sections: Sequence[Section]
 ) -> dict[str, reach.MemberState | str]:
     """Return each node's state, or why there is none."""
-    answers = ask_each(inventory, names, sections) if names else {}
+    answers = ask_each(inventory, names, sections) if inventory and names else {}
     return {
         name: said if isinstance(said, str) else reach.parse_member(said)
         for name, said in answers.items()
