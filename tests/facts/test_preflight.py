@@ -237,4 +237,6 @@ def test_a_lock_that_is_held_is_seen(tmp_path: Path) -> None:
         process.kill()
     held = readings.take(section.name, package_sources.parse_held)
     assert held is not None
-    assert [(each.file, each.pid) for each in held] == [(str(lock), process.pid)]
+    # This machine's own package manager may be at work beside the test.
+    ours = [(each.file, each.pid) for each in held if each.file == str(lock)]
+    assert ours == [(str(lock), process.pid)]
