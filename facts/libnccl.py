@@ -141,8 +141,11 @@ class Program(State):
 
 
 def parse_packages(text: str) -> tuple[Package, ...]:
-    """Parse `KIND name version arch status`; a deb that is only configured is not there."""
-    rows = [line.split() for line in text.splitlines() if line.strip()]
+    """Parse `KIND name version arch status`; a deb that is only configured is not there.
+
+    They are sorted: rpm tells them in the order of its database, which differs between nodes.
+    """
+    rows = sorted(line.split() for line in text.splitlines() if line.strip())
     return tuple(
         Package.model_validate(
             {"kind": kind, "name": name, "version": version, "arch": arch}

@@ -174,8 +174,17 @@ def _about(text: str, word: str) -> Iterator[str]:
 
 
 def parse_logins(text: str) -> tuple[Login, ...]:
-    """Parse `pair NODE how CODE last words`; a pair that there was no time for is left out."""
-    return tuple(_login(line) for line in text.splitlines() if not _is_left(line))
+    """Parse `pair NODE how CODE last words`; a pair that there was no time for is left out.
+
+    They end in any order, and stand by node, by name first: two nodes tell the same in one text.
+    """
+    found = [_login(line) for line in text.splitlines() if not _is_left(line)]
+    return tuple(sorted(found, key=lambda each: _place(each.node, each.how)))
+
+
+def _place(node: str, how: str) -> tuple[str, bool]:
+    """Return what pairs, and what is asked about names, are sorted by."""
+    return node, how != "name"
 
 
 def _is_left(line: str) -> bool:
@@ -196,11 +205,13 @@ def _untold(readings: Readings) -> None:
     """
     left = [line.split() for line in _lines(readings, "ssh.logins") if _is_left(line)]
     if left:
-        pairs = ", ".join(f"{node} by {how}" for _, node, how, _ in left)
+        places = sorted((_place(node, how), f"{node} by {how}") for _, node, how, _ in left)
+        pairs = ", ".join(told for _, told in places)
         reason = f"no time left within {mesh.LOGINS_SECONDS} s for {pairs}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names")]
-    silent = ", ".join(f"the {row[0]} of {row[1]}" for row in rows if row[2:] == ["?"])
+    unknown = sorted((_place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
+    silent = ", ".join(f"the {row[0]} of {row[1]}" for _, row in unknown)
     if silent:
         reason = f"the resolver gave no answer about {silent}"
         readings.unread.append(Unread("ssh.names", reason))

@@ -35,7 +35,7 @@ def _way(found: NcclState, wanted: NcclWanted, names: str, more: str = "") -> st
 
 
 def _versions(found: NcclState) -> dict[str, list[str]]:
-    """Return the versions of each package, in the order in which they were told."""
+    """Return the versions of each package."""
     versions: dict[str, list[str]] = defaultdict(list)
     for package in own(found):
         if package.version not in versions[package.name]:  # it may be there for two architectures

@@ -88,15 +88,25 @@ def test_nobody_is_asked_after_the_time(tmp_path: Path, monkeypatch: pytest.Monk
     assert "c by address" in reason
 
 
+def test_what_there_was_no_time_for_is_told_in_one_order() -> None:
+    """By node and by name first, in whichever order the lanes came to it."""
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    text = "pair c address -\npair a address -\npair c name -"
+    readings = Readings({**others, "ssh.logins": Reading(0, text)})
+    ssh.parse(readings)
+    (reason,) = (each.reason for each in readings.unread if "time" in each.reason)
+    assert reason.endswith(" for a by address, c by name, c by address")
+
+
 def test_a_silent_resolver_is_told() -> None:
     """What a name means is unknown then, and not right; the other names are read all the same."""
     others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
-    text = "name a ?\naddress a 192.0.2.1\nname b 192.0.2.2\naddress b 192.0.2.2"
+    text = "address c ?\nname a ?\naddress a 192.0.2.1\nname b 192.0.2.2\naddress b 192.0.2.2"
     readings = Readings({**others, "ssh.names": Reading(0, text)})
     names = ssh.parse(readings).names
     assert names is not None and names.names == {"b": ("192.0.2.2",)}
     reasons = [each.reason for each in readings.unread if each.section == "ssh.names"]
-    assert reasons == ["the resolver gave no answer about the name of a"]
+    assert reasons == ["the resolver gave no answer about the name of a, the address of c"]
 
 
 def test_each_node_begins_with_itself() -> None:
