@@ -67,6 +67,12 @@ class Copy:
         return sorted(self._ours.keys() - self._theirs.keys()) if self.delete else []
 
     @property
+    def passed_over(self) -> str:
+        """How many entries of the source rsync does not send, with a few names; empty for none."""
+        paths = sorted(self._theirs.keys() - self._sent.keys())
+        return _some("not sent (a pipe, socket or device)", paths) if paths else ""
+
+    @property
     def bytes(self) -> int:
         """The bytes of the files that are sent."""
         entries = (self._theirs[path].split(" ") for path in (*self.send, *self.change))

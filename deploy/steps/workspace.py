@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from pyinfra import host, logger
 from pyinfra.api import deploy
@@ -40,7 +41,9 @@ def converge(plan: Plan) -> None:
         return
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:
-        _say(copy)
+        # In a dry run an operation has but a line.
+        for line in lines_of(copy):
+            logger.info(f"{host.print_prefix}{line}")
         workspace.files(
             # One name for all nodes, as pyinfra takes it for one operation.
             name=f"Copy {copy.path} from {copy.source}",
@@ -82,13 +85,12 @@ def _amount(copy: Copy) -> str:
     return f"{told}, delete {len(copy.remove)}" if copy.remove else told
 
 
-def _say(copy: Copy) -> None:
-    """Tell how much is sent and deleted, and name it: in a dry run an operation has but a line."""
-    logger.info(f"{host.print_prefix}{copy.path}: {_amount(copy)}")
-    if copy.ours is not None and not copy.ours.exists:
-        return
+def lines_of(copy: Copy) -> Iterator[str]:
+    """Yield how much is sent and deleted, its names, and what is not sent although it is there."""
+    yield f"{copy.path}: {_amount(copy)}"
     for verb, paths in (("send", [*copy.send, *copy.change]), ("delete", copy.remove)):
-        for path in paths[:_SHOWN]:
-            logger.info(f"{host.print_prefix}{verb} {visible(path)}")
+        yield from (f"{verb} {visible(path)}" for path in paths[:_SHOWN])
         if paths[_SHOWN:]:
-            logger.info(f"{host.print_prefix}{verb} {len(paths) - _SHOWN} more")
+            yield f"{verb} {len(paths) - _SHOWN} more"
+    if copy.passed_over:
+        yield visible(copy.passed_over)
