@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 
 from lab import roster
@@ -18,10 +19,24 @@ def make() -> None:
         make_key(host_key(node.name), node.name)
         if node.bare and not roster.password_file(node.name).exists():
             write_private(roster.password_file(node.name), secrets.token_urlsafe(12) + "\n")
-    pinned = known_hosts({name: public(host_key(name)) for name in roster.NODES})
-    if not roster.KNOWN_HOSTS.exists() or roster.KNOWN_HOSTS.read_text() != pinned:
-        write_private(roster.KNOWN_HOSTS, pinned)
+    pin(roster.NODES)
     give_to_caller(roster.STATE)
+
+
+def pin(names: Collection[str]) -> None:
+    """Leave the nodes' host keys in known_hosts: what else it says of them goes.
+
+    Lines of others stay, except where all nodes are named: then it says nothing else.
+    """
+    wanted = known_hosts({name: public(host_key(name)) for name in names}).splitlines()
+    found = roster.KNOWN_HOSTS.read_text().splitlines() if roster.KNOWN_HOSTS.exists() else []
+    is_all = set(names) == set(roster.NODES)
+    theirs = {each for name in names for each in (name, roster.NODES[name].address)}
+    own = [line for line in found if is_all or theirs & set(line.split(" ")[0].split(","))]
+    if own != wanted:
+        kept = [line for line in found if line not in own]
+        write_private(roster.KNOWN_HOSTS, "\n".join([*kept, *wanted]) + "\n")
+        give_to_caller(roster.KNOWN_HOSTS)
 
 
 def host_key(name: str) -> Path:

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lab import answering, disks, hardware, limits, lock, mirror, network, podman, roster, tree
+from lab import (
+    answering,
+    disks,
+    hardware,
+    keys,
+    limits,
+    lock,
+    mirror,
+    network,
+    podman,
+    roster,
+    tree,
+)
 from lab.errors import LabError
 from lab.machine import as_root
 
@@ -26,10 +38,14 @@ CAPABILITIES = ("SYS_ADMIN",)
 
 
 def reset(names: Iterable[str] | None = None) -> None:
-    """Put the nodes back to as found: new disk, new container; all of them if none is named."""
+    """Put the nodes back to as found: new disk, new container, the host key pinned.
+
+    All of them if none is named.
+    """
     chosen = [roster.node(name) for name in names or roster.NODES]
     with lock.held():
         require_up()
+        keys.pin([node.name for node in chosen])  # it is by these that they are logged in to
         _each(_make_as_found, chosen)
 
 
