@@ -11,6 +11,7 @@ from inventories.problems import InventoryError, KeyPath, Problem, dotted, quote
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_TAB = "found character '\\t' that cannot start any token"
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
 
 
@@ -85,6 +86,8 @@ def _unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
     """The parser's complaint and where it stands."""
     line, said, context = 1, "", ""
     if isinstance(error, yaml.MarkedYAMLError):
+        if error.problem == _TAB and (mark := error.problem_mark):
+            return _line(mark), Problem((), f"a tab in column {mark.column + 1}", "", "blanks")
         line = _line(error.problem_mark or error.context_mark)
         said, context = error.problem or "", error.context or ""
     elif isinstance(error, yaml.reader.ReaderError):
