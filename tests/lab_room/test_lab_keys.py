@@ -1,4 +1,4 @@
-"""The lab's known_hosts, which `gpu-node add` and `remove` write to as well."""
+"""The lab's known_hosts, which `gpu-node onboard` and `remove` write to as well."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
