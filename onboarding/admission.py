@@ -93,6 +93,7 @@ class Admission:
             user=wish.user or (old.user if old else level.get("ssh_user") or SSH_USER),
             port=wish.port or (old.port if old else level.get("ssh_port") or SSH_PORT),
             group=wish.group or (before.group if before else None),
+            pinned=before.pinned if before else (),
         )
         return before if before is not None and before.anew() == said else said
 
@@ -174,11 +175,20 @@ class Admission:
                 raise Stopped(refusal)
             if self.terms.dry:
                 return
-            contact.pin(server, chosen, keys)
-            journal.write(self.site, self.journal)
+            self._pin(server, chosen, keys)
             if install_key(session, public_key(server)):
                 self.screen.say(f"  this machine's key is let in as {server.user}")
             prove_key(server, chosen)
+
+    def _pin(self, server: Server, chosen: str, keys: Sequence[PKey]) -> None:
+        """Pin the host key, and note by what it was not known before: that can be taken back."""
+        with undisturbed():
+            before = contact.pinned_by(server)
+            contact.pin(server, chosen, keys)
+            own = [each for each in contact.pinned_by(server) if each not in before]
+            pinned = tuple(dict.fromkeys((*self.journal.pinned, *own)))
+            self.journal = self.journal.model_copy(update={"pinned": pinned})
+            journal.write(self.site, self.journal)
 
     def disable_passwords(self) -> None:
         """Have its sshd take no passwords any more; it is reached by key and pinned by now."""

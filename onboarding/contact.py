@@ -115,6 +115,12 @@ def pinned(server: Server) -> list[str]:
     return list(dict.fromkeys(key for each in server.lookups for key in keys_of(text, each)))
 
 
+def pinned_by(server: Server) -> list[str]:
+    """Return by what of all that a server goes by known_hosts has a key of it."""
+    text = _read(server.known_hosts)
+    return [each for each in server.lookups if keys_of(text, each)]
+
+
 def accepted(
     server: Server, keys: Sequence[PKey], own: str | None, given: Sequence[str]
 ) -> str | None:

@@ -28,6 +28,8 @@ class Journal(BaseModel):
     user: str
     port: int
     group: str | None = None
+    # By what known_hosts had no key of it until this onboarding pinned one.
+    pinned: tuple[str, ...] = ()
     # The stages that were done, with this cluster file (a sum of it).
     done: tuple[str, ...] = ()
     file: str = ""

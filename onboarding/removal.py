@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from inventories import editing
 from inventories.cluster import Cluster
-from inventories.pinned import SSH_PORT, lookups, read, without
+from inventories.pinned import SSH_PORT, keys_of, lookups, read, without
 from inventories.problems import InventoryError
 from inventories.schema import load
 from onboarding import contact, journal
@@ -40,7 +41,7 @@ def remove(site: Site, name: str, screen: Screen, dry: bool = False) -> None:
         )
     if dry:
         return
-    _forget_host_key(cluster, gone, screen)
+    _forget_host_key(site, cluster, gone, screen)
     _out_of_nodes(site, gone, screen)
     journal.forget(site, name)
     screen.say(f"{name} is out; nothing was changed on it")
@@ -68,7 +69,7 @@ def _out_of_inventory(
         group=group,
         done=(REMOVED,),
     )
-    _show_host_key(_known_hosts(cluster, gone), gone, screen)
+    _show_host_key(site, cluster, gone, screen)
     if dry:
         return gone
     others = ", ".join(each for each in cluster.hosts if each != name)
@@ -79,20 +80,26 @@ def _out_of_inventory(
     return gone
 
 
-def _show_host_key(file: Path, gone: Journal, screen: Screen) -> None:
+def _show_host_key(site: Site, cluster: Cluster, gone: Journal, screen: Screen) -> None:
     """Show which lines go out of this machine's known_hosts, some of which may be older."""
-    old = read(file)
-    new = without(old, lookups(gone.name, gone.address, gone.port))
-    screen.print(editing.diff(old, new, str(file)))
+    file = _known_hosts(cluster, gone)
+    old, going = read(file), _forgotten(site, cluster, gone)
+    screen.print(editing.diff(old, without(old, going), str(file)))
+    own = lookups(gone.name, gone.address, gone.port)
+    if kept := [each for each in own if each not in going and keys_of(old, each)]:
+        screen.say(
+            f"the host key of {', '.join(kept)} stays in {file}: it was pinned before, or another "
+            "server needs it"
+        )
 
 
 def _give_up(cluster: Cluster, begun: Journal, site: Site, screen: Screen, dry: bool) -> None:
     """Forget a server whose onboarding was begun, and that the inventory never had."""
-    _show_host_key(_known_hosts(cluster, begun), begun, screen)
+    _show_host_key(site, cluster, begun, screen)
     if dry:
         return
     screen.confirm(f"Give up the onboarding of {begun.name} at {begun.address}?")
-    _forget_host_key(cluster, begun, screen)
+    _forget_host_key(site, cluster, begun, screen)
     journal.forget(site, begun.name)
     screen.say(
         f"the onboarding of {begun.name} is given up; this machine's key may be in its "
@@ -106,9 +113,31 @@ def _known_hosts(cluster: Cluster, gone: Journal) -> Path:
     return known_hosts(cluster.data_of(gone.name) if entered else cluster.level(gone.group))
 
 
-def _forget_host_key(cluster: Cluster, gone: Journal, screen: Screen) -> None:
+def _forgotten(site: Site, cluster: Cluster, gone: Journal) -> list[str]:
+    """Return by what it is forgotten in known_hosts: by nothing that another server goes by.
+
+    A node is by all that it goes by, one that was only begun by what its onboarding pinned.
+    """
+    is_node = REMOVED in gone.done
+    own = lookups(gone.name, gone.address, gone.port) if is_node else gone.pinned
+    used = {each for name, way in _others(site, cluster, gone.name) for each in lookups(name, *way)}
+    return [each for each in own if each not in used]
+
+
+def _others(site: Site, cluster: Cluster, name: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield the names of the other nodes and of those that were begun, with address and port."""
+    for host in cluster.hosts:
+        if host != name:
+            data = cluster.data_of(host)
+            yield host, (str(data["ssh_hostname"]), int(data.get("ssh_port") or SSH_PORT))
+    for begun in journal.unfinished(site):
+        if begun.name != name and REMOVED not in begun.done:
+            yield begun.name, (begun.address, begun.port)
+
+
+def _forget_host_key(site: Site, cluster: Cluster, gone: Journal, screen: Screen) -> None:
     file = _known_hosts(cluster, gone)
-    if contact.unpin(file, *lookups(gone.name, gone.address, gone.port)):
+    if contact.unpin(file, *_forgotten(site, cluster, gone)):
         screen.say(f"its host key is out of {file}")
 
 

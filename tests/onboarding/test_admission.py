@@ -128,6 +128,27 @@ def test_the_first_of_a_new_cluster_file(world: World, hosts: str) -> None:
     )
 
 
+PIN = "192.0.2.12 ssh-ed25519 A\n"
+
+
+@pytest.mark.parametrize("before", ["", PIN, PIN.replace("192.0.2.12", "v100-02")])
+def test_it_is_noted_what_was_pinned(
+    world: World, before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was pinned before is not its own; what it wrote once stays its own, asked anew too."""
+    known = world.site.file.with_name("known_hosts")
+    known.write_text(before)
+    monkeypatch.setattr(contact, "pin", lambda *_: known.write_text(before.replace(PIN, "") + PIN))
+    admit(world)
+    world.site.file.write_text(CLUSTER)
+    for wish in (WISH, Wish("v100-02", "192.0.2.12", group="v100")):
+        admit(world, wish)
+        world.site.file.write_text(CLUSTER)
+        found = journal.read(world.site, "v100-02")
+        assert found is not None
+        assert found.pinned == (() if before == PIN else ("192.0.2.12",))
+
+
 def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "forecast", lambda *_: [])
     admit(world, terms=Terms(dry=True))

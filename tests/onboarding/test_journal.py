@@ -57,6 +57,14 @@ def test_a_broken_one_is_none(site: Site, tmp_path: Path, text: str) -> None:
     assert journal.read(site, "v100-02") is None
 
 
+def test_one_of_before_tells_of_no_pin(site: Site, tmp_path: Path) -> None:
+    """It was written when nobody noted who had pinned the host key: that is kept."""
+    journal.write(site, BEGUN)
+    (file,) = (tmp_path / "state").rglob("*.json")
+    file.write_text(file.read_text().replace(',"pinned":[]', ""))
+    assert "pinned" not in file.read_text() and journal.read(site, "v100-02") == BEGUN
+
+
 def test_a_name_is_no_path(site: Site, tmp_path: Path) -> None:
     journal.write(site, BEGUN.model_copy(update={"name": "../../x"}))
     (file,) = tmp_path.rglob("*.json")

@@ -52,6 +52,15 @@ def known(site: Site) -> str:
     return site.file.with_name("known_hosts").read_text()
 
 
+def begin(site: Site, name: str, address: str, *, pins: bool = True) -> None:
+    """Have an onboarding begun, which pinned the host key or found it pinned."""
+    line = f"{address} {KEY}\n"
+    if line not in known(site):
+        site.file.with_name("known_hosts").write_text(line + known(site))
+    said = Journal(name=name, address=address, user="root", port=22)
+    journal.write(site, said.model_copy(update={"pinned": (address,) if pins else ()}))
+
+
 def test_nothing_of_it_is_left(site: Site, runs: list[dict[str, str]]) -> None:
     remove(site, NEW, Screen(yes=True))
     assert (site.text(), known(site)) == (CLUSTER, OTHERS)
@@ -140,11 +149,53 @@ def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]])
 
 def test_one_that_was_only_begun_is_given_up(site: Site, runs: list[dict[str, str]]) -> None:
     """The inventory never had it; its host key is forgotten, and others' lines stay."""
-    name = "v100-07"
-    journal.write(site, Journal(name=name, address="192.0.2.12", user="root", port=22))
+    members_known = known(site)
+    begin(site, "v100-07", "192.0.2.17")
     before = site.text(), known(site)
-    remove(site, name, Screen(), dry=True)
+    remove(site, "v100-07", Screen(), dry=True)
     assert (site.text(), known(site)) == before
+    remove(site, "v100-07", Screen(yes=True))
+    assert (site.text(), known(site), runs) == (before[0], members_known, [])
+    assert journal.read(site, "v100-07") is None
+
+
+def test_a_key_that_was_pinned_before_stays(
+    site: Site, runs: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its owner pinned it, and not the onboarding that is given up."""
+    begin(site, "localhost", "192.0.2.17", pins=False)
+    before = known(site)
+    remove(site, "localhost", Screen(yes=True))
+    assert known(site) == before and journal.read(site, "localhost") is None
+    said = capsys.readouterr()
+    assert "192.0.2.17 stays in" in said.err and said.out == ""
+
+
+@pytest.mark.parametrize("name", ["v100-07", NEW])
+def test_a_key_that_another_one_needs_stays(
+    site: Site, runs: list[dict[str, str]], name: str
+) -> None:
+    """Another begun onboarding has the address, of one that is given up and of a member."""
+    begin(site, "v100-08", "192.0.2.12", pins=False)
+    if name != NEW:
+        begin(site, name, "192.0.2.12")
+    before = known(site)
     remove(site, name, Screen(yes=True))
-    assert (site.text(), known(site), runs) == (before[0], OTHERS, [])
-    assert journal.read(site, name) is None
+    assert known(site) == before and journal.read(site, name) is None
+
+
+def test_a_key_of_a_node_stays(site: Site, runs: list[dict[str, str]]) -> None:
+    """The address that was onboarded is one that the inventory has by now."""
+    begin(site, "v100-07", "192.0.2.12")
+    before = known(site)
+    remove(site, "v100-07", Screen(yes=True))
+    assert known(site) == before
+
+
+def test_one_that_goes_as_well_keeps_no_key(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal of a removal that was cut off is no onboarding that needs it."""
+    gone = Journal(name="v100-08", address="192.0.2.12", user="root", port=22, done=("removed",))
+    journal.write(site, gone)
+    monkeypatch.setattr(removal, "pyinfra", lambda *_, **__: None)
+    remove(site, NEW, Screen(yes=True))
+    assert known(site) == OTHERS
