@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from drift.report import table
-from drift.report.model import Report
+from drift.report.model import HostReport, Report
 from onboarding import journal
 from onboarding.journal import Journal
 from onboarding.running import ENVIRONMENTS, WHOLE, pyinfra
@@ -97,7 +97,9 @@ class Joining:
         errors = [f"{', '.join(stages)}: {error}" for error, stages in self.errors.items()]
         for name, reasons in self.failed.items():
             if found := lacks(report, name, self.journals):
-                reasons += [*errors, *(f"report: {each}" for each in found)]
+                # What failed for a node that is not there is told by that.
+                why = [] if found == _awaiting(report, name) else errors
+                reasons += [*why, *(f"report: {each}" for each in found)]
 
     def _verified(self, verify: Verify) -> None:
         """Prove each newcomer by a job that it runs together with another node, if there is one."""
@@ -163,23 +165,52 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
 
     Other newcomers are no measure, unless there is nobody else.
     """
-    host = report.hosts[name]
+    host, awaited = report.hosts[name], _unreachable(report, name)
     what = "has drift" if host.status == "drift" else f"is {host.status}"
-    told = [] if host.status == "ok" else [host.error or f"it {what}, see above"]
+    is_right = host.status == "ok" or _is_only_about(host, awaited)
+    told = [] if is_right else [host.error or f"it {what}, see above"]
     told += [
         f"{each.fact} differs from the others': {each.values.get(name)}"
         for each in report.differences
         if each.drift and _is_alone(each.values, name, newcomers)
     ]
     for other, theirs in report.hosts.items():
-        if other != name and theirs.status in ("unreachable", "unreadable"):
+        if other != name and theirs.status == "unreadable":
             told.append(f"not compared with {other}, which is {theirs.status}")
         told += [
             f"{other}: {each.rule}: {each.subject}: {each.found}"
             for each in theirs.findings
             if other != name and each.step == "ssh" and each.subject == name
         ]
-    return told
+    if not told:
+        return _awaiting(report, name)
+    return [*told, *(f"not compared with {other}, which is unreachable" for other in awaited)]
+
+
+def _unreachable(report: Report, name: str) -> list[str]:
+    """Return the other nodes that are not there."""
+    hosts = report.hosts.items()
+    return [each for each, host in hosts if each != name and host.status == "unreachable"]
+
+
+def _is_only_about(host: HostReport, nodes: Collection[str]) -> bool:
+    """Whether all that is wrong on a node is its logins to certain nodes."""
+    wrong = [each for each in host.findings if each.severity != "info"]
+    is_theirs = all(each.step == "ssh" and each.subject in nodes for each in wrong)
+    return host.status == "drift" and bool(wrong) and is_theirs
+
+
+def _awaiting(report: Report, name: str) -> list[str]:
+    """Say for which nodes one has to wait that lacks nothing else; nothing where all are there."""
+    nodes = _unreachable(report, name)
+    if not nodes:
+        return []
+    is_one = len(nodes) == 1
+    are, them, they = ("is", "it", "it answers") if is_one else ("are", "them", "they answer")
+    return [
+        f"{' and '.join(nodes)} {are} unreachable, and only what is between {them} and {name} is "
+        f"missing: run this again when {they}"
+    ]
 
 
 def next_steps(report: Report, name: str, deploy: str) -> list[str]:

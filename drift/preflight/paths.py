@@ -48,7 +48,8 @@ def _out(
     route = _route(subject, found.network, found.unreadable, peer.name)
     if seen is not None:
         if is_silent and seen.found == "no answer":
-            return Row(subject, seen.found, "warning", f"{peer.name} answers nobody", seen.fix)
+            why = f"{peer.name} gave this machine no answer either"
+            return Row(subject, seen.found, "warning", why, "run again when it answers")
         return seen
     if isinstance(route, Row):
         return route

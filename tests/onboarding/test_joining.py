@@ -95,6 +95,10 @@ def join(
         return Joining(site, [found], Screen()).join(lambda _: seen, verify), jobs
 
 
+AWAITED = (
+    f"a100-01 is unreachable, and only what is between it and {NEW} is missing: run this again "
+    "when it answers"
+)
 MISSING = "it is a member; only the proof is missing: run this again, or --verify no"
 
 
@@ -111,10 +115,7 @@ def test_a_node_that_is_down_leaves_it_half_way(site: Site) -> None:
     """The newcomer is deployed all the same, and nobody says that it is proved."""
     begun(site)
     lacking, jobs = join(site, Runs("areas"), report(down=True))
-    assert lacking[NEW] == [
-        "mesh: pyinfra ended with 1",
-        "report: not compared with a100-01, which is unreachable",
-    ]
+    assert lacking[NEW] == [f"report: {AWAITED}"]
     assert jobs == []
     runs = Runs()
     assert join(site, runs, report())[0] == {NEW: []}
@@ -127,20 +128,58 @@ def test_what_fails_elsewhere_is_not_the_newcomers(site: Site) -> None:
     assert join(site, Runs("areas", "change"), report()) == ({NEW: []}, [["a100-01", NEW]])
 
 
+def drifting(rule: str, subject: str) -> HostReport:
+    """A node of which one thing is wrong."""
+    words = dict.fromkeys(("wanted", "cause", "fix"), "x")
+    finding = Finding(
+        rule=rule,
+        severity="error",
+        subject=subject,
+        found="exit 255",
+        fixable=True,
+        step=rule.split(".")[0],
+        **words,
+    )
+    return HostReport(status="drift", findings=[finding])
+
+
+def test_only_what_a_node_that_is_down_was_to_do_is_missing(site: Site) -> None:
+    """Logins to it fail, and so do the deploys: that node is what is said."""
+    begun(site)
+    seen = report(down=True)
+    seen.hosts[NEW] = drifting("ssh.no-login", "a100-01")
+    lacking, jobs = join(site, Runs("areas", "change"), seen)
+    assert lacking[NEW] == [f"report: {AWAITED}"] and jobs == []
+
+
+@pytest.mark.parametrize(
+    "own", [drifting("ssh.no-login", "v100-03"), drifting("shm.size", "a100-01")]
+)
+def test_what_else_is_missing_is_said_beside_it(site: Site, own: HostReport) -> None:
+    """A login to a node that answers, and drift of its own whatever its subject is called."""
+    begun(site)
+    seen = report(down=True)
+    seen.hosts[NEW] = own
+    assert join(site, Runs("change"), seen)[0][NEW] == [
+        "deploy: pyinfra ended with 1",
+        "report: it has drift, see above",
+        "report: not compared with a100-01, which is unreachable",
+    ]
+
+
+def test_two_nodes_that_are_down_are_said_once() -> None:
+    seen = report(down=True)
+    seen.hosts["v100-03"] = seen.hosts["a100-01"]
+    assert lacks(seen, NEW) == [
+        f"a100-01 and v100-03 are unreachable, and only what is between them and {NEW} is missing: "
+        "run this again when they answer"
+    ]
+
+
 def test_what_another_node_says_of_it_counts(site: Site) -> None:
     begun(site)
     seen = report()
-    words = dict.fromkeys(("wanted", "cause", "fix"), "x")
-    finding = Finding(
-        rule="ssh.no-login",
-        severity="error",
-        subject=NEW,
-        found="exit 255",
-        fixable=True,
-        step="ssh",
-        **words,
-    )
-    seen.hosts["v100-03"] = HostReport(status="drift", findings=[finding])
+    seen.hosts["v100-03"] = drifting("ssh.no-login", NEW)
     assert join(site, Runs(), seen)[0] == {
         NEW: ["report: v100-03: ssh.no-login: v100-02: exit 255"]
     }
