@@ -25,6 +25,10 @@ class EditError(Exception):
     """Why a cluster file is not edited, and what to do about it."""
 
 
+class _InBraces(Uneditable):
+    """A section, or the whole file, that has no lines to put one between."""
+
+
 class _Entry(NamedTuple):
     """A key of a mapping and its value, as they stand in the text."""
 
@@ -116,6 +120,10 @@ def _with(text: str, section: str, name: str, entry: Mapping[str, object]) -> st
         if split(new, section, name) != Split(before.rest, tree(json.dumps(entry))):
             raise Uneditable("more than this would change")
         return new
+    except _InBraces as error:
+        raise EditError(
+            f"{error}; write it as a block, each entry on a line of its own, and run this again"
+        ) from None
     except Uneditable as error:
         by_hand = "\n".join(lines(name, entry, Style()))
         raise EditError(f"{error}; add by hand, under {section}:\n{by_hand}") from None
@@ -157,8 +165,8 @@ def _is_flow(node: Node) -> bool:
     return isinstance(node, MappingNode) and bool(node.flow_style)
 
 
-def _in_braces(section: str, holder: _Entry) -> Uneditable:
-    return Uneditable.on(holder.line, f"{section} is written in one {{...}}")
+def _in_braces(section: str, holder: _Entry) -> _InBraces:
+    return _InBraces.on(holder.line, f"{section} is written in one {{...}}")
 
 
 def _without(text: str, section: str, name: str) -> str:
@@ -191,7 +199,7 @@ def _sections(text: str) -> dict[str, _Entry]:
     except (YAMLError, RecursionError):
         raise Uneditable.on(0, "no YAML that can be read") from None
     if not isinstance(root, MappingNode) or root.flow_style:
-        raise Uneditable.on(0, "the whole file is written in one {...}")
+        raise _InBraces.on(0, "the whole file is written in one {...}")
     return {str(key.value): _Entry(key, value) for key, value in root.value}
 
 

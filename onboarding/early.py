@@ -16,6 +16,6 @@ def refuse_early(site: Site, cluster: Cluster, said: Journal) -> None:
     text = site.text()
     trial = expected(cluster, said.name, said.address, said.user, said.port, said.group)
     if trial is None:
-        check_place(site.file, text, said.name, said.address)
+        check_place(cluster, text, said.name, said.address)
     else:
         composed(site.file, text, trial)

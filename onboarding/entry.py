@@ -124,12 +124,15 @@ def expected(
     return Proposal(name, address, group, None if group in cluster.groups else {}, own, ())
 
 
-def check_place(cluster_file: Path, text: str, name: str, address: str) -> None:
+def check_place(cluster: Cluster, text: str, name: str, address: str) -> None:
     """Raise Refusal where the cluster file's text has no place for a host, whatever its group."""
     try:
         with_host(text, name, {"address": address, "group": _UNKNOWN_GROUP})
     except EditError as error:
-        raise Refusal(f"{cluster_file}: {error}") from None
+        told = f"{cluster.file}: {error}"
+        if f"group: {_UNKNOWN_GROUP}" in told:
+            told += f"\nwhere {_UNKNOWN_GROUP} is the one for its GPUs: {_groups(cluster)}"
+        raise Refusal(told) from None
 
 
 def composed(cluster_file: Path, text: str, proposal: Proposal) -> str:

@@ -208,10 +208,25 @@ def test_comments_above_a_host_stay() -> None:
     assert without_host(text, "b") == "hosts:\n  # V100\n  a: {group: g}\n\n  # old\n"
 
 
+BRACES = {
+    "one in braces": ("hosts: {a: {group: g}}\n", "line 1: hosts is"),
+    "all in braces": ("{hosts: {a: {group: g}}}\n", "line 1: the whole file is"),
+    "anchored braces": ("hosts: &h {}\n", "line 1: hosts is"),
+}
+
+
+@pytest.mark.parametrize(("text", "what"), BRACES.values(), ids=BRACES)
+def test_braces_take_no_line(text: str, what: str) -> None:
+    """What could be added by hand would not fit below them."""
+    with pytest.raises(EditError) as error:
+        with_host(text, "new", ENTRY)
+    assert str(error.value) == (
+        f"{what} written in one {{...}}; write it as a block, each entry on a line of its own, and "
+        "run this again"
+    )
+
+
 REFUSED = {
-    "one in braces": ("hosts: {a: {group: g}}\n", "line 1: hosts is written in one {...}; "),
-    "all in braces": ("{hosts: {a: {group: g}}}\n", "line 1: the whole file is written in one {"),
-    "anchored braces": ("hosts: &h {}\n", "line 1: hosts is written in one {...}; "),
     "aliases": ("x: 1\nhosts:\n  a: &a {group: g}\n  b: *a\n", "line 4: an alias is not edited; "),
     "an anchor twice": ("hosts:\n  a: &a {}\n  b: &a {}\n", "line 3: no YAML: "),
     "an anchor on nothing": ("hosts:\n  a: &a\n", "line 2: something else stands on a line "),

@@ -160,8 +160,15 @@ EARLY = {
     "hosts in braces": (
         CLUSTER.replace("hosts:\n  a100-01: {", "hosts: {a100-01: {").rstrip() + "}\n",
         WISH,
-        r"site\.yml: line 6: hosts is written in one \{...\}; add by hand, under hosts:\n"
-        r"  v100-02: \{address: 192\.0\.2\.12, group: GROUP\}",
+        r"site\.yml: line 6: hosts is written in one \{...\}; write it as a block, each entry on "
+        r"a line of its own, and run this again$",
+    ),
+    "a key that has a line of its own": (
+        CLUSTER.replace("  a100-01: {", "  ? a100-01\n  : {"),
+        WISH,
+        r"site\.yml: line \d: .*; add by hand, under hosts:\n"
+        r"  v100-02: \{address: 192\.0\.2\.12, group: GROUP\}\n"
+        r"where GROUP is the one for its GPUs: v100, far$",
     ),
     "an anchor in the way": (
         CLUSTER.replace("hosts:\n", "hosts: &h {}\n").partition("  a100-01")[0],

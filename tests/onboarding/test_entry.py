@@ -245,10 +245,11 @@ def test_a_host_of_the_new_groups_name(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_edited(tmp_path: Path) -> None:
     """It is said what to add by hand."""
-    file = "cluster: c\ngroups: {v100: }\nhosts: {a: {address: 192.0.2.1, group: v100}}\n"
+    file = "cluster: c\ngroups: {v100: }\nhosts:\n  ? a\n  : {address: 192.0.2.1, group: v100}\n"
     told = refused(tmp_path, V100, file=file, group="v100", user="root")
-    assert told == (
-        "FOLDER/site.yml: line 3: hosts is written in one {...}; add by hand, under hosts:\n"
+    assert told.startswith("FOLDER/site.yml: line ")
+    assert told.endswith(
+        "; add by hand, under hosts:\n"
         "  v100-02: {address: 192.0.2.6, group: v100, ssh: {user: root}}"
     )
 
