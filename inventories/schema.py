@@ -18,10 +18,10 @@ from inventories.cluster import (
     with_entries,
 )
 from inventories.existing import missing_files
-from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, shown
+from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, dotted, shown
 from inventories.reading import Document, read
 from inventories.sizes import format_size, parse_size
-from inventories.sources import absolute_excludes, unknown_source
+from inventories.sources import absolute_excludes, naming, unknown_source
 from inventories.wanted import (
     Areas,
     CmakeWanted,
@@ -128,6 +128,13 @@ def load(
         document.add(problem)
     document.finish()
     return _cluster(document)
+
+
+def sources_named(path: Path, name: str) -> list[str]:
+    """Where a cluster file names a host as the source of copies: FILE:LINE: KEY."""
+    document = read(path)
+    found = naming(document, (layer for layer, _ in _layers(document)), name)
+    return [f"{path}:{document.line(each)}: {dotted(each)}" for each in found]
 
 
 def _is_new(document: Document) -> bool:

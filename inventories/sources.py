@@ -7,13 +7,24 @@ from inventories.problems import KeyPath, Problem, did_you_mean, shown
 from inventories.reading import Document
 from inventories.wanted import at
 
+# Where one is named, and what else than a node it may be.
+_SOURCES = (
+    (("workspace", "source"), (CONTROLLER,)),
+    (("nccl", "copy_from"), ()),
+)
+
+
+def naming(document: Document, layers: Iterable[KeyPath], node: str) -> Iterator[KeyPath]:
+    """Where a node is named as a source, but for its own entry."""
+    for layer in layers:
+        for key, _ in _SOURCES:
+            if layer != ("hosts", node) and at(document.value, (*layer, *key)) == node:
+                yield (*layer, *key)
+
 
 def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -> Iterator[Problem]:
     """A source, of the workspace or of Python environments, that is no node of the cluster."""
-    for key, words in (
-        (("workspace", "source"), (CONTROLLER,)),
-        (("nccl", "copy_from"), ()),
-    ):
+    for key, words in _SOURCES:
         path, known = (*layer, *key), [*hosts, *words]
         written = at(document.value, path)
         if isinstance(written, str) and written not in known:

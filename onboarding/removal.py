@@ -9,7 +9,7 @@ from inventories import editing
 from inventories.cluster import Cluster
 from inventories.pinned import SSH_PORT, keys_of, lookups, read, without
 from inventories.problems import InventoryError
-from inventories.schema import load
+from inventories.schema import load, sources_named
 from onboarding import contact, journal
 from onboarding.journal import Journal
 from onboarding.running import WHOLE, Unfinished, pyinfra
@@ -55,6 +55,9 @@ def _out_of_inventory(
     try:
         load(site.file, new)
     except InventoryError as error:
+        if named := sources_named(site.file, name):
+            way_on = "which is to be removed: change that line or take it out first"
+            raise Stopped("\n".join(f"{each} names {name}, {way_on}" for each in named)) from None
         raise Stopped(f"the inventory cannot be without it:\n{error}") from None
     screen.print(editing.diff(text, new, str(site.file)))
     data = cluster.data_of(name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inventories import editing
 from inventories.editing import with_host
 from onboarding import journal, removal
 from onboarding.journal import Journal
@@ -142,9 +143,35 @@ def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]])
     workspace = f"groups: {{v100: {{workspace: {{path: /data/w, source: {NEW}}}}}}}"
     site.file.write_text(site.text().replace("groups: {v100: {}}", workspace))
     before = site.text()
-    with pytest.raises(Stopped, match=r"cannot be without it:\n.*workspace.source.*no such node"):
+    with pytest.raises(Stopped) as caught:
         remove(site, NEW, Screen(yes=True))
+    assert str(caught.value) == (
+        f"{site.file}:3: groups.v100.workspace.source names {NEW}, which is to be removed: change "
+        "that line or take it out first"
+    )
     assert site.text() == before and runs == []
+
+
+def test_every_line_that_names_it_is_told(site: Site, runs: list[dict[str, str]]) -> None:
+    """Each with where it stands; its own entry goes with it."""
+    copied = f"nccl: {{environments: [/opt/e], copy_from: {NEW}}}"
+    own = "192.0.2.12, group: v100"
+    text = site.text().replace("mesh: true}", f"mesh: true}}, {copied}")
+    site.file.write_text(text.replace(own, f"{own}, nccl: {{copy_from: {NEW}}}"))
+    with pytest.raises(Stopped) as caught:
+        remove(site, NEW, Screen(), dry=True)
+    assert str(caught.value).splitlines() == [
+        f"{site.file}:2: defaults.nccl.copy_from names {NEW}, which is to be removed: change that "
+        "line or take it out first"
+    ]
+
+
+def test_what_else_it_leaves_wrong_is_told(
+    site: Site, runs: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(editing, "without_host", lambda text, _: f"{text}x: 1\n")
+    with pytest.raises(Stopped, match=r"cannot be without it:\n.*: x: found "):
+        remove(site, NEW, Screen(yes=True))
 
 
 def test_one_that_was_only_begun_is_given_up(site: Site, runs: list[dict[str, str]]) -> None:
