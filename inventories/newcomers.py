@@ -24,11 +24,19 @@ _HEADER = "name and address, and if wanted group and fingerprint, once each"
 _LABEL = 63
 
 
+# What every machine takes for itself, whatever a resolver says.
+_LOOPBACK = re.compile(
+    r"(.*\.)?localhost|localhost\.localdomain|localhost[46](\.localdomain[46])?|ip6-(localhost|loopback)"
+)
+
+
 def _name(value: object) -> object:
     """Say of a name why it is none, where the words of all names do not tell."""
     if isinstance(value, str):
         if is_address(value):
             raise ValueError("an address, not a name")
+        if _LOOPBACK.fullmatch(value.lower()):
+            raise ValueError("every machine means itself by it")
         longest = max(map(len, value.split(".")))
         if longest > _LABEL:
             raise ValueError(f"{longest} characters; at most {_LABEL} before a dot")
@@ -118,7 +126,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower().removeprefix("is ")
         said = f"{path}: found {reason}; allowed: a file with lines of {_ORDER}"
         raise InventoryError([said]) from None
     except UnicodeDecodeError:
@@ -181,7 +189,7 @@ def _told(
     """Yield what is wrong with a line, by itself and beside those before it."""
     if said is None:
         count = len(_cells(written))
-        counted = f"{count} column{'s'[: count != 1]}"
+        counted = f"{count} column{'s'[: count != 1]}{_other_separator(written, count)}"
         yield Problem((), shown(written), counted, ",".join(columns) if columns else _ORDER)
         return
     yield from complaints(_Newcomer, said)
@@ -192,6 +200,14 @@ def _told(
         if one_spelling(each.address) == one_spelling(address):
             why = f"{each.name} has it too, on line {each.line}"
             yield Problem(("address",), shown(address), why, "one address a host")
+
+
+def _other_separator(written: str, columns: int) -> str:
+    """Say what else is between the columns of a line, as spreadsheets write it."""
+    for mark, word in ((";", ";"), ("\t", "a tab")):
+        if columns == 1 and mark in written:
+            return f"; a comma is between two, not {word}"
+    return ""
 
 
 def _said(path: Path, line: int, problem: Problem) -> str:

@@ -72,7 +72,7 @@ def _text(file: Path) -> str:
     try:
         raw = file.read_bytes()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower().removeprefix("is ")
         raise InventoryError([f"{file}: found {reason}; allowed: a cluster file (YAML)"]) from None
     try:
         return raw.decode("utf-8-sig")

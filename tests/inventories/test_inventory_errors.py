@@ -35,7 +35,7 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_folder_in_place_of_a_file(tmp_path: Path) -> None:
-    assert told(tmp_path) == [f"{tmp_path}: found is a directory; allowed: a cluster file (YAML)"]
+    assert told(tmp_path) == [f"{tmp_path}: found a directory; allowed: a cluster file (YAML)"]
 
 
 def test_nesting_without_end(tmp_path: Path) -> None:

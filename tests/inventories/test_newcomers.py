@@ -60,8 +60,26 @@ BAD = {
         "a\nb;192.0.2.1\nb,192.0.2.1,g,,root\n",
         [
             f"1: found 'a' (1 column); {COLUMNS}",
-            f"2: found 'b;192.0.2.1' (1 column); {COLUMNS}",
+            f"2: found 'b;192.0.2.1' (1 column; a comma is between two, not ;); {COLUMNS}",
             f"3: found 'b,192.0.2.1,g,,root' (5 columns); {COLUMNS}",
+        ],
+    ),
+    "a spreadsheet's of another country, and tabs": (
+        "name;address\na\t192.0.2.1\tv100\n",
+        [
+            f"1: found 'name;address' (1 column; a comma is between two, not ;); {COLUMNS}",
+            "2: found 'a\\t192.0.2.1\\tv100' (1 column; a comma is between two, not a tab); "
+            f"{COLUMNS}",
+        ],
+    ),
+    "names that mean this machine": (
+        "localhost,192.0.2.1\nlocalhost.localdomain,192.0.2.2\nip6-localhost,192.0.2.3\n"
+        "gpu.localhost,192.0.2.4\n",
+        [
+            f"{line}: name: found '{name}' (every machine means itself by it); {NAME}"
+            for line, name in enumerate(
+                ("localhost", "localhost.localdomain", "ip6-localhost", "gpu.localhost"), 1
+            )
         ],
     ),
     "each wrong in itself": (
@@ -140,6 +158,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "new.csv"
     with pytest.raises(InventoryError, match=r"new\.csv: found no such file or directory; allowed"):
         read_csv(path)
+    with pytest.raises(InventoryError, match=f"^{tmp_path}: found a directory; allowed: a file"):
+        read_csv(tmp_path)
     path.write_bytes(b"a,\xff\n")
     with pytest.raises(InventoryError, match=r"new\.csv: found bytes that are not UTF-8 text"):
         read_csv(path)
