@@ -80,7 +80,7 @@ def onboard(
     its columns. A fingerprint is of the host key that this server must have.
 
     \b
-    Exit status:  0 a member, and proved (with --dry: could be one)   1 otherwise
+    Exit status:  0 a member, and proved unless --verify no (--dry: could be one)   1 otherwise
     Examples:     gpu-node onboard v100-02 10.168.144.6 --inventory inventories/lab.yml
                   gpu-node onboard --from new.csv --inventory inventories/lab.yml -y
     """

@@ -24,7 +24,7 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     of every /etc/hosts that gpu-node wrote. The node itself is left as it is.
 
     \b
-    Exit status:  0 no node knows it any more   1 otherwise; run it again
+    Exit status:  0 no node knows it any more   1 otherwise, or FILE.yml has no such node
     Examples:     gpu-node remove v100-02 --inventory inventories/lab.yml
     """
     try:
