@@ -13,7 +13,7 @@ from cli.interrupt import at_once
 from drift.report.model import Seen
 from facts.cluster import peers_of
 from facts.gather import Answer, gather
-from inventories.refusals import refusal, way_on
+from inventories.refusals import explained, refusal
 from inventories.schema import InventoryError, NodeWanted
 
 
@@ -57,4 +57,4 @@ def _with_way_on(inventory: str, name: str, answer: Answer) -> str | None:
     refused = refusal(answer.cause)
     if answer.error is None or refused is None:
         return answer.error
-    return f"{answer.error}: {way_on(refused, inventory, name)}"
+    return explained(answer.error, refused, inventory, name)

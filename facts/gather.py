@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from facts.probe import Readings, Section
 from facts.session import ProbeError, ask, close, probe, tune
 
 CONNECT_SECONDS = 10
+# What paramiko says where a handshake has not ended.
+_UNFINISHED = "No existing session"
 # Nodes probed at once; pyinfra's own default would be 20 for each processor.
 PARALLEL = 50
 # pyinfra's own default accepts an unknown host key and writes it down.
@@ -59,10 +62,16 @@ class NoHosts(PyinfraError):
 
 
 class NotConnected(Exception):
-    """A node that no session can be had with; str() is the reason, `cause` who gave it."""
+    """A node that no session can be had with; str() is the reason, `cause` who gave it.
 
-    def __init__(self, cause: Exception) -> None:
+    `seconds` are what it took.
+    """
+
+    def __init__(self, cause: Exception, seconds: float = 0) -> None:
         reason = str(cause).replace("[Errno None] ", "")  # paramiko has none to tell
+        # It says the same of an sshd that hangs up, which it does not wait for.
+        if _UNFINISHED in reason and seconds >= CONNECT_SECONDS:
+            reason = f"it accepts connections, but sshd says nothing within {CONNECT_SECONDS} s"
         super().__init__(reason or type(cause).__name__)
         self.cause = cause
 
@@ -181,10 +190,11 @@ def _selects(limit: str, host: Host) -> bool:
 
 def connect(state: State, host: Host) -> None:
     """Open pyinfra's session with a host; raises NotConnected."""
+    begun = time.monotonic()
     try:
         host.connect(show_errors=False, raise_exceptions=True)
     except Exception as error:  # an unreadable key file is a PyinfraError, not a ConnectError
-        raise NotConnected(error) from error
+        raise NotConnected(error, time.monotonic() - begun) from error
     state.activate_host(host)
     tune(host.connector)
 

@@ -18,6 +18,8 @@ from paramiko import (
 )
 from typing_extensions import override
 
+# How pyinfra ends what it says of a changed host key.
+_CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
 _LOOK = (
     "compare with what the node shows on its console: "
@@ -63,6 +65,14 @@ def way_on(refused: SSHException, inventory: str, node: str) -> str:
     )
 
 
+def explained(said: str, refused: SSHException, inventory: str, node: str) -> str:
+    """Put the way on behind what pyinfra said, in place of that where it tells nothing more."""
+    told = way_on(refused, inventory, node)
+    if isinstance(refused, BadHostKeyException) and (head := _CHANGED.search(said)):
+        return said[: head.start()] + told
+    return f"{said}: {told}"
+
+
 def _shown(key: PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"
 
@@ -86,7 +96,7 @@ class _Explaining(logging.Filter):
         if record.levelno < logging.ERROR or error is refused:
             return False
         node = self.names.get(_address(refused), "NODE")
-        record.msg = f"{record.getMessage()}: {way_on(refused, self.inventory, node)}"
+        record.msg = explained(record.getMessage(), refused, self.inventory, node)
         record.args = ()
         return True
 

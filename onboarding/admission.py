@@ -267,7 +267,9 @@ class Admission:
         if self.terms.dry:
             self._foresee(session, new)
             return
-        self.screen.confirm(f"Write this to {self.site.file}, and deploy {self.wish.name}?")
+        self.screen.confirm(
+            f"Write this to {self.site.file}, and deploy {self.wish.name}?", "the entry"
+        )
         with undisturbed():
             journal.write(self.site, self.journal)
             editing.write(self.site.file, text, new)

@@ -31,6 +31,9 @@ def let_in_again(admission: Admission, verifies: bool) -> bool:
         chosen, keys = admission.believed(screen.asks if begun else None)
         refused = _is_refused(server, chosen)
     except ContactError:
+        screen.say(
+            "  it cannot be asked" if begun else "  it cannot be asked; the report tells why"
+        )
         if begun:
             raise
         return False
@@ -59,7 +62,8 @@ def _repeat_contact(admission: Admission, begun: bool, chosen: str, keys: Sequen
         return
     screen.say(f"  {_REFUSED}")
     if not begun:
-        screen.confirm(f"Let its key in again, and deploy {name}?")
+        question = f"Let its key in again, and deploy {name}?"
+        screen.confirm(question, "that its key is let in again")
     admission.let_in(chosen, keys)
 
 

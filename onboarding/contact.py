@@ -74,14 +74,20 @@ def offered(server: Server) -> list[PKey]:
     raise ContactError(problem)
 
 
-def unreachable(server: Server, error: BaseException) -> str:
-    """Say why no connection came about, and where to look; `error` may stand for another one."""
+def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) -> str:
+    """Say why no connection came about, and where to look; `error` may stand for another one.
+
+    `seconds` are what sshd was given to say something.
+    """
     cause = error.__cause__ or error
+    if _is_silence(cause):
+        return (
+            f"{server.at} accepts connections, but its sshd says nothing within {seconds} s: is "
+            "the machine frozen, or too busy? See its console"
+        )
     # paramiko says the same of a greeting that is none, does not come, or is cut off.
     if isinstance(cause, SSHException) and isinstance(cause.__context__, OSError | EOFError):
         cause = cause.__context__
-    if isinstance(cause, SSHException) and str(cause) == _UNFINISHED:
-        cause = TimeoutError("it connects and says nothing")
     if isinstance(cause, socket.gaierror):
         return f"{server.address} is no address, and no name that this machine knows"
     if isinstance(cause, ConnectionRefusedError):
@@ -103,6 +109,12 @@ def unreachable(server: Server, error: BaseException) -> str:
             "right, is there a way to it from this machine?"
         )
     return f"{server.at} does not speak SSH as it should ({_words(cause)}): is it an sshd's port?"
+
+
+def _is_silence(error: BaseException) -> bool:
+    """Whether somebody took the connection, and did not end the handshake in time."""
+    is_late = isinstance(error.__context__, TimeoutError) or str(error) == _UNFINISHED
+    return isinstance(error, SSHException) and is_late
 
 
 def _words(error: BaseException) -> str:

@@ -153,7 +153,7 @@ def _connected(server: Server, host_key: str) -> Transport:
         transport.start_client(timeout=_BUSY_SECONDS)
         key = transport.get_remote_server_key()
     except (OSError, SSHException, EOFError) as error:
-        problem = unreachable(server, error)
+        problem = unreachable(server, error, _BUSY_SECONDS)
     else:
         shown = f"{key.get_name()} {key.get_base64()}"
         if shown == host_key:

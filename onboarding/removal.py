@@ -76,7 +76,8 @@ def _out_of_inventory(
     if dry:
         return gone
     others = ", ".join(each for each in cluster.hosts if each != name)
-    screen.confirm(f"Write this to {site.file}, and have {others} forget {name}?")
+    question = f"Write this to {site.file}, and have {others} forget {name}?"
+    screen.confirm(question, "the removal")
     with undisturbed():
         journal.write(site, gone)
         editing.write(site.file, text, new)
@@ -101,7 +102,8 @@ def _give_up(cluster: Cluster, begun: Journal, site: Site, screen: Screen, dry: 
     _show_host_key(site, cluster, begun, screen)
     if dry:
         return
-    screen.confirm(f"Give up the onboarding of {begun.name} at {begun.address}?")
+    question = f"Give up the onboarding of {begun.name} at {begun.address}?"
+    screen.confirm(question, "that it is given up")
     _forget_host_key(site, cluster, begun, screen)
     journal.forget(site, begun.name)
     screen.say(

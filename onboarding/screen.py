@@ -63,11 +63,14 @@ class Screen:
         lines = captured.get().splitlines()
         click.echo("\n".join(line.rstrip() for line in lines), file=sys.stdout)
 
-    def confirm(self, question: str) -> None:
-        """Ask whether to go on, unless that was said beforehand; Stopped where the answer is no."""
+    def confirm(self, question: str, what: str) -> None:
+        """Ask whether to go on, unless that was said beforehand; Stopped where the answer is no.
+
+        `what` is confirmed by it, for who is told that nobody is there.
+        """
         if self.yes:
             return
         if not self.is_attended:
-            raise Stopped(f"{question}: nobody is there to say so; give -y")
+            raise Stopped(f"nobody is there to confirm {what}; give -y")
         if not self._ask(question):
             raise Stopped("not confirmed; nothing was written to the inventory")

@@ -30,14 +30,14 @@ def explaining() -> Iterator[None]:
     logger.filters = before
 
 
-def _refuse(error: SSHException) -> None:
+def _refuse(error: SSHException, said: str = "SSH host key error") -> None:
     """As pyinfra's connector and host do, one within the other."""
     try:
         try:
             raise error
         except SSHException:
             logger.warning("If this is expected, you can remove the bad key")
-            raise ConnectError("SSH host key error")  # noqa: B904 (as pyinfra raises it)
+            raise ConnectError(said)  # noqa: B904 (as pyinfra raises it)
     except ConnectError as raised:
         logger.error(f"[v100-01] {raised.args[0]}")
 
@@ -45,9 +45,10 @@ def _refuse(error: SSHException) -> None:
 def test_a_changed_key(caplog: pytest.LogCaptureFixture) -> None:
     """Forgetting the key unseen is not what is advised."""
     caplog.set_level(logging.INFO, logger.name)
-    _refuse(BadHostKeyException("192.0.2.5", OFFERED, PINNED))
+    words = "SSH host key error (Host key for 192.0.2.5 does not match.)"
+    _refuse(BadHostKeyException("192.0.2.5", OFFERED, PINNED), words)
     (said,) = caplog.messages
-    assert said.startswith("[v100-01] SSH host key error: its host key has changed: pinned ")
+    assert said.startswith("[v100-01] its host key has changed: pinned ")
     assert said.index(PINNED.fingerprint) < said.index(OFFERED.fingerprint)
     command = "gpu-node host-key inventories/lab.py v100-01 --accept "
     assert said.endswith(command + OFFERED.fingerprint)

@@ -217,6 +217,12 @@ def test_passwords_stay_until_it_is_a_member(world: World) -> None:
     assert world.calls == ["pin", "key", "prove", "look"] and world.site.text() == CLUSTER
 
 
+def test_nobody_is_there_to_confirm_the_entry(world: World) -> None:
+    with pytest.raises(Stopped, match=r"^nobody is there to confirm the entry; give -y$"):
+        Admission(world.site, WISH, Terms(), Screen()).admit()
+    assert world.site.text() == CLUSTER
+
+
 def test_an_entry_that_somebody_wrote_meanwhile_stays(world: World) -> None:
     """Another onboarding, or an editor: nothing is written over it."""
     theirs = f"{CLUSTER}  v100-09: {{address: 192.0.2.19, group: v100}}\n"

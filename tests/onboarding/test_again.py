@@ -82,7 +82,8 @@ def test_one_that_still_lets_us_in_goes_on(site: Site, account: Sshd, key: Path)
 
 def test_a_member_is_let_in_and_joins_again(site: Site, account: Sshd) -> None:
     """Not before somebody has agreed to the deploy."""
-    with pytest.raises(Stopped, match="give -y"):
+    told = "^nobody is there to confirm that its key is let in again; give -y$"
+    with pytest.raises(Stopped, match=told):
         again(site, GIVEN, yes=False)
     assert not account.authorized_keys.exists()
     assert again(site, GIVEN)[0]
@@ -131,15 +132,19 @@ def test_with_dry_the_stages_are_told(
     )
 
 
-def test_another_host_key_gets_no_password(site: Site, account: Sshd) -> None:
+def test_another_host_key_gets_no_password(
+    site: Site, account: Sshd, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A member is left to the report, which tells both; one that was begun stops."""
     known = account.server().known_hosts
     other = known.read_text().replace("AAAAE2VjZHNh", "AAAAE2VjZHNi")
     known.write_text(other)
     assert not again(site, GIVEN)[0]
+    assert capsys.readouterr().err.endswith("in?\n  it cannot be asked; the report tells why\n")
     begin(site, account)
     with pytest.raises(ContactError, match="has changed: pinned"):
         again(site, GIVEN)
+    assert capsys.readouterr().err.endswith("still let this machine in?\n  it cannot be asked\n")
     assert "password" not in account.attempts and known.read_text() == other
 
 

@@ -222,10 +222,17 @@ def test_a_server_that_is_silent(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) ->
     held: list[socket.socket] = []
     sshd.instead = held.append
     monkeypatch.setattr(asking, "SECONDS", 0.5)
-    with pytest.raises(ContactError, match=r"no answer at 127.0.0.1:.* within 10 s"):
+    told = r"127.0.0.1:.* accepts connections, but its sshd says nothing within 10 s: is the "
+    with pytest.raises(ContactError, match=told):
         offered(sshd.server())
     for each in held:
         each.close()
+
+
+def test_a_connection_that_does_not_come_about(sshd: Sshd) -> None:
+    """Nobody has accepted it: that is no sshd that says nothing."""
+    said = unreachable(sshd.server(port=22), TimeoutError("timed out"))
+    assert said.startswith("no answer at 127.0.0.1:22 within 10 s (timed out): is it switched on")
 
 
 @pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EINVAL])

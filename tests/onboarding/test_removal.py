@@ -94,7 +94,7 @@ def test_a_group_without_hosts_stays(
 
 def test_nobody_says_yes(site: Site, runs: list[dict[str, str]]) -> None:
     before = site.text(), known(site)
-    with pytest.raises(Stopped, match="give -y"):
+    with pytest.raises(Stopped, match=r"^nobody is there to confirm the removal; give -y$"):
         remove(site, NEW, Screen())
     assert (site.text(), known(site)) == before and runs == []
 

@@ -1,0 +1,44 @@
+"""What a report says of a node that no session was had with: once, and what to do."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from paramiko import BadHostKeyException, ECDSAKey
+from pyinfra.api.exceptions import ConnectError
+
+from cli.asking import ask
+from facts import gather
+from facts.gather import Answer, NotConnected
+from tests.cli.answering import gathered
+from tests.cli.test_trouble import at_port
+from tests.drift import states
+
+
+def test_a_changed_host_key_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cause = ConnectError("SSH host key error (Host key for 192.0.2.5 does not match.)")
+    cause.__context__ = BadHostKeyException("192.0.2.5", ECDSAKey.generate(), ECDSAKey.generate())
+    answer = Answer(states.BASE["wanted"], error=str(NotConnected(cause)), cause=cause)
+    monkeypatch.setattr("cli.asking.gather", gathered(answer))
+    (seen,) = ask(str(folder / "nobody.py")).values()
+    assert seen.error is not None
+    assert seen.error.startswith("its host key has changed: pinned ecdsa-")
+
+
+def test_a_node_that_accepts_and_says_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that is paused: the kernel answers, and no sshd does."""
+    monkeypatch.setattr(gather, "CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (seen,) = ask(at_port(folder, server.getsockname()[1])).values()
+    assert seen.error == "it accepts connections, but sshd says nothing within 1 s"
+    assert not seen.reached
+
+
+def test_a_session_that_ended_at_once_was_no_silence() -> None:
+    """paramiko says the same of one that sshd hung up on, after too many keys."""
+    error = ConnectError("SSH error (No existing session)")
+    assert str(NotConnected(error, 0.5)) == "SSH error (No existing session)"
