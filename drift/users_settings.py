@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from drift.ifname import CONF, conf_settings
 from facts.env import EnvState, Line
@@ -10,6 +10,8 @@ from facts.node import NodeState
 from facts.start_files import BLOCK, Setting
 
 DEEPSPEED = "~/.deepspeed_env"
+# Where a value is seen that no line shows.
+SESSION = "what `ssh NODE command` has"
 
 
 def everywhere(found: NodeState) -> Iterator[Setting]:
@@ -27,6 +29,29 @@ def exported(found: EnvState) -> Iterator[Setting]:
     """
     yield from _start_files(found)
     yield from _sent(found)
+
+
+def of_session(found: NodeState, but: Collection[str] = ()) -> Iterator[Setting]:
+    """Yield what a launcher's session has and no line that was looked at sets, less some names."""
+    if found.env.settings is None:
+        return
+    for name, value in (found.env.launcher or {}).items():
+        if name not in but and not _naming(found, name):
+            yield Setting(path=SESSION, line=0, name=name, value=value)
+
+
+def computed(found: NodeState, but: Collection[str] = ()) -> Iterator[Setting]:
+    """Yield what a launcher's session has of the names whose every line leaves the value open."""
+    for name, value in (found.env.launcher or {}).items():
+        lines = _naming(found, name)
+        if name not in but and lines and not any(each.is_plain for each in lines):
+            yield Setting(path=SESSION, line=0, name=name, value=value)
+
+
+def _naming(found: NodeState, name: str) -> list[Setting]:
+    """Return the lines that name a variable, of start files: ours as well, and all others."""
+    lines = [*(found.env.settings or ()), *everywhere(found)]
+    return [each for each in lines if each.name == name]
 
 
 def _start_files(found: EnvState) -> Iterator[Setting]:

@@ -11,6 +11,8 @@ from drift.builds import rows
 
 # Classes of names that no library reads, and never did.
 NEVER = "never-existed"
+# Those of names that were read once.
+_GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
 # Families of which the table has every name.
 _WHOLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
 # A plugin reads names that nobody else knows.
@@ -25,6 +27,16 @@ _LOUD = {
     "CUDA_LAUNCH_BLOCKING": ("1",),
 }
 _LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT")
+# How far apart two GPUs may be, written as NCCL writes it; or one of the numbers of old.
+_DISTANCES = ("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL")
+_PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+# Names that are read as a number, and that no pattern tells.
+_COUNTS = {
+    *("NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_GID_INDEX"),
+    *("NCCL_IB_QPS_PER_CONNECTION", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_CROSS_NIC"),
+    *("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"),
+    *("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"),
+}
 # What strtoll(3) takes for a number, base 0: what follows it is passed over without a word.
 _NUMBER = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]|[0-9])")
 _SWITCH = re.compile(r"NCCL_\w+_(DISABLE|ENABLE)")
@@ -78,12 +90,39 @@ def suggestion(name: str) -> str:
     row = table().get(name)
     if row is not None:
         return (row.use_instead and f"{row.use_instead} ({row.note})") or row.note
-    read = [each.name for each in table().values() if each.kind not in _GONE]
-    close = get_close_matches(name, read, n=1, cutoff=0.8)
-    return close[0] if close else ""
+    near = _nearest(name)
+    if near is None or near.kind not in _GONE:
+        return near.name if near else ""
+    return f"{near.use_instead} ({near.name} of old)" if near.use_instead else ""
 
 
-_GONE = (NEVER, "removed", "documented-but-gone", "torch-old-name", "torch-removed", "not-runtime")
+def meant_in_vain(name: str) -> str:
+    """Return the name nearest to one that nobody reads, where that is read no more, either."""
+    near = None if name in table() else _nearest(name)
+    return near.name if near and near.kind in _GONE and not near.use_instead else ""
+
+
+def _nearest(name: str) -> Variable | None:
+    """Return the row of the name that was probably meant, in whichever case it is written."""
+    upper = name.upper()
+    whole = [each for each in (upper, f"NCCL_{upper}") if each in _meant()]
+    close = whole or get_close_matches(upper, _meant(), n=1, cutoff=0.8)
+    return table()[close[0]] if close else None
+
+
+@cache
+def _meant() -> tuple[str, ...]:
+    """Return the names that a library reads, or once read."""
+    kinds = (NEVER, "not-runtime")
+    return tuple(each.name for each in table().values() if each.kind not in kinds)
+
+
+def is_unknown_in_conf(name: str) -> bool:
+    """Whether a name of NCCL's own files is one that NCCL reads in another case, or with NCCL_."""
+    if name.startswith("NCCL_"):
+        return False
+    upper = name.upper()
+    return upper.startswith("NCCL_") or f"NCCL_{upper}" in _meant()
 
 
 def outdated(name: str, nccl: Version | None, torch: Version | None) -> str:
@@ -130,16 +169,19 @@ def is_debug(name: str, value: str) -> bool:
 
 
 def misread(name: str, value: str) -> str:
-    """Say what a value is taken for that is none; empty where it is one."""
+    """Say how a value is read that is none, from the verb on; empty where it is one."""
     if not name.startswith("NCCL_"):
         return ""
     if value.endswith("\r"):
-        return "a CR at its end, which belongs to the value"
+        return "has a CR at its end, which belongs to the value"
     if name == "NCCL_DEBUG" and value.upper() not in _LEVELS:
         return (
-            f"no level: NCCL then prints nothing, not even warnings; there are {', '.join(_LEVELS)}"
+            "is read as no level: NCCL then prints nothing, not even warnings; there are "
+            f"{', '.join(_LEVELS)}"
         )
-    is_switch = _SWITCH.fullmatch(name) is not None and name in table()
-    if (is_switch or value.lower() in _WORDS) and value and not _NUMBER.match(value):
-        return "0, without a word: only numbers are read"
+    if name in _DISTANCES and value and value not in _PATHS and not value[0].isdigit():
+        return f"is read as if it were not set; there are {', '.join(_PATHS)}, in capitals"
+    is_number = name in _COUNTS or (_SWITCH.fullmatch(name) is not None and name in table())
+    if (is_number or value.lower() in _WORDS) and value and not _NUMBER.match(value):
+        return "is read as 0, without a word: only numbers are read"
     return ""

@@ -21,6 +21,9 @@ PREFIXES = (
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _DECLARING = ("export", "declare", "typeset", "readonly")
 _PAM = ("/etc/environment", "~/.pam_environment")
+# pam_env's own syntax: a name, and one value or two, of which the second wins unless it is empty.
+_OF_PAM = re.compile(r"\s*(\w+)\s+(?:DEFAULT|OVERRIDE)=")
+_PAM_VALUE = re.compile(r'(?<!\S)(DEFAULT|OVERRIDE)=("[^"]*"|\S*)')
 
 
 class Setting(State):
@@ -39,8 +42,9 @@ class Setting(State):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the value is what stands there: the shell computes no part of it."""
-        return self.value is None or not re.search(r"[$`]", self.value)
+        """Whether the value is what stands there: neither a shell nor PAM computes any of it."""
+        of_pam = self.path == _PAM[1] and "@{" in (self.value or "")
+        return self.value is None or not (of_pam or re.search(r"[$`]", self.value))
 
 
 def is_of_interest(name: str) -> bool:
@@ -50,10 +54,12 @@ def is_of_interest(name: str) -> bool:
 
 def assignments(path: str, text: str) -> list[tuple[str, str | None]]:
     """Return what a line of a start file sets for good, in order."""
-    if path == _PAM[1] and (found := re.match(r"\s*(\w+)\s+.*?(?:OVERRIDE|DEFAULT)=(\S*)", text)):
-        return [(found[1], found[2].strip("\"'"))]
+    if path == _PAM[1] and (found := _OF_PAM.match(text)):
+        pairs = _PAM_VALUE.findall(text[found.end(1) :])
+        said = {key: value.strip("\"'") for key, value in pairs}
+        return [(found[1], said.get("OVERRIDE") or said.get("DEFAULT", ""))]
     if path in _PAM:
-        found = _ASSIGNMENT.match(text.strip().removeprefix("export "))
+        found = _ASSIGNMENT.match(text.partition("#")[0].strip().removeprefix("export "))
         return [(found[1], found[2].strip("\"'"))] if found else []
     commands = _commands(text)
     return [each for command in commands for each in _set_by(command)]

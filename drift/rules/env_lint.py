@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.ifname import CONF, oldest
+from drift.ifname import oldest
 from drift.libnccl import environments
 from drift.rules.rule import Fault, rule
-from drift.users_settings import DEEPSPEED, conf_lines, everywhere
+from drift.users_settings import (
+    DEEPSPEED,
+    SESSION,
+    computed,
+    conf_lines,
+    everywhere,
+    of_session,
+)
 from drift.variables import (
     Version,
     is_debug,
     is_unknown,
+    is_unknown_in_conf,
+    meant_in_vain,
     misread,
     outdated,
     suggestion,
@@ -19,24 +28,38 @@ from drift.variables import (
 from facts.env import Line
 from facts.node import NodeState
 from facts.start_files import Setting
+from inventories.fields import IFNAME
 from inventories.schema import NodeWanted
 
 _INVENTORY = "the inventory"
 _NO_CR_SINCE = (2, 30, 3)
 _QUOTES = "\"' \t\r"
+_FIND = "find what sets it: a file that ~/.bashrc reads, sshd's SetEnv, PAM"
 
 
 def _lines(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
-    """Yield each setting of users' lines and of the inventory's `env`; none where it has no env."""
+    """Yield each setting of users' lines and of the inventory's `env`, and what no line shows.
+
+    None where the inventory has no `env`.
+    """
     if wanted.env is None:
         return
     yield from everywhere(found)
     for name, value in wanted.env.items():
         yield Setting(path=_INVENTORY, line=0, name=name, value=value)
+    yield from of_session(found, {*wanted.env, IFNAME})
 
 
 def _where(each: Setting) -> str:
-    return each.path if each.path == _INVENTORY else each.place
+    return each.path if each.path in (_INVENTORY, SESSION) else each.place
+
+
+def _fix(each: Setting, done: str, way_out: str = "take the line {} out") -> str:
+    """Return what to do about a setting: `done` where it stands, or `way_out` of it."""
+    if each.path == SESSION:
+        return f"{_FIND}; then {done or 'take it out'} there"
+    out = "take it out of {}" if each.path == _INVENTORY else way_out
+    return f"{done} in {_where(each)}, or take it out" if done else out.format(_where(each))
 
 
 def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Fault:
@@ -46,15 +69,23 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
 @rule("env.unknown-variable", "warning", whole=True)
 def unknown_variable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable looks like NCCL's or PyTorch's, and neither reads one of that name."""
+    conf = _conf_paths(found)
     for each in _lines(found, wanted):
-        if is_unknown(each.name):
-            meant = suggestion(each.name)
-            said = f"did you mean {meant}? " if meant else ""
-            fix = f"{said}Correct the name in {_where(each)}, or take the line out"
+        if is_unknown(each.name) or (each.path in conf and is_unknown_in_conf(each.name)):
+            meant, vain = suggestion(each.name), meant_in_vain(each.name)
+            fix = _fix(each, "correct the name" if meant else "")
+            if meant:
+                fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
+            elif vain:
+                fix = f"the nearest is {vain}, which is read no more: {fix}"
             cause = "a name that nobody reads does nothing, without a word"
             yield _fault(
                 each, f"no variable of that name: {each.name}", meant or "none", cause, fix
             )
+
+
+def _conf_paths(found: NodeState) -> set[str]:
+    return {line.path for line in conf_lines(found.env)} - {DEEPSPEED}
 
 
 @rule("env.deprecated", "warning", whole=True)
@@ -64,7 +95,7 @@ def deprecated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     for each in _lines(found, wanted):
         if why := outdated(each.name, nccl, torch):
             cause = "it does nothing, or only until the next release of the library"
-            fix = f"write what is read in its place into {_where(each)}, or take the line out"
+            fix = _fix(each, "write what is read in its place")
             yield _fault(each, why, "a name that is read", cause, fix)
 
 
@@ -81,23 +112,29 @@ def _torch(found: NodeState) -> Version | None:
 def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A setting for the search of a fault stands in a file that every process reads."""
     for each in _lines(found, wanted):
-        if each.path != _INVENTORY and each.value and is_debug(each.name, each.value):
+        # A value that is read as another one is told as that alone.
+        if each.path == _INVENTORY or not each.value or _misread(each):
+            continue
+        if is_debug(each.name, each.value):
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"
-            fix = f"take it out of {_where(each)}; for one run set it in front of the command"
+            fix = f"{_fix(each, '', 'take it out of {}')}; for one run set it in front of a command"
             yield _fault(each, f"{each.name}={each.value}", "for a single run", cause, fix)
+
+
+def _misread(each: Setting) -> str:
+    return misread(each.name, each.value) if each.value and each.is_plain else ""
 
 
 @rule("env.invalid-value", "warning", whole=True)
 def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A value is read as another one, or a line of a configuration file as none at all."""
-    conf = {CONF, "~/.nccl.conf"}
-    for each in _lines(found, wanted):
-        taken = misread(each.name, each.value) if each.value and each.is_plain else ""
+    conf = _conf_paths(found)
+    for each in (*_lines(found, wanted), *_computed(found, wanted)):
+        taken = _misread(each)
         # Of NCCL's own files every line is judged below, with its quotes and blanks.
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
             cause = "NCCL does not say that it cannot read a value"
-            fix = f"write a number, or a word that is one of its values, in {_where(each)}"
-            yield _fault(each, f"{each.value!r} is read as {taken}", "a value", cause, fix)
+            yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
     for line in conf_lines(found.env) if wanted.env is not None else ():
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
         trouble = trouble or (
@@ -106,6 +143,24 @@ def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if trouble:
             place = f"{line.path}:{line.line}"
             yield Fault(place, repr(line.text), *trouble, fixable=False)
+
+
+def _computed(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
+    """Yield the session's values of lines that compute them; none where there is no `env`."""
+    if wanted.env is not None:
+        yield from computed(found, {*wanted.env, IFNAME})
+
+
+def _value_fix(each: Setting) -> str:
+    if not (each.value or "").endswith("\r"):
+        return _fix(each, "write a number, or a word that is one of its values,")
+    if each.path in (_INVENTORY, SESSION):
+        return _fix(each, "take the CR out")
+    return f"take the CRs out: {_without_crs(each.path)}"
+
+
+def _without_crs(path: str) -> str:
+    return f"sed -i 's/\\r$//' {path}"
 
 
 def _as_line(each: Setting) -> Line:
@@ -126,8 +181,8 @@ def _conf_trouble(line: Line, nccl: Version | None) -> tuple[str, str, str] | No
     if name.startswith("export ") or name != name.strip():
         return wanted, f"NCCL trims nothing: the variable is called {name!r}", fix
     if value.endswith("\r") and (nccl is None or nccl < _NO_CR_SINCE):
-        fix = f"sed -i 's/\\r$//' {line.path}"
-        return wanted, "before NCCL 2.30.3 the CR at the end belongs to the value", fix
+        cause = "before NCCL 2.30.3 the CR at the end belongs to the value"
+        return wanted, cause, _without_crs(line.path)
     if (value[:1] in "\"'" and value) or value != value.strip(" \t") or " #" in value:
         return wanted, "quotes, blanks and what follows # belong to the value", fix
     return None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drift.bashrc import Blocks, body, with_blocks, with_conf, without_blocks
-from facts.start_files import BEGIN, END, assignments, parse_start_file
+from facts.start_files import BEGIN, END, Setting, assignments, parse_start_file
 
 RETURN = "case $- in\n    *i*) ;;\n      *) return;;\nesac\n"
 TOP, LAST = Blocks("export A='1'\n"), Blocks("export A='1'\n", "export A='1'\n")
@@ -132,3 +132,35 @@ def test_where_a_shell_without_a_terminal_leaves(text: str) -> None:
 def test_what_a_line_of_shell_sets(line: str, found: list[tuple[str, str | None]]) -> None:
     """For good: a variable in front of a command is gone with it."""
     assert assignments("~/.bashrc", line) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "found"),
+    [
+        ("/etc/environment", 'A="FOO"', [("A", "FOO")]),
+        ("/etc/environment", "export A='1' # why", [("A", "1")]),
+        ("/etc/environment", "# A=1", []),
+        ("~/.pam_environment", "A DEFAULT=1", [("A", "1")]),
+        ("~/.pam_environment", "A OVERRIDE=@{HOME}", [("A", "@{HOME}")]),
+        ("~/.pam_environment", 'A DEFAULT="1 2" OVERRIDE=${B}', [("A", "${B}")]),
+        ("~/.pam_environment", 'A\tDEFAULT="1 2" OVERRIDE=""', [("A", "1 2")]),
+        ("~/.pam_environment", "A=1", [("A", "1")]),
+    ],
+)
+def test_what_a_line_of_pam_sets(path: str, line: str, found: list[tuple[str, str]]) -> None:
+    """Without the quotes, and by the syntax of its own where that is used."""
+    assert assignments(path, line) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "is_plain"),
+    [
+        ("~/.pam_environment", "@{HOME}", False),
+        ("~/.pam_environment", "1", True),
+        ("~/.bashrc", "@{HOME}", True),
+        ("~/.bashrc", "${B}", False),
+    ],
+)
+def test_a_value_that_is_computed(path: str, value: str, is_plain: bool) -> None:
+    """By a shell or by PAM, which has a sign of its own."""
+    assert Setting(path=path, line=1, name="A", value=value).is_plain == is_plain

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from drift.variables import is_debug, is_unknown, misread, outdated, suggestion, table
+from drift.variables import (
+    is_debug,
+    is_unknown,
+    is_unknown_in_conf,
+    meant_in_vain,
+    misread,
+    outdated,
+    suggestion,
+    table,
+)
 
 CLASSES = {
     *("system", "debug", "undocumented", "plugin", "binary-only", "documented-but-gone"),
@@ -33,12 +42,48 @@ def test_a_name_that_is_known_or_nobodys(name: str) -> None:
         ("TORCH_NCCL_BLOCKING_WAITS", "TORCH_NCCL_BLOCKING_WAIT"),
         ("NCCL_IFNAME", "NCCL_SOCKET_IFNAME (never existed; use NCCL_SOCKET_IFNAME)"),
         ("NCCL_XYZZY", ""),
+        ("NCCL_Debug", "NCCL_DEBUG"),
+        ("NCCL_TRE_THRESHOLD", ""),
+        ("NCCL_DESYNC_DEBU", "TORCH_NCCL_DESYNC_DEBUG (NCCL_DESYNC_DEBUG of old)"),
     ],
 )
 def test_a_name_that_nobody_reads(name: str, meant: str) -> None:
     """With the one that was meant, where there is one close to it."""
     assert is_unknown(name)
     assert suggestion(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("NCCL_TRE_THRESHOLD", "NCCL_TREE_THRESHOLD"),
+        ("NCCL_TREE_THRESHOLD", ""),
+        ("NCCL_IB_DISABL", ""),
+        ("NCCL_XYZZY", ""),
+    ],
+)
+def test_a_name_near_to_one_of_old(name: str, nearest: str) -> None:
+    """It is told as what it is, and no other name is put in its place."""
+    assert meant_in_vain(name) == nearest
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("nccl_debug", True),
+        ("Nccl_Xyzzy", True),
+        ("SOCKET_IFNAME", True),
+        ("debug", True),
+        ("NCCL_DEBUG", False),
+        ("NCCL_NET_OF_OUR_FABRIC", False),
+        ("HOME", False),
+        ("UCX_TLS", False),
+        ("TORCH_NCCL_BLOCKING_WAIT", False),
+    ],
+)
+def test_a_name_of_nccls_own_files(name: str, is_told: bool) -> None:
+    """In another case, or without the prefix, it is read by nobody."""
+    assert is_unknown_in_conf(name) == is_told
 
 
 def test_a_plugins_own_name_is_no_mistake() -> None:
@@ -94,6 +139,14 @@ def test_what_is_for_the_search_of_a_fault(name: str, value: str, is_loud: bool)
         ("NCCL_DEBUG", "warn", False),
         ("NCCL_DEBUG", "WARNING", True),
         ("OMP_PROC_BIND", "true", False),
+        ("NCCL_P2P_LEVEL", "FOO", True),
+        ("NCCL_P2P_LEVEL", "sys", True),
+        ("NCCL_P2P_LEVEL", "PIX", False),
+        ("NCCL_P2P_LEVEL", "4", False),
+        ("NCCL_P2P_LEVEL", "", False),
+        ("NCCL_IB_TIMEOUT", "/root", True),
+        ("NCCL_IB_TIMEOUT", "22", False),
+        ("NCCL_SOCKET_IFNAME", "eno1\r", True),
     ],
 )
 def test_a_value_that_is_none(name: str, value: str, is_misread: bool) -> None:
