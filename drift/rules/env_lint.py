@@ -122,7 +122,10 @@ def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 
 
 def _misread(each: Setting) -> str:
-    return misread(each.name, each.value) if each.value and each.is_plain else ""
+    """Say how a value is misread that somebody reads, as far as it stands there."""
+    if not each.value or not each.is_plain or is_unknown(each.name):
+        return ""
+    return misread(each.name, each.value)
 
 
 @rule("env.invalid-value", "warning", whole=True)
