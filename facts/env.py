@@ -12,6 +12,8 @@ from typing_extensions import override
 from facts.area import AreaFact, State
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
+from facts.setting_lines import CONF, SETTINGS
+from facts.shell_prints import PRINTS, Prints, parse_prints
 from facts.start_files import (
     PREFIXES,
     Setting,
@@ -32,16 +34,19 @@ home=${entry%:*} home=${home##*:}
 _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
 # The probe's own shell is what a launcher gets that logs in as the same user. For another one, bash
 # is made to believe that sshd started it: it reads ~/.bashrc then, and nobody's login is needed.
-_LAUNCHER = """
+# The second line of a value is no variable, whatever it looks like, and what ~/.bashrc printed last
+# may have no newline at its end.
+_LAUNCHER = r"""
+told='echo; if env -0 >/dev/null 2>&1; then env -0 | tr "\n\0" "?\n"; else env; fi'
 if [ "$user" = "$(id -un)" ]; then
-  all=$(env) || exit 1
+  all=$(eval "$told") || exit 1
 elif [ "$(id -u)" = 0 ]; then
-  all=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \\
-    su -s /bin/bash "$user" -c env 2>&1) || { echo "$all" | tail -n 1; exit 1; }
+  all=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
+    su -s /bin/bash "$user" -c "$told" 2>&1) || { echo "$all" | tail -n 1; exit 1; }
 else
   echo "only root and $user can tell what a shell of $user has"; exit 1
 fi
-printf '%s\\n' "$all" | awk -v names="$names" '
+printf '%s\n' "$all" | awk -v names="$names" '
   BEGIN { wanted = "^(" names ")" }
   /^[A-Za-z_][A-Za-z0-9_]*=/ && $0 ~ wanted'
 """
@@ -54,26 +59,6 @@ awk '
   inside || /return|exit|\$-|PS1|tty|-t [01]/ { gsub(/[^ -~\t\r]/, "?"); print NR "\t" $0 }
   /^# <<< gpu-node/ { inside = 0 }
   END { print "lines\t" NR }' "$home/.bashrc"
-"""
-_SETTINGS = r"""
-for f in /etc/environment /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc \
-  "$home/.pam_environment" "$home/.bash_profile" "$home/.bash_login" "$home/.profile" \
-  "$home/.bashrc"; do
-  [ -f "$f" ] || continue
-  case $f in "$home"/*) shown="~${f#"$home"}" ;; *) shown=$f ;; esac
-  awk -v f="$shown" -v names="$names" '
-    BEGIN { wanted = "(^|[^A-Za-z0-9_])(" names ")" }
-    !/^[ \t]*#/ && $0 ~ wanted && /=|unset/ {
-      gsub(/[^ -~\t\r]/, "?"); print f "\t" NR "\t" $0 }' "$f" || exit 1
-done
-"""
-# Every line: of these files a blank or a comment may be the fault.
-_CONF = r"""
-for f in "${NCCL_CONF_FILE:-}" "$home/.nccl.conf" /etc/nccl.conf "$home/.deepspeed_env"; do
-  [ -n "$f" ] && [ -f "$f" ] || continue
-  case $f in "$home"/*) shown="~${f#"$home"}" ;; *) shown=$f ;; esac
-  awk -v f="$shown" '{ gsub(/[^ -~\t\r]/, "?"); print f "\t" NR "\t" $0 }' "$f" || exit 1
-done
 """
 # Who logs in may have been who trains: nobody writes to that user's files any more.
 _LEFT = r"""
@@ -146,10 +131,11 @@ def sections(named: Named) -> tuple[Section, ...]:
         Section("env.user", head + _USER),
         Section("env.launcher", asked + _LAUNCHER),
         Section("env.bashrc", head + _BASHRC),
-        Section("env.settings", f"{asked}echo {shlex.quote(variables)}\n{_SETTINGS}"),
-        Section("env.conf", head + _CONF),
+        Section("env.settings", f"{asked}echo {shlex.quote(variables)}\n{SETTINGS}"),
+        Section("env.conf", head + CONF),
         Section("env.processes", asked + _PROCESSES),
         Section("env.left", f"user={shlex.quote(named.user)}\n{_LEFT}"),
+        Section("env.prints", head + PRINTS),
     )
 
 
@@ -194,6 +180,8 @@ class EnvState(State):
     processes: tuple[Process, ...] | None
     # Files with our block of an SSH user who trains no more.
     left: tuple[str, ...] | None = ()
+    # None as well where the login shell is none that ~/.bashrc is for.
+    prints: Prints | None = None
 
 
 def parse_user(text: str) -> User:
@@ -263,6 +251,7 @@ def parse(readings: Readings) -> EnvState:
         conf=readings.take("env.conf", parse_conf),
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(text.splitlines())),
+        prints=readings.take("env.prints", parse_prints),
     )
 
 

@@ -114,6 +114,24 @@ def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
 
 
+@rule("env.shell-prints", "warning", whole=True)
+def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A start file prints in a shell that ssh starts for a command."""
+    told = found.env.prints
+    has_mesh = wanted.ssh is not None and wanted.ssh.mesh is True
+    is_asked = wanted.env is not None or wanted.workspace is not None or has_mesh
+    if told is not None and told.bytes and is_asked:
+        yield Fault(
+            subject=BASHRC,
+            found=f"prints {told.bytes} bytes: {told.first!r}",
+            wanted="nothing",
+            cause="rsync, scp and sftp take it for their own protocol: copies fail",
+            fix=f"in {BASHRC}, or the file that it reads, let only interactive shells print: "
+            "case $- in *i*) ... ;; esac",
+            fixable=False,
+        )
+
+
 @rule("env.unreached", "warning", whole=True)
 def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A line of ~/.bashrc is below the place where a shell without a terminal leaves the file."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,103 @@ def test_what_an_earlier_user_has_left(home: Path, shell: str) -> None:
     (home / ".ssh").mkdir()
     (home / ".ssh" / "authorized_keys").write_text("ssh-rsa AAAA zhang@home\n")
     assert told(home, shell, "env.left").left == (str(home / ".bashrc"),)
+
+
+HERE_DOCUMENTS = r"""cat <<EOT
+export NCCL_IN=1
+EOT
+cat <<-'END' >/dev/null
+	export NCCL_IN=2
+	END
+cat <<"A" << \B
+export NCCL_IN=3
+A
+export NCCL_IN=4
+B
+cat <<<NCCL_WORD
+export NCCL_OUT=5
+x=$((1<<y))
+export NCCL_OUT=6
+# cat <<Z
+export NCCL_OUT=7
+Z
+cat << EOT\r
+export NCCL_IN=8\r
+EOT\r
+echo "<<never"
+export NCCL_OUT=9
+""".replace(r"\r", "\r")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_here_document_sets_nothing(home: Path, shell: str) -> None:
+    """Its text is no line of the file; one that never ends hides nothing."""
+    (home / ".bashrc").write_text(HERE_DOCUMENTS, newline="")
+    settings = told(home, shell, "env.settings").settings or ()
+    mine = [each for each in settings if each.path == "~/.bashrc"]
+    assert [(each.name, each.value) for each in mine] == [("NCCL_OUT", n) for n in "5679"]
+    assert [each.line for each in mine] == [13, 15, 17, 23]
+
+
+AWKS = [each for each in ("mawk", "gawk", "busybox", "original-awk") if shutil.which(each)]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_a_here_document_by_each_awk(home: Path, awk: str) -> None:
+    """Each of them finds the same."""
+    link = home.parent / "bin" / "awk"
+    link.symlink_to(str(shutil.which(awk)))
+    (home / ".bashrc").write_text(HERE_DOCUMENTS, newline="")
+    settings = told(home, "dash", "env.settings").settings or ()
+    assert [each.value for each in settings if each.path == "~/.bashrc"] == [*"5679"]
+
+
+def own(shell: str, home: Path, login: str, *names: str) -> EnvState:
+    """What is told of whoever asks, with another home and login shell."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    getent = home.parent / "bin" / "getent"
+    getent.write_text(f"#!/bin/sh\necho '{me}:x:1:1::{home}:{login}'\n")
+    path = f"{home.parent / 'bin'}:{os.environ['PATH']}"
+    sections = env.sections(Named())
+    surroundings = {"PATH": path, "NCCL_TWO": "a\nNCCL_FAKE=1", "NCCL_ONE": "1"}
+    readings = ask(shell, [each for each in sections if each.name in names], surroundings)
+    for section in sections:
+        readings.sections.setdefault(section.name, UNASKED)
+    state = env.parse(readings)
+    assert not {each.section for each in readings.unread} & set(names)
+    return state
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_second_line_of_a_value_is_no_variable(home: Path, shell: str) -> None:
+    """Whatever it looks like; and the end of the first one is seen."""
+    variables = own(shell, home, "/bin/bash", "env.launcher").launcher or {}
+    named = {name: value for name, value in variables.items() if name.startswith("NCCL_")}
+    assert named == {"NCCL_TWO": "a?NCCL_FAKE=1", "NCCL_ONE": "1"}
+
+
+GREETINGS = {
+    "": (0, ""),
+    "echo >&2 loud\n": (0, ""),
+    "printf 'Welcome'\n": (7, "Welcome"),
+    "echo; echo 'Willk\xf6mmen'; echo more\n": (18, "Willk??mmen"),
+    "case $- in *i*) echo hello ;; esac\n": (0, ""),
+    "printf '%090d\\n' 0; exit 3\n": (91, "0" * 80),
+}
+
+
+@pytest.mark.parametrize("text", GREETINGS)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_a_shell_prints(home: Path, shell: str, text: str) -> None:
+    """How many bytes, and the first line that has any, fit for a report."""
+    (home / ".bashrc").write_text(text, encoding="utf-8")
+    prints = own(shell, home, "/bin/bash", "env.prints").prints
+    assert prints is not None
+    # The machine's own files may print nothing.
+    assert (prints.bytes, prints.first) == GREETINGS[text]
+
+
+def test_another_shell_is_not_started(home: Path) -> None:
+    """What it reads is not known; what is no shell least of all."""
+    (home / ".bashrc").write_text("echo hello\n")
+    assert own("dash", home, "/bin/false", "env.prints").prints is None
