@@ -27,10 +27,10 @@ _LOUD = {
     "CUDA_LAUNCH_BLOCKING": ("1",),
 }
 _LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT")
-# How far apart two GPUs may be, written as NCCL writes it; or one of the numbers of old.
+# How far apart two GPUs may be, as NCCL's src/graph/paths.cc compares it, or a number of old.
 _DISTANCES = ("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL")
 _PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
-# Names that are read as a number, and that no pattern tells.
+# Names that are read as a number (by strtoll, in NCCL's NCCL_PARAM), and that no pattern tells.
 _COUNTS = {
     *("NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_GID_INDEX"),
     *("NCCL_IB_QPS_PER_CONNECTION", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_CROSS_NIC"),
