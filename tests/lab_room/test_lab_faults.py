@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from drift.rules import RULES
 from lab import faults, roster
 from lab.errors import LabError
 
@@ -37,8 +38,12 @@ def test_the_catalogue_has_a_fault_that_is_none() -> None:
 
 
 def test_repaired_faults_are_fixable() -> None:
+    """A deploy ends well beside a warning that stays, not beside an error."""
     for fault in faults.catalogue().values():
-        assert not fault.repaired or all(expected.fixable for expected in fault.expect), fault.name
+        stays = [each.rule for each in fault.expect if not each.fixable]
+        warnings = [each for each in stays if each in RULES and RULES[each].severity == "warning"]
+        assert not fault.repaired or stays == warnings, fault.name
+        assert not fault.repaired or not fault.expect or len(stays) < len(fault.expect), fault.name
 
 
 def test_a_good_file(tmp_path: Path) -> None:
