@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from lab import disks, network, nodes, roster
@@ -96,20 +97,30 @@ def converge(inventory: str = INVENTORY, *options: str) -> Converge:
     return Converge(done.code, executed, results["failed_hosts"], done.err)
 
 
-def kill_once(is_begun: Callable[[], bool], *command: str) -> None:
-    """Start a program, and kill it with all of its children when what it does has begun."""
-    with subprocess.Popen(
-        [str(BIN / command[0]), *command[1:]],
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as running:
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end and running.poll() is None and not is_begun():
-            pass
-        assert running.poll() is None
+def kill_once(node: str, is_begun: str, *command: str) -> None:
+    """Start a program, and kill it with all of its children when what it does has begun.
+
+    `is_begun` is a condition of sh that is watched on the node: to begin there anew for each look
+    may take longer on a busy machine than all that is looked for.
+    """
+    watch = f"n=0; until {is_begun} || [ $n -ge {SECONDS * 10} ]; do n=$((n + 1)); sleep 0.1; done"
+    with (
+        ThreadPoolExecutor() as beside,
+        TemporaryFile() as said,
+        subprocess.Popen(
+            [str(BIN / command[0]), *command[1:]],
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        ) as running,
+    ):
+        watching = beside.submit(on, node, watch)
+        while not watching.done() and running.poll() is None:
+            time.sleep(0.05)
+        said.seek(0)
+        assert running.poll() is None, said.read().decode()
         os.killpg(running.pid, signal.SIGKILL)
 
 

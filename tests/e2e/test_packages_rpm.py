@@ -78,7 +78,7 @@ def test_two_versions_become_the_matched_one(path: str, front: str) -> None:
     assert _rpms() == FOUND
     before, plugin = manifest(NODE), on(NODE, f"rpm -qi {PLUGIN}")
     found = {each["rule"]: each for each in drift(path).json["hosts"][NODE]["findings"]}
-    assert found["nccl.duplicate-packages"]["found"] == "2.19.3-1+cuda12.2, 2.14.3-1+cuda11.7"
+    assert found["nccl.duplicate-packages"]["found"] == "2.14.3-1+cuda11.7, 2.19.3-1+cuda12.2"
     plan = dry(path)
     assert changed(before, manifest(NODE)) == set()
     done = converge(path)
