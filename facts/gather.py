@@ -18,13 +18,12 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 
+from facts.host_key import UNFINISHED
 from facts.node import NodeState
 from facts.probe import Readings, Section
 from facts.session import ProbeError, ask, close, probe, tune
 
 CONNECT_SECONDS = 10
-# What paramiko says where a handshake has not ended.
-_UNFINISHED = "No existing session"
 # Nodes probed at once; pyinfra's own default would be 20 for each processor.
 PARALLEL = 50
 # pyinfra's own default accepts an unknown host key and writes it down.
@@ -70,7 +69,7 @@ class NotConnected(Exception):
     def __init__(self, cause: Exception, seconds: float = 0) -> None:
         reason = str(cause).replace("[Errno None] ", "")  # paramiko has none to tell
         # It says the same of an sshd that hangs up, which it does not wait for.
-        if _UNFINISHED in reason and seconds >= CONNECT_SECONDS:
+        if UNFINISHED in reason and seconds >= CONNECT_SECONDS:
             reason = f"it accepts connections, but sshd says nothing within {CONNECT_SECONDS} s"
         super().__init__(reason or type(cause).__name__)
         self.cause = cause

@@ -11,6 +11,8 @@ from paramiko.ssh_exception import IncompatiblePeer
 from pyinfra.connectors.sshuserclient import SSHClient
 
 SECONDS = 10
+# What paramiko says of a handshake that has not ended.
+UNFINISHED = "No existing session"
 # A handshake shows one key; these are the kinds that a server may have, one of each.
 _KINDS = (
     ("ssh-ed25519",),

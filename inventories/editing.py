@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from inventories.problems import did_you_mean, shown
+from inventories.problems import did_you_mean, reason, shown
 from inventories.replacing import replace
 from inventories.spelling import Style, lines, style_of
 from inventories.trees import Split, Uneditable, split, tree
@@ -49,7 +49,7 @@ def read(file: Path) -> str:
     try:
         return file.read_bytes().decode("utf-8")
     except OSError as error:
-        raise EditError(f"{file}: cannot be read: {_reason(error)}") from None
+        raise EditError(f"{file}: cannot be read: {reason(error)}") from None
     except UnicodeDecodeError:
         raise EditError(f"{file}: holds bytes that are not UTF-8 text; it is not edited") from None
 
@@ -100,11 +100,7 @@ def write(file: Path, old: str, new: str) -> None:
             raise EditError(f"{file}: has changed meanwhile; nothing was written: run this again")
         replace(file, new.encode("utf-8"))
     except OSError as error:
-        raise EditError(f"{file}: cannot be written: {_reason(error)}; it is as it was") from None
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+        raise EditError(f"{file}: cannot be written: {reason(error)}; it is as it was") from None
 
 
 def _diffed(text: str) -> list[str]:

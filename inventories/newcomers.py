@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from inventories import fields
-from inventories.problems import InventoryError, Problem, dotted, shown
+from inventories.problems import InventoryError, Problem, dotted, reason, shown
 from inventories.schema import one_spelling
 from inventories.wanted import Model, complaints
 
@@ -126,8 +126,8 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower().removeprefix("is ")
-        said = f"{path}: found {reason}; allowed: a file with lines of {_ORDER}"
+        found = reason(error).removeprefix("is ")
+        said = f"{path}: found {found}; allowed: a file with lines of {_ORDER}"
         raise InventoryError([said]) from None
     except UnicodeDecodeError:
         said = "found bytes that are not UTF-8 text; allowed: a file saved as CSV in UTF-8"

@@ -32,6 +32,11 @@ class InventoryError(ValueError):
         super().__init__("\n".join(self.lines))
 
 
+def reason(error: OSError) -> str:
+    """Why a file cannot be read or written, in the system's words."""
+    return (error.strerror or str(error)).lower()
+
+
 def quoted(text: str) -> str:
     """The text in quotes on one line, cut where it gets long."""
     return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from inventories.problems import InventoryError, KeyPath, Problem, dotted, quoted
+from inventories.problems import InventoryError, KeyPath, Problem, dotted, quoted, reason
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -72,8 +72,8 @@ def _text(file: Path) -> str:
     try:
         raw = file.read_bytes()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower().removeprefix("is ")
-        raise InventoryError([f"{file}: found {reason}; allowed: a cluster file (YAML)"]) from None
+        found = reason(error).removeprefix("is ")
+        raise InventoryError([f"{file}: found {found}; allowed: a cluster file (YAML)"]) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -31,11 +31,10 @@ def let_in_again(admission: Admission, verifies: bool) -> bool:
         chosen, keys = admission.believed(screen.asks if begun else None)
         refused = _is_refused(server, chosen)
     except ContactError:
-        screen.say(
-            "  it cannot be asked" if begun else "  it cannot be asked; the report tells why"
-        )
         if begun:
+            screen.say("  it cannot be asked")
             raise
+        screen.say("  it cannot be asked; the report tells why")
         return False
     if refused:
         _repeat_contact(admission, begun, chosen, keys)

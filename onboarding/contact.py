@@ -10,14 +10,12 @@ from typing import Any
 
 from paramiko import PKey, SSHException
 
-from facts.host_key import SECONDS, NoHostKey
+from facts.host_key import SECONDS, UNFINISHED, NoHostKey
 from facts.host_key import offered as offered_at
 from facts.ssh import fingerprint
 from inventories.pinned import SSH_PORT, keys_of, lookups, read, repinned, revoked, without, write
 
 ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
-# What paramiko says of a handshake that did not end in time.
-_UNFINISHED = "No existing session"
 # A folder for known_hosts that was not there: ~/.ssh as ssh itself makes it.
 _FOLDER_MODE = 0o700
 
@@ -113,7 +111,7 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
 
 def _is_silence(error: BaseException) -> bool:
     """Whether somebody took the connection, and did not end the handshake in time."""
-    is_late = isinstance(error.__context__, TimeoutError) or str(error) == _UNFINISHED
+    is_late = isinstance(error.__context__, TimeoutError) or str(error) == UNFINISHED
     return isinstance(error, SSHException) and is_late
 
 

@@ -121,6 +121,7 @@ def kill_once(node: str, is_begun: str, *command: str) -> None:
             time.sleep(0.05)
         said.seek(0)
         assert running.poll() is None, said.read().decode()
+        watching.result()
         os.killpg(running.pid, signal.SIGKILL)
 
 
