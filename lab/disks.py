@@ -1,5 +1,6 @@
 """Gives each node a disk of its own: an overlay over the shared tree, in the state it was found."""
 
+import hashlib
 import shlex
 from pathlib import Path
 
@@ -74,11 +75,22 @@ def unmount(name: str) -> None:
 
 
 def make_as_found(name: str) -> None:
-    """A new disk, in the state in which the field notes found the server."""
+    """A new disk, in the state in which the field notes found the server.
+
+    The scripts run once; what they have made is kept, and put back from then on.
+    """
+    script = as_found(name)
+    made_from = [script, tree.recipe(), mirror.recipe()]
+    state = f"as-found-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:12]}"
     remove(name)
-    mount(name)
-    make = ["unshare", "--mount", "sh", "-euc", MAKE, "sh"]
-    as_root([*make, mirror.directory(), root(name)], stdin=as_found(name))
+    if not is_kept(name, state):
+        as_root(["rm", "-rf", "--one-file-system", *kept(name).glob("as-found-*")])
+        mount(name)
+        make = ["unshare", "--mount", "sh", "-euc", MAKE, "sh"]
+        as_root([*make, mirror.directory(), root(name)], stdin=script)
+        unmount(name)
+        keep(name, state)
+    put_back(name, state)
 
 
 def mark_incomplete(name: str) -> None:
@@ -104,19 +116,34 @@ def etc(name: str) -> str:
     return as_root(["sh", "-euc", ETC, "sh", home(name) / "upper" / "etc"]).stdout
 
 
-def keep(name: str) -> None:
-    """Remember all that is written to the disk now, so that `put_back` can return to it."""
-    kept = home(name) / "kept"
-    as_root(["rm", "-rf", "--one-file-system", kept])
-    as_root(["cp", "-a", "--reflink=auto", home(name) / "upper", kept])
+def kept(name: str) -> Path:
+    """Where the states of a node's disk are kept that it can be put back to; a reset leaves them."""
+    return roster.cache() / "states" / name
 
 
-def put_back(name: str) -> None:
-    """Make the disk what it was at the last `keep`; the node must not run."""
-    kept, upper = home(name) / "kept", home(name) / "upper"
+def is_kept(name: str, state: str) -> bool:
+    """Whether there is such a state; one that a killed run did not finish is none."""
+    return (kept(name) / state).is_dir()
+
+
+def keep(name: str, state: str) -> None:
+    """Keep all that is written to the disk now as a state, so that `put_back` can return to it."""
+    place = kept(name) / state
+    half = place.with_name(f"{state}.half")
+    as_root(["rm", "-rf", "--one-file-system", half, place])
+    as_root(["mkdir", "-p", half])
+    sources = [path for path in (home(name) / "upper", home(name) / "layers") if path.exists()]
+    as_root(["cp", "-a", "--reflink=auto", *sources, half])
+    as_root(["mv", "-T", half, place])
+
+
+def put_back(name: str, state: str) -> None:
+    """Make the disk what it was when a state was kept; the node must not run."""
     unmount(name)
-    as_root(["rm", "-rf", "--one-file-system", upper, home(name) / "work"])
-    as_root(["cp", "-a", "--reflink=auto", kept, upper])
+    written = [home(name) / part for part in ("upper", "work", "layers")]
+    as_root(["rm", "-rf", "--one-file-system", *written])
+    as_root(["mkdir", "-p", home(name)])
+    as_root(["cp", "-a", "--reflink=auto", f"{kept(name) / state}/.", home(name)])
     mount(name)
 
 

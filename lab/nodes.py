@@ -67,15 +67,14 @@ def _each(work: Callable[[roster.Node], None], chosen: Sequence[roster.Node]) ->
 
 
 @lock.alone
-def put_back(names: Iterable[str]) -> None:
-    """Boot the nodes anew on their disks as they were at the last `disks.keep`."""
-    chosen = [roster.node(name) for name in names]
-    _each(_put_back, chosen)
+def put_back(names: Iterable[str], state: str) -> None:
+    """Boot the nodes anew on their disks as they were when `disks.keep` kept a state."""
+    _each(lambda node: _put_back(node, state), [roster.node(name) for name in names])
 
 
-def _put_back(node: roster.Node) -> None:
+def _put_back(node: roster.Node, state: str) -> None:
     podman.remove(node.container)
-    disks.put_back(node.name)
+    disks.put_back(node.name, state)
     run(node)
     answering.wait(node)
 
@@ -209,8 +208,11 @@ def state(found: dict[str, podman.Container], name: str) -> str:
 
 
 def sweep() -> None:
-    """Unmount and delete every disk, those of nodes that no roster names any more included."""
+    """Unmount and delete every disk, those of nodes that no roster names any more included.
+
+    What was kept of them goes, too.
+    """
     nodes = roster.cache() / "nodes"
     for home in nodes.glob("*"):
         disks.remove(home.name)
-    as_root(["rm", "-rf", "--one-file-system", nodes])
+    as_root(["rm", "-rf", "--one-file-system", nodes, roster.cache() / "states"])

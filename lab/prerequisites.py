@@ -1,44 +1,29 @@
-"""Installs by apt what the lab needs of the machine and does not find."""
+"""Installs by apt what the lab needs of the machine and does not find: see needs.tsv."""
 
 import platform
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from lab.errors import LabError
-from lab.machine import SYSTEM_PATH, as_root, run
+from lab.machine import SYSTEM_PATH, last_line, run
 from lab.progress import step
 
-# By command, not by package: where docker is installed its own package brings runc, and asking
-# for the distribution's would remove docker.
-COMMANDS = {
-    "podman": "podman",
-    "runc": "runc",
-    "mmdebstrap": "mmdebstrap",
-    "ssh-keygen": "openssh-client",
-    "mount": "mount",
-    "ip": "iproute2",
-    "conmon": "conmon",
-    "cc": "gcc",
-    "rsync": "rsync",
-}
-# podman does not start without what makes its networks, though the lab uses none of them; where
-# the distribution has no netavark yet, podman itself depends on what it has instead.
-NETAVARK = [Path("/usr/lib/podman/netavark"), Path("/usr/libexec/podman/netavark")]
+INSTALL = Path(__file__).parent / "install.sh"
+# A slow mirror, and another process that holds apt's lock for ten minutes.
+SECONDS = 2400
 
 
-def install(commands: Mapping[str, str] = COMMANDS) -> None:
-    """Leave the machine with everything the lab needs; touch nothing where it is all there."""
+def install(group: str = "lab") -> None:
+    """Leave the machine with everything that a group of needs.tsv names.
+
+    Nothing is touched where it is all there; a LabError says what cannot be installed.
+    """
     check_machine()
-    packages = missing(commands)
-    if not packages:
-        return
-    with step(f"installing {' '.join(packages)}"):
-        as_root(["apt-get", "-qq", "update"])
-        if "podman" in commands:
-            packages = [*packages, *network_plugin()]
-        apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "install", "-y"]
-        as_root([*apt, "--no-remove", "--no-install-recommends", *packages], timeout=1200)
+    if packages := missing(group):
+        with step(f"installing {' '.join(packages)}"):
+            done = run(["sh", INSTALL, "install", group], check=False, timeout=SECONDS)
+        if done.returncode != 0:
+            raise LabError(last_line(done.stderr).removeprefix("set-up: "))
 
 
 def check_machine() -> None:
@@ -50,17 +35,12 @@ def check_machine() -> None:
         raise LabError("the lab needs Debian or Ubuntu: there is no apt-get here")
 
 
-def missing(commands: Mapping[str, str] = COMMANDS) -> list[str]:
-    """Packages of the commands that are not there, each once."""
-    return list(dict.fromkeys(package for name, package in commands.items() if not which(name)))
+def missing(group: str = "lab") -> list[str]:
+    """Packages of a group whose commands are not there, each once.
 
-
-def network_plugin() -> list[str]:
-    """netavark where it is not installed and the distribution has it."""
-    if any(map(Path.exists, NETAVARK)):
-        return []
-    known = run(["apt-cache", "show", "netavark"], check=False).returncode == 0
-    return ["netavark"] if known else []
+    One that not every distribution has is no reason to call apt, and is not named alone.
+    """
+    return run(["sh", INSTALL, "missing", group]).stdout.split()
 
 
 def which(command: str) -> str | None:

@@ -11,13 +11,6 @@ from lab import prerequisites, roster
 from lab.machine import as_root
 from lab.progress import step
 
-COMMANDS = {
-    "qemu-system-x86_64": "qemu-system-x86",
-    "mke2fs": "e2fsprogs",
-    "debugfs": "e2fsprogs",
-    "e2fsck": "e2fsprogs",
-    "ssh": "openssh-client",
-}
 KVM = Path("/dev/kvm")
 EMULATED = "tcg,thread=multi"
 # A kernel without a disk gives up within two seconds on a processor that is really lent.
@@ -34,7 +27,7 @@ BARE = [
 
 def install() -> None:
     """Leave the machine with qemu and what writes disks; touch nothing where it is all there."""
-    prerequisites.install(COMMANDS)
+    prerequisites.install("kernel")
 
 
 def accelerator(kernel: Path) -> str:

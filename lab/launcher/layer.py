@@ -34,11 +34,17 @@ def place() -> Path:
 def give(names: Iterable[str]) -> None:
     """Boot nodes anew with the launcher installed; a reset takes it from them."""
     with lock.held():
-        if not (place() / "upper").is_dir():
-            with step("installing PyTorch, DeepSpeed and pdsh, a minute or two"):
-                _build()
+        build()
         for name in names:
             nodes.put_under(name, place() / "upper")
+
+
+@lock.alone
+def build() -> None:
+    """Leave the finished layer in the cache; the nodes' tree must be there."""
+    if not (place() / "upper").is_dir():
+        with step("installing PyTorch, DeepSpeed and pdsh, a minute or two"):
+            _build()
 
 
 def _build() -> None:

@@ -1,0 +1,29 @@
+"""Builds what lanes of the tests share, before they start: python -m lab.shared lab kernel."""
+
+import sys
+from collections.abc import Collection
+
+from lab import life, lock
+from lab.errors import LabError
+from lab.kernel import disk, qemu
+from lab.launcher import layer
+
+
+@lock.alone
+def build(wanted: Collection[str]) -> None:
+    """Leave the lab running with its launchers' layer in the cache, or the kernels' disks there."""
+    if "lab" in wanted:
+        life.up()
+        layer.build()
+    if "kernel" in wanted:
+        qemu.install()
+        disk.build()
+
+
+if __name__ == "__main__":
+    try:
+        build(sys.argv[1:])
+    except LabError as error:
+        sys.exit(f"lab: {error}")
+    except KeyboardInterrupt:
+        sys.exit("lab: interrupted")

@@ -1,0 +1,232 @@
+"""Runs lanes of the tests side by side: a line per lane, and of a lane that fails its whole output.
+
+    python tests/lanes.py LANE...
+
+The first lane that fails ends the others. What a lane prints, its slowest tests last, is in
+.lanes/LANE.log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LOGS = REPOSITORY / ".lanes"
+BIN = Path(sys.executable).parent
+PYTEST = [str(BIN / "pytest"), "--durations=40", "--durations-min=1"]
+# What a lane that is interrupted may take to put back what it uses.
+ENDING_SECONDS = 7
+SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
+DOTS = re.compile(r"^[.sxXFE]+ +\[ *\d+%\]$")
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Commands that run one after the other; `after` are lanes that must have ended before.
+
+    `shares` is what `python -m lab.shared` builds for it.
+    """
+
+    commands: Sequence[Sequence[str]]
+    after: Sequence[str] = ()
+    shares: str = ""
+
+
+def _tests(*words: str, after: Sequence[str] = (), shares: str = "") -> Lane:
+    return Lane([[*PYTEST, *words]], after, shares)
+
+
+def _files(*names: str) -> list[str]:
+    return [f"tests/e2e/test_{name}.py" for name in names]
+
+
+# What a test of the lab uses: v100-02 alone, or all three nodes. The others use the two rpm nodes.
+APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "contact")
+ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
+_ON_LAB = ["-m", "lab", "tests/e2e", "tests/lab_room"]
+
+LANES = {
+    "check": Lane(
+        [
+            [str(BIN / "ruff"), "format", "--check", "--quiet", "."],
+            [str(BIN / "ruff"), "check", "--quiet", "."],
+            [str(BIN / "mypy"), "--no-error-summary"],
+        ]
+    ),
+    "quick": _tests("-m", "not lab and not kernel and not faults and not real_wheels"),
+    "lab": _tests(
+        *_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES)), shares="lab"
+    ),
+    "lab-apt": _tests("-m", "lab", *APT_NODE, shares="lab"),
+    "lab-all": _tests("-m", "lab", *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
+    "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
+    "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
+    "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
+}
+# The tests of the lab by the nodes that they use: those that share none run side by side.
+GROUPS = {"lab": ["lab", "lab-apt", "lab-all"]}
+
+
+@dataclass
+class Running:
+    """A lane on its way."""
+
+    name: str
+    lane: Lane
+    begun: float = field(default_factory=time.monotonic)
+    next: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name}.log"
+
+    def step(self) -> int | None:
+        """Start the next command where the last one has ended well; return how the lane ended."""
+        code = self.process.poll() if self.process else 0
+        if code is None:
+            return None
+        if code != 0 or self.next == len(self.lane.commands):
+            return code
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.lane.commands[self.next],
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_as_started_by_hand,
+            )
+        self.next += 1
+        return None
+
+    def end(self, number: int) -> None:
+        """Send a signal to the lane and all that it has started."""
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, number)
+
+    def line(self, what: str) -> str:
+        """A line about it, with the time that it took."""
+        minutes, seconds = divmod(round(time.monotonic() - self.begun), 60)
+        return f"{self.name:<12} {minutes:3}:{seconds:02}  {what}"
+
+
+def _as_started_by_hand() -> None:
+    """Take no signal setting over from the caller, such as nohup's; end with this process."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+class Ended(Exception):
+    """A signal asks for the end."""
+
+
+def run(names: Iterable[str]) -> int:
+    """Run the lanes, each as soon as those that it waits for have ended; return the exit code."""
+    chosen = [name for each in names for name in GROUPS.get(each, [each])]
+    waiting = {name: LANES[name] for name in chosen}
+    running: list[Running] = []
+    passed = 0
+    LOGS.mkdir(exist_ok=True)
+    for name in chosen:
+        (LOGS / f"{name}.log").unlink(missing_ok=True)
+    try:
+        while waiting or running:
+            busy = {*waiting, *(each.name for each in running)}
+            for name in [name for name, lane in waiting.items() if not busy & set(lane.after)]:
+                running.append(Running(name, waiting.pop(name)))
+            for each in list(running):
+                code = each.step()
+                if code is None:
+                    continue
+                running.remove(each)
+                if code != 0:
+                    return _failed(each, code, running, waiting)
+                passed += _passed(each)
+                summary = _summary(each)
+                print(each.line(summary or "passed"), flush=True)
+            time.sleep(0.1)
+    except Ended:
+        _end(running)
+        raise
+    print(f"tests: {passed} passed, 0 failed", flush=True)
+    return 0
+
+
+def _failed(lane: Running, code: int, others: list[Running], waiting: Iterable[str]) -> int:
+    """End the other lanes; print what the failed one has printed, and which ones did not end."""
+    _end(others)
+    text = lane.log.read_text(errors="replace").splitlines()
+    print("\n".join(line for line in text if not DOTS.match(line)), file=sys.stderr)
+    unfinished = [*(each.name for each in others), *waiting]
+    note = f"; not finished: {', '.join(unfinished)}" if unfinished else ""
+    print(lane.line(f"FAILED (exit {code}){note}"), file=sys.stderr, flush=True)
+    return 1
+
+
+def _end(lanes: list[Running]) -> None:
+    """Let the lanes put back what they use, for a few seconds, then kill what is left of them."""
+    give_up = time.monotonic() + ENDING_SECONDS
+    for each in lanes:
+        each.end(signal.SIGINT)
+    while time.monotonic() < give_up and any(
+        each.process and each.process.poll() is None for each in lanes
+    ):
+        time.sleep(0.1)
+    for each in lanes:
+        each.end(signal.SIGKILL)
+
+
+def _summary(lane: Running) -> str:
+    found = SUMMARY.findall(lane.log.read_text(errors="replace"))
+    return str(found[-1]).strip() if found else ""
+
+
+def _passed(lane: Running) -> int:
+    found = re.search(r"(\d+) passed", _summary(lane))
+    return int(found[1]) if found else 0
+
+
+def _build(names: Iterable[str]) -> int:
+    """Build what the lanes share, before any of them starts."""
+    lanes = [LANES[name] for each in names for name in GROUPS.get(each, [each])]
+    shares = dict.fromkeys(lane.shares for lane in lanes if lane.shares)
+    if not shares:
+        return 0
+    return subprocess.call([sys.executable, "-m", "lab.shared", *shares], cwd=REPOSITORY)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Ended
+
+
+def main(names: Sequence[str]) -> int:
+    """Build what is shared, and run the lanes."""
+    if unknown := [name for name in names if name not in LANES and name not in GROUPS]:
+        print(f"tests: no lane {unknown[0]}; there are: {', '.join(LANES)}", file=sys.stderr)
+        return 1
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+    try:
+        return _build(names) or run(names)
+    except Ended:
+        print("tests: interrupted", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
