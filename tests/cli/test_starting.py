@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.interrupt import LINE
+from tests.cli.running import run, start
 
 REPOSITORY = Path(__file__).parents[2]
 START = """
@@ -39,3 +42,18 @@ def test_where_it_is_ignored_it_stays_so(tmp_path: Path) -> None:
     """The stand-in has nothing of gevent's, which is what ends it then."""
     done = _started(tmp_path, "signal.SIG_IGN")
     assert LINE not in done.stderr and "ImportError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gpu-node", "--version"],
+        ["gpu-node", "drift", "--no-such-option"],
+        ["pyinfra", "--version"],
+        ["pyinfra", "-y", "inventories/none.py", "deploy/gpu_node.py"],
+    ],
+    ids=" ".join,
+)
+def test_the_installed_commands_start(words: list[str]) -> None:
+    """They do by themselves what the other tests see in forks of one start."""
+    assert start(*words) == run(*words)

@@ -17,6 +17,7 @@ from typing import Any
 
 from lab import disks, network, nodes, roster
 from lab.machine import as_root
+from tests import fork_server
 
 REPOSITORY = roster.REPOSITORY
 INVENTORY = "inventories/lab.py"
@@ -48,15 +49,8 @@ class Run:
 
 def run(*command: str, seconds: int = SECONDS) -> Run:
     """Run one of the project's programs from the repository root, without a terminal."""
-    done = subprocess.run(
-        [str(BIN / command[0]), *command[1:]],
-        cwd=REPOSITORY,
-        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-    )
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    done = fork_server.run(*command, cwd=REPOSITORY, env=env, seconds=seconds)
     assert "Traceback" not in done.stderr, done.stderr
     return Run(done.returncode, done.stdout, done.stderr)
 

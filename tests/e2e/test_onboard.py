@@ -17,6 +17,7 @@ from lab.launcher import layer
 from lab.machine import as_root
 from onboarding import admission, joining
 from onboarding.password import VARIABLE
+from tests import fork_server
 from tests.e2e.running import BIN, MANAGED, NOISE, REPOSITORY, Run, converge, drift, on
 
 pytestmark = pytest.mark.lab
@@ -70,15 +71,9 @@ class Site:
 
     def run(self, *words: str, password: str | None = None, inventory: Path | None = None) -> Run:
         """Run a command to its end, with nobody at the keyboard."""
-        done = subprocess.run(
-            self.command(*words, inventory=inventory),
-            cwd=REPOSITORY,
-            env=self.environment(password),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
+        _, *given = self.command(*words, inventory=inventory)
+        env = self.environment(password)
+        done = fork_server.run("gpu-node", *given, cwd=REPOSITORY, env=env, seconds=SECONDS)
         assert "Traceback" not in done.stderr, done.stderr
         return Run(done.returncode, done.stdout, done.stderr)
 

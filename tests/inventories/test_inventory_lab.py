@@ -2,15 +2,14 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.running import Ended, run
+
 ROOT = Path(__file__).parents[2]
-PYINFRA = Path(sys.executable).with_name("pyinfra")
 
 
 @pytest.fixture
@@ -27,25 +26,22 @@ def lab(tmp_path: Path) -> Path:
     return folder / "lab.py"
 
 
-def debug(inventory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PYINFRA), str(inventory), *options, "debug-inventory", "--json"]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+def debug(inventory: Path, *options: str) -> Ended:
+    return run("pyinfra", str(inventory), *options, "debug-inventory", "--json")
 
 
 def hosts(inventory: Path, *options: str) -> dict[str, Any]:
-    run = debug(inventory, *options)
-    assert run.returncode == 0, run.stderr
-    return {host["name"]: host for host in json.loads(run.stdout)}
+    done = debug(inventory, *options)
+    assert done.code == 0, done.err
+    return {host["name"]: host for host in json.loads(done.out)}
 
 
 def refusal(inventory: Path, *options: str) -> list[str]:
     """What a refused run says, its two progress lines left out."""
-    run = debug(inventory, *options)
-    assert run.returncode == 1
-    assert run.stdout == ""
-    return [line for line in run.stderr.splitlines() if not line.startswith("--> Loading ")]
+    done = debug(inventory, *options)
+    assert done.code == 1
+    assert done.out == ""
+    return [line for line in done.err.splitlines() if not line.startswith("--> Loading ")]
 
 
 def test_the_lab(lab: Path) -> None:
@@ -88,11 +84,10 @@ def test_limit_chooses_hosts(lab: Path, limit: str) -> None:
     text = lab.with_suffix(".yml").read_text().replace("10.168.144.", "127.0.0.")
     text = text.replace("key: ../.lab/id_ed25519, ", "port: 9, ")
     lab.with_suffix(".yml").write_text(text)
-    command = [str(PYINFRA), "-y", str(lab), "--limit", limit, "exec", "--", "true"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert run.returncode == 1
-    assert "a100-01" in run.stderr
-    assert "v100-01" not in run.stderr
+    done = run("pyinfra", "-y", str(lab), "--limit", limit, "exec", "--", "true")
+    assert done.code == 1
+    assert "a100-01" in done.err
+    assert "v100-01" not in done.err
 
 
 def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
