@@ -117,7 +117,7 @@ def etc(name: str) -> str:
 
 
 def kept(name: str) -> Path:
-    """Where the states of a node's disk are kept that it can be put back to; a reset leaves them."""
+    """Where the states are kept that a node's disk can be put back to; a reset leaves them."""
     return roster.cache() / "states" / name
 
 

@@ -1,32 +1,196 @@
-"""What each lane runs: the real wheels are downloaded by their own lane, and by no other."""
+"""The lanes: each test is in one of them, and what a run of several prints and leaves."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import lanes
+from tests.lanes import Lane
+
 HERE = Path(__file__).parent
+MARKED = re.compile(r"pytest\.mark\.([a-z_]+)")
+START = """
+import sys
+from pathlib import Path
+from tests import lanes
+from tests.lanes import Lane
+lanes.LOGS = Path(sys.argv[1])
+lanes.LANES = {lanes}
+sys.exit(lanes.main(sys.argv[2:]))
+"""
 
 
-@pytest.mark.parametrize(
-    ("words", "runs"),
-    [
-        ([], False),
-        (["-m", "not lab"], False),
-        (["-m", "lab"], False),
-        (["-m", "not real_wheels"], False),
-        (["-m", "real_wheels"], True),
-    ],
-)
+def _markers() -> set[str]:
+    _, _, listed = (HERE.parent / "pyproject.toml").read_text().partition("\nmarkers = [\n")
+    return set(re.findall(r'^    "([a-z_]+): ', listed, re.MULTILINE))
+
+
+def _expression(name: str) -> str:
+    (command,) = lanes.LANES[name].commands
+    return command[list(command).index("-m") + 1]
+
+
+def test_every_test_is_in_a_lane() -> None:
+    """The quick lane has what no marker takes out of it, and each marker is that of a lane."""
+    assert set(_expression("quick").split(" and ")) == {f"not {name}" for name in _markers()}
+    others = {_expression(name) for name in lanes.LANES if name not in ("check", "quick")}
+    assert others == _markers()
+
+
+@pytest.mark.parametrize("marker", sorted(_markers()))
+def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
+    """Those that its command names, or that another lane of the same marker does."""
+    found = {
+        str(path.relative_to(HERE.parent))
+        for path in HERE.rglob("test_*.py")
+        if marker in MARKED.findall(path.read_text())
+    } - {"tests/test_lanes.py"}
+    assert found
+    taken: list[str] = []
+    for name in lanes.LANES:
+        if name in ("check", "quick") or _expression(name) != marker:
+            continue
+        words = [str(word) for word in lanes.LANES[name].commands[0]]
+        ignored = {word.partition("=")[2] for word in words if word.startswith("--ignore=")}
+        given = [word for word in words if word.startswith("tests/")]
+        taken += [path for path in found - ignored if path.startswith(tuple(given))]
+    assert sorted(taken) == sorted(found)
+
+
+def test_ci_runs_every_lane() -> None:
+    """.ci/run calls two targets, whose lanes are all there are."""
+    script = (HERE.parent / ".ci" / "run").read_text()
+    makefile = (HERE.parent / "Makefile").read_text()
+    targets = re.findall(r"^make (\S+)$", script, re.MULTILINE)
+    assert targets == ["test", "test-slow"]
+    named = []
+    for target in targets:
+        (recipe,) = re.findall(rf"^{target}: setup\n\t@\S+ tests/lanes\.py (.*)$", makefile, re.M)
+        named += [each for name in recipe.split() for each in lanes.GROUPS.get(name, [name])]
+    assert sorted(named) == sorted(lanes.LANES)
+
+
+@pytest.mark.parametrize(("words", "runs"), [(["-m", "not lab"], False), ([], False)])
 def test_the_real_wheels_are_asked_for_by_name(words: list[str], runs: bool) -> None:
-    """5 is pytest's word for: there are tests, and none of them is to run."""
+    """5 is pytest's code for: there are tests, and none of them is to run."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", *words, HERE / "real_wheels"],
         cwd=HERE.parent,
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, "::" in done.stdout) == ((0, True) if runs else (5, False)), done
+    assert (done.returncode, "::" in done.stdout) == (5, runs), done
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Return what starts the runner with lanes of shell scripts."""
+
+    def started(**scripts: str | tuple[str, str]) -> subprocess.Popen[str]:
+        table = {}
+        for name, script in scripts.items():
+            text, after = (script, "") if isinstance(script, str) else script
+            table[name] = Lane([["sh", "-c", text]], after.split())
+        return subprocess.Popen(
+            [sys.executable, "-c", START.format(lanes=table), str(tmp_path / "logs"), *scripts],
+            cwd=HERE.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return started
+
+
+def test_a_line_for_each_lane_and_one_for_all(start: Start, tmp_path: Path) -> None:
+    """What the lanes print is in their files."""
+    done = start(one="echo '3 passed, 1 deselected in 2.00s'", two=("echo fine", "one"))
+    out, err = done.communicate(timeout=30)
+    assert (done.returncode, err) == (0, "")
+    lines = out.splitlines()
+    assert re.fullmatch(r"one +0:\d\d  3 passed, 1 deselected", lines[0])
+    assert re.fullmatch(r"two +0:\d\d  passed", lines[1])
+    assert lines[2:] == ["tests: 3 passed, 0 failed"]
+    assert (tmp_path / "logs" / "two.log").read_text() == "fine\n"
+
+
+def test_the_first_that_fails_ends_the_others(start: Start, tmp_path: Path) -> None:
+    """They may put back what they use; what failed is printed whole, and the rest is named."""
+    cleans = f"trap 'touch {tmp_path}/clean; exit 1' INT; sleep 30 & wait"
+    begun = time.monotonic()
+    done = start(bad="echo '....  [ 50%]'; echo why >&2; sleep 0.5; exit 3", busy=cleans, later="")
+    out, err = done.communicate(timeout=30)
+    assert time.monotonic() - begun < 10
+    assert done.returncode == 1
+    assert "tests:" not in out
+    assert err.splitlines()[0] == "why"
+    assert "FAILED (exit 3); not finished: busy" in err.splitlines()[-1]
+    assert (tmp_path / "clean").exists()
+
+
+def test_a_lane_that_waits_does_not_start_after_a_failure(start: Start, tmp_path: Path) -> None:
+    done = start(bad="exit 1", later=(f"touch {tmp_path}/ran", "bad"))
+    _, err = done.communicate(timeout=30)
+    assert done.returncode == 1
+    assert "not finished: later" in err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_lanes_take_no_ignored_signals_over(start: Start) -> None:
+    """Whoever started the run, nohup or a shell's `&`: a lane can be hung up on and interrupted."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
+    try:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        done = start(one="kill -HUP $$; exit 0")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    done.communicate(timeout=30)
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_its_lanes(start: Start, tmp_path: Path, number: int) -> None:
+    done = start(one=f"echo $$ >{tmp_path}/pid; exec sleep 60")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        time.sleep(0.05)
+    done.send_signal(number)
+    _, err = done.communicate(timeout=30)
+    assert (done.returncode, err) == (1, "tests: interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_killed_run_leaves_no_lane(start: Start, tmp_path: Path) -> None:
+    """Nobody is there to end it: the kernel does."""
+    done = start(one=f"echo $$ >{tmp_path}/pid; exec sleep 60")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        time.sleep(0.05)
+    done.kill()
+    done.communicate(timeout=30)
+    give_up = time.monotonic() + 10
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < give_up:
+            os.kill(int((tmp_path / "pid").read_text()), 0)
+            time.sleep(0.05)
+
+
+def test_an_unknown_lane(start: Start) -> None:
+    done = subprocess.run(
+        [sys.executable, "tests/lanes.py", "fast"], cwd=HERE.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("tests: no lane fast; there are: check, quick, lab")

@@ -8,9 +8,16 @@ from typing import Protocol
 import pytest
 import yaml
 
-from lab import life, roster
+from lab import disks, life, nodes, roster
+from tests.e2e.running import MANAGED, converge
 
 Overrides = dict[str, str | int]
+# Both rpm nodes as the first converge has left them.
+CONVERGED = "converged"
+# States of this session: one that an earlier session kept is of earlier code.
+_kept_here: list[str] = []
+# What the main job leaves is where others begin.
+FIRST = "test_journey"
 
 
 class WriteInventory(Protocol):
@@ -20,10 +27,31 @@ class WriteInventory(Protocol):
         """Overrides are flat host data keys by node, as --data takes them."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the main job first."""
+    items.sort(key=lambda item: item.path.stem != FIRST)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def the_lab() -> None:
     """The lab runs, whoever started it."""
     life.up()
+
+
+@pytest.fixture(scope="session")
+def converged_once(the_lab: None) -> None:
+    """Both rpm nodes were converged in this session, and their disks kept like that."""
+    if not _kept_here:
+        nodes.reset(MANAGED)
+        assert converge().code == 0
+        keep_converged()
+
+
+def keep_converged() -> None:
+    """Keep both disks as they are now: converged."""
+    for node in MANAGED:
+        disks.keep(node, CONVERGED)
+    _kept_here.append(CONVERGED)
 
 
 def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
@@ -40,21 +68,22 @@ def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
 @pytest.fixture
 def inventory(tmp_path: Path) -> WriteInventory:
     """Return a function that writes the lab's inventory with other wishes for a node."""
+    return lambda overrides: write_inventory(tmp_path, overrides)
 
-    def write(overrides: dict[str, Overrides]) -> str:
-        folder = roster.REPOSITORY / "inventories"
-        cluster = yaml.safe_load((folder / "lab.yml").read_text())
-        ssh = cluster["defaults"]["ssh"]
-        ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
-        cluster["defaults"]["nccl"]["repository"]["key"] = str(roster.REPOSITORY_KEY)
-        for node, wishes in overrides.items():
-            for key, value in wishes.items():
-                _put(cluster["hosts"][node], key, value)
-        (tmp_path / "lab.yml").write_text(yaml.safe_dump(cluster))
-        (tmp_path / "lab.py").write_text((folder / "lab.py").read_text())
-        return str(tmp_path / "lab.py")
 
-    return write
+def write_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
+    """Write the lab's inventory with other wishes for a node into a folder; return its path."""
+    folder = roster.REPOSITORY / "inventories"
+    cluster = yaml.safe_load((folder / "lab.yml").read_text())
+    ssh = cluster["defaults"]["ssh"]
+    ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
+    cluster["defaults"]["nccl"]["repository"]["key"] = str(roster.REPOSITORY_KEY)
+    for node, wishes in overrides.items():
+        for key, value in wishes.items():
+            _put(cluster["hosts"][node], key, value)
+    (into / "lab.yml").write_text(yaml.safe_dump(cluster))
+    (into / "lab.py").write_text((folder / "lab.py").read_text())
+    return str(into / "lab.py")
 
 
 def nccl_alone(written: str, node: str, **wish: object) -> str:

@@ -73,15 +73,14 @@ def at(known_hosts: Path, key: Path | None = None) -> Server:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A controller's home with a key in it; the node is as found, before and after."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A controller's home with a key in it; the node is as found."""
     nodes.reset([NODE])
     home = tmp_path_factory.mktemp("controller")
     key = str(home / "key")
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zhang@home", "-f", key]
     subprocess.run(make, check=True)
-    yield home
-    nodes.reset([NODE])
+    return home
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from lab import disks, nodes, roster
-from tests.e2e.conftest import WriteInventory
+from lab import nodes, roster
+from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.running import (
     MANAGED,
-    Converge,
     assert_at_rest,
     changed,
     converge,
@@ -44,39 +42,15 @@ def site(inventory: WriteInventory) -> str:
     return only_driver(inventory({}))
 
 
-@pytest.fixture(scope="module")
-def as_found() -> None:
-    """Both nodes as the field notes tell them, and their disks kept like that."""
-    nodes.reset(MANAGED)
-
-
-@pytest.fixture(scope="module")
-def repaired(as_found: None, tmp_path_factory: pytest.TempPathFactory) -> Converge:
-    """The first converge of both, with the inventory of the lab."""
-    done = converge()
-    for node in MANAGED:
-        disks.keep(node)
-    return done
-
-
 @pytest.fixture
-def healthy(repaired: Converge) -> Iterator[None]:
+def healthy(converged_once: None) -> None:
     """Both nodes are converged; a test may break them."""
-    yield
-    nodes.put_back(MANAGED)
+    nodes.put_back(MANAGED, CONVERGED)
 
 
 def version_of(node: str, kernel: str) -> str:
     """What modinfo says of a kernel's module; empty where there is none."""
     return on(node, f"modinfo -k {kernel} -F version nvidia 2>/dev/null || :").strip()
-
-
-def test_the_next_boot_has_its_gpus(healthy: None) -> None:
-    """v100-01 ran the old kernel; after the deploy it boots the new one, and loses nothing."""
-    assert on("v100-01", "uname -r").strip() == OLD
-    nodes.recreate("v100-01")
-    assert on("v100-01", "uname -r").strip() == NEW
-    assert on("v100-01", "nvidia-smi -L").count("V100") == 2
 
 
 def test_a_reload_is_enough(healthy: None, site: str) -> None:

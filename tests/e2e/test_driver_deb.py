@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ ldconfig"""
 
 
 @pytest.fixture
-def bare(inventory: WriteInventory) -> Iterator[Path]:
+def bare(inventory: WriteInventory) -> Path:
     """The cluster file of v100-02 alone: two V100 by their PCI ids, and no driver at all."""
     nodes.reset([BARE])
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
@@ -40,8 +39,7 @@ def bare(inventory: WriteInventory) -> Iterator[Path]:
     del cluster["groups"]["v100"]["gpu"]
     cluster["hosts"] = {BARE: {"address": roster.NODES[BARE].address, "group": "v100"}}
     file.write_text(yaml.safe_dump(cluster))
-    yield file
-    nodes.reset([BARE])
+    return file
 
 
 PACKAGES = ["nvidia-dkms-535", "libnvidia-compute-535", "nvidia-utils-535"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ ldconfig"""
 
 
 @pytest.fixture
-def site(inventory: WriteInventory) -> Iterator[str]:
+def site(inventory: WriteInventory) -> str:
     """An inventory of the node alone, whose driver is managed, and a node without any."""
     nodes.reset([NODE])
     on(NODE, UNINSTALL)
@@ -38,8 +37,7 @@ def site(inventory: WriteInventory) -> Iterator[str]:
     cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "driver")}
     cluster["hosts"] = {NODE: {"address": roster.NODES[NODE].address, "group": "v100"}}
     file.write_text(yaml.safe_dump(cluster))
-    yield path
-    nodes.reset([NODE])
+    return path
 
 
 def test_the_whole_driver_by_one_run(site: str) -> None:

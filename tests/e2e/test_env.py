@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import disks, nodes, roster
-from tests.e2e.conftest import Overrides, WriteInventory
+from lab import nodes, roster
+from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory
 from tests.e2e.running import MANAGED, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
@@ -36,19 +36,10 @@ export TORCH_DISTRIBUTED_DEBUG=DETAIL
 """
 
 
-@pytest.fixture(scope="module")
-def as_converged() -> None:
-    """Both nodes were converged once, and their disks kept like that."""
-    nodes.reset(MANAGED)
-    assert converge().code == 0
-    for node in MANAGED:
-        disks.keep(node)
-
-
 @pytest.fixture
-def put_back(as_converged: None) -> None:
+def put_back(converged_once: None) -> None:
     """Both nodes are as converged, whatever a test before did to them."""
-    nodes.put_back(MANAGED)
+    nodes.put_back(MANAGED, CONVERGED)
 
 
 def over_ssh(node: str, command: str) -> str:
@@ -89,7 +80,7 @@ def findings(node: str, *options: str) -> set[tuple[str, str, bool]]:
     return {(each["rule"], each["subject"], each["fixable"]) for each in host["findings"]}
 
 
-def test_the_other_servers_interface_is_cured(as_converged: None) -> None:
+def test_the_other_servers_interface_is_cured(put_back: None) -> None:
     """The copied line is still there, ours has the last word, and each node has its own."""
     assert b"\nexport NCCL_SOCKET_IFNAME=bond0\n" in content("v100-01", "/root/.bashrc")
     for node in MANAGED:

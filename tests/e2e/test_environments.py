@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,10 +28,8 @@ LISTED = (
 
 
 @pytest.fixture(scope="module")
-def reset() -> Iterator[None]:
+def reset() -> None:
     """Two nodes as found, which do not know each other."""
-    nodes.reset(NODES)
-    yield
     nodes.reset(NODES)
 
 

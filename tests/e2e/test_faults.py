@@ -1,15 +1,19 @@
-"""Every fault of the catalogue: reported by its rule alone, repaired, and nothing else done."""
+"""Every fault of the catalogue: reported by its rule alone, repaired, and nothing else done.
+
+One fault of each area is a test of the lab lane; the others are the lane of the faults.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from itertools import permutations, zip_longest
 
 import pytest
 
-from lab import disks, faults, nodes
-from tests.e2e.conftest import WriteInventory
+from lab import faults, nodes
+from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.running import (
     MANAGED,
     changed,
@@ -19,8 +23,6 @@ from tests.e2e.running import (
     manifest,
 )
 
-pytestmark = pytest.mark.lab
-
 CATALOGUE = faults.catalogue()
 # More at once, and a round that fails would be a riddle.
 TOGETHER = 3
@@ -29,45 +31,63 @@ _broken: set[str] = set()
 
 
 @pytest.fixture(scope="module")
-def converged() -> None:
-    """All nodes were converged once, and their disks kept like that."""
-    nodes.reset(MANAGED)
-    assert converge().code == 0
-    for node in MANAGED:
-        disks.keep(node)
+def converged(converged_once: None) -> None:
+    """All nodes are converged."""
+    nodes.put_back(MANAGED, CONVERGED)
+    _broken.clear()
 
 
 @pytest.fixture
 def healthy(converged: None) -> None:
-    """All nodes are converged."""
-    nodes.put_back(sorted(_broken))
+    """All nodes are converged, whatever the test before has left."""
+    nodes.put_back(sorted(_broken), CONVERGED)
     _broken.clear()
 
 
+def _area(fault: faults.Fault) -> str:
+    """The area that a fault belongs to, which is that of the first rule that reports it."""
+    return fault.expect[0].rule.split(".")[0] if fault.expect else ""
+
+
+def _one_of_each_area() -> dict[str, faults.Fault]:
+    """The first fault of each area that is repaired, by name."""
+    first: dict[str, faults.Fault] = {}
+    for fault in CATALOGUE.values():
+        if fault.repaired and _area(fault):
+            first.setdefault(_area(fault), fault)
+    return {fault.name: fault for fault in first.values()}
+
+
+ONE_OF_EACH = _one_of_each_area()
+OTHERS = {name: fault for name, fault in CATALOGUE.items() if name not in ONE_OF_EACH}
+
+
+@pytest.mark.lab
 def test_there_are_enough_faults() -> None:
     """The catalogue was found, and has a fault for each rule and a control."""
     assert len(CATALOGUE) >= 15
     assert [fault for fault in CATALOGUE.values() if not fault.expect]
 
 
-def _rounds() -> list[tuple[faults.Fault, ...]]:
+def _rounds(chosen: Iterable[faults.Fault]) -> list[tuple[faults.Fault, ...]]:
     """Faults of several areas at a time, on two nodes side by side: fewer runs, the same questions.
 
     A fault that stays is alone on its node, and beside ones that are repaired: pyinfra tells
     nothing of a run in which every host failed.
     """
     rounds: list[tuple[tuple[faults.Fault, ...], ...]] = []
-    for mine, theirs in permutations(map(_groups, MANAGED)):
+    chosen = list(chosen)
+    for mine, theirs in permutations([_groups(chosen, node) for node in MANAGED]):
         staying = [group for group in mine if not all(map(_ends_well, group))]
         repaired = [group for group in theirs if all(map(_ends_well, group))]
         rounds += zip_longest(staying, repaired, fillvalue=())
     return [(*left, *right) for left, right in rounds]
 
 
-def _groups(node: str) -> list[tuple[faults.Fault, ...]]:
+def _groups(chosen: Iterable[faults.Fault], node: str) -> list[tuple[faults.Fault, ...]]:
     """The faults of a node; those that are repaired in groups, none with two of one area."""
     groups: list[list[faults.Fault]] = []
-    for fault in CATALOGUE.values():
+    for fault in chosen:
         if fault.node != node:
             continue
         fitting = [group for group in groups if _fits(fault, group)]
@@ -97,12 +117,28 @@ def _name(faults_: tuple[faults.Fault, ...]) -> str:
     return "+".join(fault.name for fault in faults_)
 
 
+QUICKER, SLOWER = _rounds(ONE_OF_EACH.values()), _rounds(OTHERS.values())
+ROUNDS = [
+    pytest.param(each, marks=lane, id=_name(each))
+    for lane, rounds in ((pytest.mark.lab, QUICKER), (pytest.mark.faults, SLOWER))
+    for each in rounds
+]
+
+
+@pytest.mark.lab
 def test_each_fault_has_its_round() -> None:
     """No fault of the catalogue is left out, and none is on a node that no round looks at."""
-    assert sorted(fault.name for each in _rounds() for fault in each) == sorted(CATALOGUE)
+    assert sorted(fault.name for each in QUICKER + SLOWER for fault in each) == sorted(CATALOGUE)
 
 
-@pytest.mark.parametrize("together", _rounds(), ids=_name)
+@pytest.mark.lab
+def test_each_area_has_a_fault_in_the_quicker_lane() -> None:
+    """Each area whose faults are repaired has exactly one."""
+    repaired = {_area(fault) for fault in CATALOGUE.values() if fault.repaired and fault.expect}
+    assert sorted(map(_area, ONE_OF_EACH.values())) == sorted(repaired)
+
+
+@pytest.mark.parametrize("together", ROUNDS)
 def test_faults(
     together: tuple[faults.Fault, ...], healthy: None, inventory: WriteInventory
 ) -> None:

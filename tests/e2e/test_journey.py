@@ -12,7 +12,7 @@ import pytest
 
 from drift.report import json as json_report
 from lab import nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, keep_converged
 from tests.e2e.running import (
     INVENTORY,
     MANAGED,
@@ -79,7 +79,10 @@ def story() -> dict[str, Any]:
     }
     before = drift()
     plan = dry()
-    return {"lines": lines, "drift": before, "plan": plan, "converge": converge()}
+    done = converge()
+    kernel = on("v100-01", "uname -r").strip()
+    keep_converged()
+    return {"lines": lines, "drift": before, "plan": plan, "converge": done, "kernel": kernel}
 
 
 @pytest.fixture
@@ -120,8 +123,8 @@ def test_converge_ends_proved(converged: Converge) -> None:
 
 @pytest.fixture(scope="module")
 def again(story: dict[str, Any]) -> None:
-    """Both nodes are converged; a test that changes one puts it right again."""
-    assert converge().code == 0
+    """Both nodes are as the first converge left them; a test that changes one puts it right."""
+    assert story["converge"].code == 0
 
 
 @pytest.mark.parametrize("node", MANAGED)
@@ -238,6 +241,13 @@ def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Conver
     _, result = without_v100
     assert (result.code, result.failed) == (1, ["v100-01"])
     assert on("a100-01", "stat -c %a /dev/shm").strip() == "1777"
+
+
+def test_the_next_boot_has_its_gpus(story: dict[str, Any], without_v100: object) -> None:
+    """v100-01 ran the old kernel when it was converged; it boots the new one, and loses nothing."""
+    assert story["kernel"] == KERNELS[0]
+    assert on("v100-01", "uname -r").strip() == KERNELS[1]
+    assert on("v100-01", "nvidia-smi -L").count("V100") == 2
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from lab import nodes, roster
 from lab.launcher import layer
 from tests.deploy.running import until
-from tests.e2e.conftest import Overrides, WriteInventory
+from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory, write_inventory
 from tests.e2e.running import BIN, MANAGED, REPOSITORY, Run, assert_at_rest, converge, on, run
 
 pytestmark = pytest.mark.lab
@@ -30,21 +30,20 @@ SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def launchers() -> Iterator[None]:
-    """Both nodes as found, with the launchers installed and the jobs in one place."""
-    nodes.reset(MANAGED)
+def launchers(converged_once: None) -> None:
+    """Both nodes as converged, with the launchers installed and the jobs in one place."""
+    nodes.put_back(MANAGED, CONVERGED)
     layer.give(MANAGED)
     for node in MANAGED:
         for job in JOBS.glob("*.py"):
             on(node, f"mkdir -p /data/job && cat >/data/job/{job.name} <<'E'\n{job.read_text()}E\n")
-    yield
-    nodes.reset(MANAGED)
 
 
-@pytest.fixture
-def deepspeed(inventory: WriteInventory, launchers: None) -> str:
+@pytest.fixture(scope="module")
+def deepspeed(launchers: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The lab's inventory, of whose nodes DeepSpeed's launcher starts the jobs, converged."""
-    path = inventory({node: {"launcher_kind": "deepspeed"} for node in MANAGED})
+    wanted: dict[str, Overrides] = {node: {"launcher_kind": "deepspeed"} for node in MANAGED}
+    path = write_inventory(tmp_path_factory.mktemp("deepspeed"), wanted)
     done = converge(path)
     assert done.code == 0, done.err
     return path

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.lab
 
 # Nobody else's, so that these tests run beside those of the two other nodes.
 NODE = "v100-02"
+KEPT = "nccl"
 ENVIRONMENT = "/opt/envs/dis"
 WISH: dict[str, object] = {"environments": [ENVIRONMENT], "version": "match-torch"}
 PIP = f"{ENVIRONMENT}/bin/python -m pip"
@@ -43,13 +44,13 @@ def kept(wheelhouse: Path) -> None:
     on(NODE, f"printf '{lines}' >{ENVIRONMENT}/pip.conf")
     on(NODE, f"{PIP} install -q --no-deps torch 2>&1")
     on(NODE, "dpkg -r libnccl2")
-    disks.keep(NODE)
+    disks.keep(NODE, KEPT)
 
 
 @pytest.fixture
 def path(kept: None, inventory: WriteInventory) -> str:
     """The node as it was kept, and an inventory of it that asks for its NCCL alone."""
-    nodes.put_back([NODE])
+    nodes.put_back([NODE], KEPT)
     return nccl_alone(inventory({}), NODE, **WISH)
 
 

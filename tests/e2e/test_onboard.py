@@ -107,7 +107,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Two converged nodes and a bare one; PyTorch is on all, and nothing else that is wanted."""
     nodes.reset()
     layer.give([*MANAGED, NEW.name])
@@ -117,8 +117,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site.begun.touch()
     done = converge(str(site.file.with_suffix(".py")))
     assert done.code == 0, done.err
-    yield site
-    nodes.reset()
+    return site
 
 
 @pytest.fixture

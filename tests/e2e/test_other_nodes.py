@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ KEY = "mkdir -p {home}/.ssh && printf '%s\\n' '{key}' >{home}/.ssh/authorized_ke
 
 
 @pytest.fixture
-def apt_node(inventory: WriteInventory) -> Iterator[str]:
+def apt_node(inventory: WriteInventory) -> str:
     """An inventory of v100-02 alone, which lets the lab's key in for once."""
     nodes.reset([APT_NODE])
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
@@ -35,8 +34,7 @@ def apt_node(inventory: WriteInventory) -> Iterator[str]:
     nccl["version"] = "2.18.1+cuda12.1"
     nccl["repository"]["url"] = f"http://{roster.MIRROR_ADDRESS}/deb/"
     file.write_text(yaml.safe_dump(cluster))
-    yield path
-    nodes.reset([APT_NODE])
+    return path
 
 
 def test_the_apt_family_converges(apt_node: str) -> None:

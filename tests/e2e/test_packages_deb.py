@@ -14,6 +14,7 @@ pytestmark = pytest.mark.lab
 
 # Nobody else's, so that these tests run beside those of the two other nodes.
 NODE = "v100-02"
+KEPT = "packages-deb"
 VERSION = "2.18.1-1+cuda12.1"
 DEBS = "http://10.168.144.2/deb/"
 MATCHED = {"libnccl2": VERSION, "libnccl-dev": VERSION}
@@ -27,13 +28,13 @@ def kept() -> None:
     on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
     for name in ("distribution", "deb"):
         as_root(["cp", "-r", directory() / name, disks.root(NODE) / "root" / name])
-    disks.keep(NODE)
+    disks.keep(NODE, KEPT)
 
 
 @pytest.fixture
 def path(kept: None, inventory: WriteInventory) -> str:
     """The node as it was kept, and an inventory that asks for its packages alone."""
-    nodes.put_back([NODE])
+    nodes.put_back([NODE], KEPT)
     return _inventory(inventory)
 
 

@@ -11,6 +11,7 @@ from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, man
 pytestmark = pytest.mark.lab
 
 NODE = "a100-01"
+KEPT = "packages-rpm"
 VERSION = "2.18.1-1+cuda12.1"
 RPMS = "http://10.168.144.2/rpm/"
 MATCHED = {f"{name}-{VERSION}.x86_64" for name in ("libnccl", "libnccl-devel", "libnccl-static")}
@@ -35,13 +36,13 @@ OURS = (
 def kept() -> None:
     """The node as found: two versions of one rpm, and somebody else's beside them."""
     nodes.reset([NODE])
-    disks.keep(NODE)
+    disks.keep(NODE, KEPT)
 
 
 @pytest.fixture
 def path(kept: None, inventory: WriteInventory) -> str:
     """The node as found, and an inventory that asks for its packages alone."""
-    nodes.put_back([NODE])
+    nodes.put_back([NODE], KEPT)
     return _inventory(inventory)
 
 

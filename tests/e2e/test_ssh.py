@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Three nodes as found, with a user's lines, and an inventory that wants the mesh alone."""
     nodes.reset(NODES)
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
@@ -100,8 +99,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     }
     (folder / "lab.yml").write_text(yaml.safe_dump(cluster))
     (folder / "lab.py").write_text((roster.REPOSITORY / "inventories" / "lab.py").read_text())
-    yield Story(str(folder / "lab.py"))
-    nodes.reset(NODES)
+    return Story(str(folder / "lab.py"))
 
 
 @pytest.fixture(scope="module")

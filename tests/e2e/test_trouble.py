@@ -7,15 +7,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from facts.session import GONE_SECONDS
-from lab import disks, nodes, roster
-from tests.e2e.conftest import WriteInventory
+from lab import nodes, roster
+from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.running import BIN, DEPLOY, INVENTORY, MANAGED, Converge, converge, drift, on
 
 pytestmark = pytest.mark.lab
@@ -31,18 +30,15 @@ HANGING_TAR = (
 
 
 @pytest.fixture(scope="module")
-def kept() -> None:
-    """Both nodes were converged once, for each logs in to the other; this one's disk was kept."""
-    nodes.reset(MANAGED)
-    assert converge(INVENTORY).code == 0
-    disks.keep(NODE)
+def both(converged_once: None) -> None:
+    """Both nodes are converged, for each logs in to the other."""
+    nodes.put_back(MANAGED, CONVERGED)
 
 
 @pytest.fixture(autouse=True)
-def healthy(kept: None) -> Iterator[None]:
+def healthy(both: None) -> None:
     """The node is converged before each test."""
-    nodes.put_back([NODE])
-    yield
+    nodes.put_back([NODE], CONVERGED)
 
 
 def _converge(inventory: str = INVENTORY, *options: str) -> Converge:

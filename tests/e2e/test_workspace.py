@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def reset() -> Iterator[None]:
+def reset() -> None:
     """Three nodes as found; the bare one lets the lab's key in for once."""
     nodes.reset(NODES)
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on("v100-02", f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
-    yield
-    nodes.reset(NODES)
 
 
 @pytest.fixture
