@@ -1,7 +1,8 @@
-"""Finds the `case` patterns in a shell script at which bash 4.2 ends a command substitution.
+"""Finds the `case` patterns in a shell script at which bash 4.2 may end a command substitution.
 
 Within `$(...)` that shell, CentOS 7's, takes the `)` of `case $x in pattern)` for the end of the
-substitution. `(pattern)` is the same to every shell, and parses everywhere.
+substitution: behind `do`, `then` or `{`, not where `case` is the first word. `(pattern)` is the
+same to every shell and parses everywhere, so it is wanted in each substitution.
 """
 
 from __future__ import annotations
@@ -222,9 +223,9 @@ class _Reader:
             self.expansion(is_quoted=True)
 
     def expansion(self, is_quoted: bool = False) -> None:
-        if self.sees("$((") and self.arithmetic():
-            return
-        if self.sees("$("):
+        if self.sees("$(("):
+            self.arithmetic()
+        elif self.sees("$("):
             self.at += 1
             self.substitution()
         elif self.sees("${"):
@@ -235,21 +236,16 @@ class _Reader:
         else:
             self.at += 1
 
-    def arithmetic(self) -> bool:
-        """Read `$((...))`; where it is a subshell in a substitution, stay before it."""
-        start, kept = self.at, list(self.found)
-        self.at += 3
+    def arithmetic(self) -> None:
+        """Read `$((...))`; a subshell at the start of a substitution needs a blank before it."""
+        self.take("$((")
         depth = 0
-        while self.at < len(self.text):
-            if self.sees(")") and not depth:
-                if self.sees("))"):
-                    self.at += 2
-                    return True
-                break
+        while depth or not self.sees("))"):
             depth += self.sees("(") - self.sees(")")
+            if depth < 0:
+                raise ValueError(f"line {self.line()}: $(( ends with one bracket")
             self.quoted_character()
-        self.at, self.found = start, kept
-        return False
+        self.take("))")
 
     def parameter(self, is_quoted: bool) -> None:
         """Read the rest of `${...}`; after # and % quotes are quotes within a quoted text, too."""
