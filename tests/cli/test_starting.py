@@ -117,6 +117,13 @@ def test_what_asks_no_node_imports_no_heavy_package(line: str) -> None:
     assert imported & HEAVY == set()
 
 
+def test_the_status_of_the_lab_imports_no_heavy_package() -> None:
+    """Its imports alone: a test of the command would need the lab."""
+    code = "import sys; from lab import nodes, prerequisites; print(*sys.modules)"
+    listed = subprocess.check_output([sys.executable, "-c", code], cwd=REPOSITORY, text=True)
+    assert {name.partition(".")[0] for name in listed.split()} & HEAVY == set()
+
+
 def _imports(node: ast.AST, is_loading: bool = False) -> Iterator[tuple[str, bool]]:
     """Yield the packages that a function imports, and whether it does so `with loading()`."""
     if isinstance(node, ast.With):
