@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 from rich.console import Console
 
 from cli.interrupt import at_once
+from cli.words import require_file
 from drift.report.model import Seen
 from facts.cluster import peers_of
 from facts.gather import Answer, gather
@@ -23,19 +22,6 @@ def ask(inventory: str, limit: Iterable[str] = (), deep: bool = False) -> dict[s
     with at_once(), Console(stderr=True).status(f"Reading the nodes of {inventory}"):
         answers = gather(inventory, limit, deep)
     return {name: _seen(inventory, name, answer) for name, answer in answers.items()}
-
-
-def require_file(inventory: str) -> None:
-    """Refuse a path to no file: pyinfra would take it for the name of a host."""
-    looks_like_file = inventory.endswith((".py", ".yml", ".yaml")) or os.sep in inventory
-    is_folder = not inventory or Path(inventory).is_dir()
-    if is_folder or (looks_like_file and not Path(inventory).is_file()):
-        raise click.UsageError(f"no such inventory file: {inventory}")
-    if inventory.endswith((".yml", ".yaml")):
-        raise click.UsageError(
-            f"{inventory} is what an inventory reads; give the inventory itself, "
-            f"{Path(inventory).with_suffix('.py')}"
-        )
 
 
 def _seen(inventory: str, name: str, answer: Answer) -> Seen:

@@ -1,8 +1,10 @@
-"""The commands of `gpu-node`."""
+"""The commands of `gpu-node`.
+
+A command's module declares its words and its help with click alone. What does the work is imported
+in its body, `with loading():` where that talks to nodes.
+"""
 
 from __future__ import annotations
-
-from importlib.metadata import version
 
 import click
 
@@ -16,7 +18,7 @@ from cli.verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("gpu-node"), prog_name="gpu-node")
+@click.version_option(package_name="gpu-node", prog_name="gpu-node")
 def commands() -> None:
     """Make one cluster of unlike GPU servers, and prove it."""
 

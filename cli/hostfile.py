@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cli.asking import ask
-from drift.hostfile import NoHostfile
-from drift.hostfile import hostfile as rendered
+from cli.loading import loading
+from cli.words import require_file
 
 
 @click.command()
@@ -23,6 +22,11 @@ def hostfile(inventory: str, limit: tuple[str, ...]) -> None:
     Examples:     gpu-node hostfile inventories/lab.py > hostfile
                   gpu-node hostfile inventories/lab.py --limit v100 > hostfile
     """
+    require_file(inventory)
+    with loading():
+        from cli.asking import ask
+        from drift.hostfile import NoHostfile
+        from drift.hostfile import hostfile as rendered
     try:
         click.echo(rendered(ask(inventory, limit)), nl=False)
     except NoHostfile as error:

@@ -16,7 +16,7 @@ _lines: list[Callable[[], str]] = [lambda: LINE]
 
 def say(line: str) -> None:
     """Say that it was interrupted, below a cursor that a progress bar may have hidden."""
-    # Not above: while the command makes its imports, only `end_early` is of use.
+    # Not above: help texts and usage errors do without rich.
     from rich.console import Console
 
     Console(stderr=True).show_cursor(True)
@@ -29,8 +29,20 @@ def stop(line: str = LINE) -> None:
     os._exit(1)
 
 
-def end_early(number: int, frame: FrameType | None) -> None:
-    """End where Ctrl-C comes while the command makes its imports, which take half a second."""
+@contextmanager
+def ending_early() -> Iterator[None]:
+    """End in one line on Ctrl-C during the imports within; where it is ignored it stays so."""
+    is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heeded:
+        signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        if is_heeded:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
     _print(LINE)
     os._exit(1)
 

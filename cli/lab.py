@@ -5,9 +5,7 @@ from contextlib import contextmanager
 
 import click
 
-from lab import disks, faults, life, lock, nodes, prerequisites, roster
 from lab.errors import LabError
-from lab.progress import step
 
 
 @contextmanager
@@ -27,6 +25,8 @@ def lab() -> None:
 @lab.command()
 def up() -> None:
     """Bring the lab up; install by apt what it lacks."""
+    from lab import life
+
     with told_plainly():
         life.up()
     print_status()
@@ -35,6 +35,8 @@ def up() -> None:
 @lab.command()
 def down() -> None:
     """Remove the lab's containers, network and disks, and nothing else."""
+    from lab import life
+
     with told_plainly():
         life.down()
 
@@ -43,6 +45,9 @@ def down() -> None:
 @click.argument("node", nargs=-1)
 def reset(node: tuple[str, ...]) -> None:
     """Put the nodes, or the named ones, back to as found."""
+    from lab import lock, nodes, roster
+    from lab.progress import step
+
     with told_plainly():
         chosen = [roster.node(name).name for name in node]
         # Waiting has its own line, which a step's spinner would hide.
@@ -59,6 +64,8 @@ def status() -> None:
 
 def print_status() -> None:
     """One line a machine on stdout."""
+    from lab import nodes, prerequisites
+
     with told_plainly():
         rows = nodes.status() if prerequisites.which("podman") else nodes.all_absent()
         for name, address, state in [("node", "address", "state"), *rows]:
@@ -69,6 +76,9 @@ def print_status() -> None:
 @click.argument("fault", required=False)
 def break_(fault: str | None) -> None:
     """Inject one fault of the catalogue into a converged node; without a name, list them."""
+    from lab import disks, faults, lock, nodes
+    from lab.progress import step
+
     with told_plainly():
         if fault is None:
             click.echo(faults.listing())

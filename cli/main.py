@@ -1,43 +1,38 @@
-"""Where `gpu-node` starts: cooperative sockets, and a user's mistake is one line and exit 1."""
+"""Where `gpu-node` starts: a user's mistake is one line and exit 1."""
 
 from __future__ import annotations
 
-import logging
-import signal
 import sys
 
-from cli.interrupt import end_early, stop
+from cli.interrupt import ending_early, stop
 
 
 def main() -> None:
     """Run the command and exit as the contract says: a usage error is 1, not click's 2."""
-    is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_heeded:
-        signal.signal(signal.SIGINT, end_early)
+    with ending_early():
+        import click
 
-    # Before anything imports socket or ssl, as pyinfra's own command does.
-    from gevent import hub, monkey
-
-    monkey.patch_all()
-    # Ctrl-C is no error of a greenlet, and what paramiko logs is told by the report.
-    hub.Hub.NOT_ERROR += (KeyboardInterrupt,)
-    logging.getLogger("paramiko").addHandler(logging.NullHandler())
-
-    import click
-    from pyinfra.api.exceptions import PyinfraError
-
-    from cli.commands import commands
-    from cli.streams import take_every_character
+        from cli.commands import commands
+        from cli.streams import take_every_character
 
     take_every_character(sys.stdout)
-    if is_heeded:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         sys.exit(commands.main(prog_name="gpu-node", standalone_mode=False) or 0)
     except click.ClickException as error:
         error.show(sys.stderr)
     except (click.Abort, KeyboardInterrupt):
         stop()
-    except (PyinfraError, OSError) as error:
+    except Exception as error:
+        if not _is_expected(error):
+            raise
         print(f"gpu-node: {error}", file=sys.stderr)
     sys.exit(1)
+
+
+def _is_expected(error: Exception) -> bool:
+    """Whether an error has its reason outside of this program: in a file, an inventory, a node."""
+    if isinstance(error, OSError):
+        return True
+    # Where no command has imported pyinfra, no error is pyinfra's.
+    pyinfra = sys.modules.get("pyinfra.api.exceptions")
+    return pyinfra is not None and isinstance(error, pyinfra.PyinfraError)

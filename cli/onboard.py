@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from cli import words
-from cli.onboarding import Onboarding
-from inventories.newcomers import read_csv
-from onboarding.admission import Terms, Wish
-from onboarding.failures import FAILURES
-from onboarding.password import given
-from onboarding.screen import Screen
-from onboarding.site import site_of
+from cli.loading import loading
 
 
 @click.command()
@@ -84,27 +76,21 @@ def onboard(
     Examples:     gpu-node onboard v100-02 10.168.144.6 --inventory inventories/lab.yml
                   gpu-node onboard --from new.csv --inventory inventories/lab.yml -y
     """
-    wishes = _wishes(file, Wish(name or "", address, user, port, group))
+    if bool(name) == (file is not None):
+        raise click.UsageError("give the NAME of a server, or --from FILE.csv")
+    if file is not None and group:
+        raise click.UsageError("--group: with --from the file says the groups")
+    with loading():
+        from cli.onboarding import Onboarding, listed
+        from onboarding.admission import Terms, Wish
+        from onboarding.failures import FAILURES
+        from onboarding.password import given
+        from onboarding.screen import Screen
+        from onboarding.site import site_of
+    wish = Wish(name or "", address, user, port, group)
     try:
+        wishes = [wish] if file is None else listed(file, wish)
         terms = Terms(accept, given(password_stdin), disable_password, dry)
         return Onboarding(site_of(inventory), terms, Screen(yes), proof).run(wishes)
     except FAILURES as error:
         raise click.ClickException(str(error)) from None
-
-
-def _wishes(file: str | None, said: Wish) -> list[Wish]:
-    """Return what the command line asks for, or a file of servers."""
-    if bool(said.name) == (file is not None):
-        raise click.UsageError("give the NAME of a server, or --from FILE.csv")
-    if file is None:
-        return [said]
-    if said.group:
-        raise click.UsageError("--group: with --from the file says the groups")
-    try:
-        listed = read_csv(Path(file))
-    except FAILURES as error:
-        raise click.ClickException(str(error)) from None
-    return [
-        Wish(each.name, each.address, said.user, said.port, each.group, each.fingerprint)
-        for each in listed
-    ]

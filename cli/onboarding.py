@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.table import Table
 
 from cli.asking import ask
-from cli.drift import report_of
 from cli.interrupt import LINE, at_once, say
-from cli.verify import render
+from cli.reporting import report_of
+from cli.verifying import render
 from drift.report import table
 from drift.report.model import Report
 from drift.report.table import DEPLOY
 from drift.report.visible import visible, visible_lines
+from inventories.newcomers import read_csv
 from onboarding.admission import Admission, Terms, Wish
 from onboarding.again import let_in_again
 from onboarding.failures import FAILURES
@@ -23,9 +25,9 @@ from onboarding.running import Interrupted
 from onboarding.screen import Screen
 from onboarding.site import Site
 from verify.outcome import Outcome
-from verify.run import Wish as Job
 from verify.run import verify
 from verify.stopping import Interrupted as JobInterrupted
+from verify.wish import Wish as Job
 
 MEMBER, NO_JOB = "a member, and proved", "a member; no job proved it (--verify no)"
 ALONE = "a member; no job proved it (it is the only node)"
@@ -169,6 +171,14 @@ class Onboarding:
             self.screen.say(f"Error: {name}: " + visible_lines("\n  ".join(lacking)))
         else:
             self.screen.show(visible(f"{name}: {self.well[name]}"))
+
+
+def listed(file: str, said: Wish) -> list[Wish]:
+    """Return the servers that a CSV file lists, with what the command line says of all of them."""
+    return [
+        Wish(each.name, each.address, said.user, said.port, each.group, each.fingerprint)
+        for each in read_csv(Path(file))
+    ]
 
 
 def _table(results: Mapping[str, Sequence[str]], well: Mapping[str, str]) -> Table:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.interrupt import LINE, say
-from onboarding.failures import FAILURES
-from onboarding.removal import remove as take_out
-from onboarding.running import Interrupted
-from onboarding.screen import Screen
-from onboarding.site import site_of
+from cli.loading import loading
 
 
 @click.command()
@@ -27,6 +23,12 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     Exit status:  0 no node knows it any more   1 otherwise, or FILE.yml has no such node
     Examples:     gpu-node remove v100-02 --inventory inventories/lab.yml
     """
+    with loading():
+        from onboarding.failures import FAILURES
+        from onboarding.removal import remove as take_out
+        from onboarding.running import Interrupted
+        from onboarding.screen import Screen
+        from onboarding.site import site_of
     try:
         take_out(site_of(inventory), name, Screen(yes), dry)
     except FAILURES as error:

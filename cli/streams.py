@@ -6,7 +6,7 @@ import codecs
 import io
 from typing import TextIO
 
-from drift.report.matrix import WRONG
+from drift.report.signs import WRONG
 
 _HANDLER = "gpu-node"
 # The sign beside what is wrong has a stand-in of its own width.

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import sys
-from collections.abc import Iterable, Iterator
-
 import click
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from cli.asking import require_file
-from cli.interrupt import stop
-from drift.report.visible import visible
-from inventories.schema import format_size, parse_size
-from inventories.sizes import ALLOWED
-from verify.outcome import Outcome, Row
-from verify.run import GLOO, NCCL, SECONDS, Wish
-from verify.run import verify as verified
-from verify.stopping import Interrupted
+from cli.loading import loading
+from cli.words import require_file
+from inventories.sizes import ALLOWED, parse_size
+from verify.wish import GLOO, NCCL, SECONDS, Wish
 
-# Nodes beside each other in one table.
-_BESIDE = 4
 LEAST_SECONDS = 10
 
 
@@ -77,83 +63,7 @@ def verify(
                   gpu-node verify inventories/lab.py --limit a100-01 --limit v100-01
     """
     require_file(inventory)
+    with loading():
+        from cli.verifying import proved
     wish = Wish(python, backend or "", timeout, size, allow_disruption)
-    try:
-        with Console(stderr=True).status("") as status:
-            outcome = verified(inventory, limit, wish, lambda stage: status.update(visible(stage)))
-    except Interrupted as error:
-        for each in error.left:
-            click.echo(visible(each), err=True)
-        stop()
-        raise
-    write(outcome)
-    return 0 if outcome.ok else 1
-
-
-def write(outcome: Outcome) -> None:
-    """Write what a verification found to stdout: a table on a terminal, plain lines elsewhere."""
-    console = Console(file=sys.stdout)
-    if console.is_terminal:
-        console.print(render(outcome))
-        return
-    text = io.StringIO()
-    Console(file=text, width=console.width).print(render(outcome))
-    for line in text.getvalue().splitlines():
-        click.echo(line.rstrip(), file=sys.stdout)
-
-
-def render(outcome: Outcome) -> RenderableType:
-    """Return a table with nodes as columns, then what went wrong, and the verdict."""
-    rows = [outcome.rows[at : at + _BESIDE] for at in range(0, len(outcome.rows), _BESIDE)]
-    parts: list[RenderableType] = [part for some in rows for part in (_table(some), Text())]
-    return Group(*parts, *_lines(outcome))
-
-
-def _table(rows: Iterable[Row]) -> Table:
-    rows = list(rows)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", style="dim", no_wrap=True)
-    for row in rows:
-        table.add_column(visible(row.node), overflow="fold")
-    for label, values in _aspects(rows):
-        if any(values):
-            table.add_row(label, *(Text(visible(value) or "-") for value in values))
-    return table
-
-
-def _aspects(rows: list[Row]) -> Iterator[tuple[str, list[str]]]:
-    yield "ranks", [row.ranks for row in rows]
-    yield "reached", [row.stage for row in rows]
-    yield "device", [row.device for row in rows]
-    yield "data went by", [row.network for row in rows]
-    yield "NCCL_SOCKET_IFNAME", [row.ifname for row in rows]
-    yield "torch", [row.torch for row in rows]
-    yield "NCCL", [row.nccl for row in rows]
-    yield "open files", ["" if row.nofile is None else str(row.nofile) for row in rows]
-    yield "/dev/shm", ["" if row.shm is None else _rounded(row.shm) for row in rows]
-
-
-def _rounded(size: int) -> str:
-    """8G; half of the memory is no round size, and is told as 23.5G."""
-    exact = format_size(size)
-    return f"{size / (1 << 30):.1f}G" if exact.isdigit() else exact
-
-
-def _lines(outcome: Outcome) -> Iterator[RenderableType]:
-    for problem in outcome.problems:
-        yield Text.assemble(("error", "bold red"), "  ", visible(problem))
-    for note in outcome.notes:
-        yield Text.assemble(("note", "cyan"), "  ", visible(note))
-    if outcome.how:
-        yield Text(f"{outcome.how}{_speed(outcome)}")
-    if outcome.ok:
-        yield Text("verified: every rank added up what it should", style="bold green")
-    else:
-        yield Text("not verified", style="bold red")
-
-
-def _speed(outcome: Outcome) -> str:
-    if outcome.bandwidth is None:
-        return ""
-    speed = outcome.bandwidth / 1e9
-    return f": {speed:.2f} GB/s bus bandwidth with {format_size(outcome.size)}"
+    return 0 if proved(inventory, limit, wish) else 1

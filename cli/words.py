@@ -1,16 +1,32 @@
-"""Words of a command line about a server, refused where they can be none, before any is used."""
+"""Words of a command line, refused where they cannot be right, before any is used."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import click
 
-from inventories.newcomers import is_address, wrong_fingerprint
+from cli.loading import loading
+from inventories.addresses import is_address
 from inventories.problems import shown
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
+
+
+def require_file(inventory: str) -> None:
+    """Refuse a path to no file: pyinfra would take it for the name of a host."""
+    looks_like_file = inventory.endswith((".py", ".yml", ".yaml")) or os.sep in inventory
+    is_folder = not inventory or Path(inventory).is_dir()
+    if is_folder or (looks_like_file and not Path(inventory).is_file()):
+        raise click.UsageError(f"no such inventory file: {inventory}")
+    if inventory.endswith((".yml", ".yaml")):
+        raise click.UsageError(
+            f"{inventory} is what an inventory reads; give the inventory itself, "
+            f"{Path(inventory).with_suffix('.py')}"
+        )
 
 
 def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
@@ -48,6 +64,10 @@ def user(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
 
 def fingerprints(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
     """Take fingerprints of host keys."""
+    if not words:
+        return words
+    with loading():
+        from inventories.newcomers import wrong_fingerprint
     for word in words:
         for problem in wrong_fingerprint(word):
             raise click.BadParameter(str(problem))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from inventories import fields
+from inventories.addresses import is_address
 from inventories.problems import InventoryError, Problem, dotted, reason, shown
 from inventories.schema import one_spelling
 from inventories.wanted import Model, complaints
@@ -78,15 +78,6 @@ class Newcomer:
     line: int
     # Of the host key that it must have.
     fingerprint: str | None = None
-
-
-def is_address(word: str) -> bool:
-    """Whether a word is an IP address, as no name may be."""
-    try:
-        ipaddress.ip_address(word)
-    except ValueError:
-        return False
-    return True
 
 
 def wrong(name: str, address: str) -> list[Problem]:

@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
     """Show `what` while the body runs, then that it is done and how long it took."""
+    # Not above: who only asks for the lab's status sees no step.
+    from rich.console import Console
+
     started = time.monotonic()
     console = Console(stderr=True, highlight=False)
     if console.is_terminal:

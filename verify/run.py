@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from pyinfra.api import Host, State
@@ -18,26 +17,14 @@ from verify.plan import TORCHRUN, Seat, Start, kind_of, script
 from verify.ranks import Rank, bandwidth, ranks_of, rows
 from verify.sessions import Node, Refused
 from verify.stopping import Interrupted, heeding, until
+from verify.wish import GLOO, NCCL, Wish
 
-GLOO, NCCL = "gloo", "nccl"
-SECONDS, SIZE = 120, 64 << 20
 NO_GPUS_USED = "gloo over CPU: GPUs were not used"
 # Beyond the job's own time, for what the launching node does before and after it.
 _MARGIN_SECONDS = 25
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a caller may say: a Python for all nodes, a backend, seconds for the job, bytes."""
-
-    python: str = ""
-    backend: str = ""
-    seconds: int = SECONDS
-    size: int = SIZE
-    allow_disruption: bool = False
 
 
 NOTHING = Wish()

@@ -73,7 +73,7 @@ rounds=0
 while [ "$#" -gt 0 ]; do
   simulate "$@" || fail "apt refuses: $(reason "$plan"); nothing was changed"
   more=$(echo "$plan" | sed -n 's/^Inst \([^ :]*\)[^ ]* (\([^ ]*\) .*/\1 \2/p' | while read -r name comes; do
-    case ${comes#*:} in "${version%%.*}".*) is_wanted "$comes" || echo "$name" ;; esac
+    case ${comes#*:} in ("${version%%.*}".*) is_wanted "$comes" || echo "$name" ;; esac
   done)
   [ -n "$more" ] && [ "$rounds" -lt 20 ] || break
   rounds=$((rounds + 1))

@@ -58,7 +58,7 @@ if [ "$#" -gt 0 ]; then
   case $version in *.*.*) ;; *) [ -z "$comes" ] || version=${comes%%-*} ;; esac
   # What comes along has to be of the same version.
   other=$(rows | awk '/^ +[^ ]/ && $3 ~ /[0-9]-/ { print $1, $3 }' | while read -r name comes; do
-    case ${comes#*:} in "${version%%.*}".*) is_wanted "$comes" || echo "$name $comes" ;; esac
+    case ${comes#*:} in ("${version%%.*}".*) is_wanted "$comes" || echo "$name $comes" ;; esac
   done | head -n 1)
   case " $packages " in *" ${other%% *} "*)
     [ -z "$other" ] || fail "$manager would install $other beside $version: want one version in full; nothing was changed" ;;

@@ -14,6 +14,7 @@ from rich.text import Text
 from drift.compare import UNREADABLE
 from drift.compared import FACTS, Fact, package_facts
 from drift.report.model import HostReport, Status
+from drift.report.signs import WRONG
 from drift.report.visible import visible
 from facts.node import NodeState
 
@@ -23,8 +24,6 @@ STATUS_STYLES: Mapping[Status, str] = {
     "unreachable": "bold red",
     "unreadable": "bold red",
 }
-# A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
-WRONG = "✗"
 
 # Environments that were made on different days differ in a hundred packages.
 PACKAGES_SHOWN = 10

@@ -22,6 +22,12 @@ hosts:
 """
 
 
+@pytest.fixture(autouse=True)
+def sockets_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that a test calls in this process leaves its sockets and threads alone."""
+    monkeypatch.setattr("cli.loading.cooperate", lambda: None)
+
+
 @pytest.fixture(scope="session")
 def key() -> ECDSAKey:
     """A client key that opens nothing."""

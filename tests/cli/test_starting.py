@@ -1,18 +1,22 @@
-"""Ctrl-C while the command makes its imports: one line and exit 1."""
+"""How the command starts: what it imports, how long that takes, and Ctrl-C meanwhile."""
 
 from __future__ import annotations
 
+import ast
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli.commands import commands
 from cli.interrupt import LINE
-from tests.cli.running import run, start
+from tests.cli.running import BIN, REPOSITORY, environment, run, start
+from tests.test_rooms import MAY_IMPORT
 
-REPOSITORY = Path(__file__).parents[2]
 START = """
 import signal
 signal.signal(signal.SIGINT, {handler})
@@ -21,20 +25,45 @@ main()
 """
 # Stands where the first import finds it.
 PRESSED = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+PATCHED = "from gevent import monkey\nexit(f'patched: {monkey.is_module_patched(\"socket\")}')\n"
+
+HEAVY = {"pyinfra", "pyinfra_cli", "paramiko", "gevent", "rich", "pydantic", "jinja2", "yaml"}
+MOST_SECONDS = 0.3
+LIGHT = [
+    "--help",
+    "--version",
+    *(f"{name} --help" for name in commands.commands),
+    "lab status --help",
+    "no-such-command",
+    "lab no-such-command",
+    "drift",
+    "drift no-such-file.py",
+    "verify inventories/lab.py --size 8",
+    "host-key inventories/lab.yml a100-01",
+    "onboard 192.0.2.1 --inventory inventories/lab.yml",
+    "onboard --inventory inventories/lab.yml",
+]
 
 
-def _started(folder: Path, handler: str) -> subprocess.CompletedProcess[str]:
-    (folder / "gevent.py").write_text(PRESSED)
+def _started(
+    folder: Path, handler: str, stand_in: str = "gevent", text: str = PRESSED
+) -> subprocess.CompletedProcess[str]:
+    """Start a command that talks to nodes, with a stand-in for a module that it imports."""
+    (folder / f"{stand_in}.py").write_text(text)
+    words = ["hostfile", "inventories/lab.py"]
     return subprocess.run(
-        [sys.executable, "-c", START.format(handler=handler)],
+        [sys.executable, "-c", START.format(handler=handler), *words],
+        cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": f"{folder}:{REPOSITORY}"},
         capture_output=True,
         text=True,
     )
 
 
-def test_it_ends_in_one_line(tmp_path: Path) -> None:
-    done = _started(tmp_path, "signal.default_int_handler")
+@pytest.mark.parametrize("module", ["click", "gevent", "pyinfra"])
+def test_it_ends_in_one_line(tmp_path: Path, module: str) -> None:
+    """Ctrl-C during any import, of those of a help text and of those that talk to nodes."""
+    done = _started(tmp_path, "signal.default_int_handler", module)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{LINE}\n")
 
 
@@ -57,3 +86,80 @@ def test_where_it_is_ignored_it_stays_so(tmp_path: Path) -> None:
 def test_the_installed_commands_start(words: list[str]) -> None:
     """They do by themselves what the other tests see in forks of one start."""
     assert start(*words) == run(*words)
+
+
+def test_sockets_are_cooperative_first(tmp_path: Path) -> None:
+    """gevent has patched them when the first module is imported that talks to nodes."""
+    done = _started(tmp_path, "signal.SIG_IGN", "paramiko", PATCHED)
+    assert done.stderr == "patched: True\n"
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _seconds(*words: str | Path) -> float:
+    """Return the processor time of one run; the wall's depends on who else is at work."""
+    before = _children_seconds()
+    subprocess.run(words, cwd=REPOSITORY, env=environment(), stdout=subprocess.DEVNULL, check=True)
+    return _children_seconds() - before
+
+
+def test_help_takes_little_more_than_python() -> None:
+    """The least of several runs of each, one after the other."""
+    runs = [
+        (_seconds(sys.executable, "-c", "pass"), _seconds(BIN / "gpu-node", "--help"))
+        for _ in range(5)
+    ]
+    bare, full = (min(each) for each in zip(*runs, strict=True))
+    assert full - bare <= MOST_SECONDS
+
+
+@pytest.mark.parametrize("line", LIGHT)
+def test_what_asks_no_node_imports_no_heavy_package(line: str) -> None:
+    """Python itself lists what the installed command imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", BIN / "gpu-node", *line.split()],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    listed = [each for each in done.stderr.splitlines() if each.startswith("import time:")]
+    imported = {each.split("|")[-1].strip().partition(".")[0] for each in listed}
+    assert {"cli", "click"} <= imported
+    assert imported & HEAVY == set()
+
+
+def test_the_status_of_the_lab_imports_no_heavy_package() -> None:
+    """Its imports alone: a test of the command would need the lab."""
+    code = "import sys; from lab import nodes, prerequisites; print(*sys.modules)"
+    listed = subprocess.check_output([sys.executable, "-c", code], cwd=REPOSITORY, text=True)
+    assert {name.partition(".")[0] for name in listed.split()} & HEAVY == set()
+
+
+def _imports(node: ast.AST, is_loading: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yield the packages that a function imports, and whether it does so `with loading()`."""
+    if isinstance(node, ast.With):
+        is_loading |= any(ast.unparse(item.context_expr) == "loading()" for item in node.items)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom):
+            yield str(child.module), is_loading
+        elif isinstance(child, ast.Import):
+            yield from ((alias.name, is_loading) for alias in child.names)
+        yield from _imports(child, is_loading)
+
+
+@pytest.mark.parametrize("name", sorted({*commands.commands, "words"} - {"lab"}))
+def test_a_command_imports_what_talks_to_nodes_by_loading(name: str) -> None:
+    """Of the rooms a body imports nothing before sockets are cooperative."""
+    tree = ast.parse((REPOSITORY / "cli" / f"{name.replace('-', '_')}.py").read_text())
+    bodies = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    imports = [each for body in bodies for each in _imports(body)]
+    assert imports
+    assert not [
+        module
+        for module, is_loading in imports
+        if module.partition(".")[0] in MAY_IMPORT and not is_loading
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.verify import write
+from cli.verifying import write
 from verify.outcome import Outcome, Row
 
 ROW = Row(

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from drift.compared import FACTS
 from drift.report import json, table
-from drift.report.matrix import WRONG
 from drift.report.model import Seen
+from drift.report.signs import WRONG
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report
 

@@ -1,0 +1,6 @@
+"""The signs that a report sets beside its words."""
+
+from __future__ import annotations
+
+# A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
+WRONG = "✗"
