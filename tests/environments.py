@@ -93,7 +93,7 @@ def index() -> Path:
 def _empty() -> Path:
     """An environment with pip alone; each test copies it, which is quicker than making one."""
     folder = _folder("gpu-node-environment-")
-    words = ["-m", "venv", "--copies", "--without-pip", folder]
+    words = ["-m", "venv", "--copies", "--without-pip", str(folder)]
     subprocess.run([sys.executable, *words], check=True)
     packages = Environment(folder).packages
     # Its code is that of the tests' own environment, which is compiled.
