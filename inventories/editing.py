@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -185,7 +186,9 @@ def _without(text: str, section: str, name: str) -> str:
     return new
 
 
-def _sections(text: str) -> dict[str, _Entry]:
+# One edit looks for places in the same text several times.
+@lru_cache(maxsize=4)
+def _sections(text: str) -> Mapping[str, _Entry]:
     """Return what stands at the top of the text, by its keys."""
     try:
         root = YAML(typ="rt").compose(text)

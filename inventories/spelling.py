@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -103,6 +104,8 @@ def _scalar(value: object, quote: str = "") -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+# Four texts are read by each of two parsers, and most words come again.
+@lru_cache(maxsize=256)
 def _reads_as_itself(text: str) -> bool:
     """Whether text without quotes is that very text: inside braces or not, in YAML 1.1 and 1.2."""
     return all(

@@ -1,9 +1,10 @@
 """What a text of YAML says, for comparing two of them: order counts, spelling does not."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import yaml
-from typing_extensions import Self
+from typing_extensions import Self, override
 
 Pair = tuple["Tree", "Tree"]
 
@@ -31,18 +32,25 @@ class Split(NamedTuple):
     own: Tree | None
 
 
+class _WithoutAliases(yaml.SafeLoader):
+    """The parser that cluster files are read with; an alias is an error."""
+
+    @override
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError
+        return super().compose_node(parent, index)
+
+
+# One edit compares the same texts several times.
+@lru_cache(maxsize=4)
 def tree(text: str) -> Tree:
     """Return what a text says, by the parser that cluster files are read with.
 
     Uneditable: it is no YAML, or what one place says depends on another.
     """
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            # An anchor that nothing refers to is a note; no cluster file may have aliases.
-            if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line if event.start_mark else 0
-                raise Uneditable.on(line, "an alias is not edited")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _composed(text)
         if not isinstance(node, yaml.MappingNode):
             raise Uneditable.on(0, "this is no mapping")
         return _tree(node)
@@ -51,6 +59,19 @@ def tree(text: str) -> Tree:
         raise Uneditable.on(mark.line if mark else 0, f"no YAML: {error.problem}") from None
     except (yaml.YAMLError, RecursionError):
         raise Uneditable.on(0, "no YAML that can be read") from None
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """Return a text's nodes; Uneditable or YAMLError: the first alias comes before other errors."""
+    try:
+        return yaml.compose(text, Loader=_WithoutAliases)
+    except yaml.YAMLError:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            # An anchor that nothing refers to is a note; no cluster file may have aliases.
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line if event.start_mark else 0
+                raise Uneditable.on(line, "an alias is not edited") from None
+        return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def split(text: str, section: str, name: str) -> Split:

@@ -1,11 +1,45 @@
-"""What ends every session of the tests, whichever lane it is."""
+"""What begins and ends every session of the tests, whichever lane it is."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections import defaultdict
+from contextlib import suppress
 
 import pytest
+
+# What the tests call, by the mark of their lane: without a mark it is `make quick`.
+PROGRAMS = {
+    "": "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare",
+    "lab": "rsync ssh ssh-keygen",
+}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """End where the chosen lane needs a program that is not here: its tests fail without a word.
+
+    A lane is chosen by -m; who asks for one test alone may do without the other programs.
+    """
+    chosen = session.config.option.markexpr
+    if not chosen or session.config.option.collectonly or hasattr(session.config, "workerinput"):
+        return
+    lacking = [name for name in _needed(chosen) if shutil.which(name) is None]
+    if lacking:
+        are = "is" if len(lacking) == 1 else "are"
+        said = f"tests: {', '.join(lacking)} {are} not installed; run: make setup"
+        pytest.exit(said, returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+def _needed(expression: str) -> list[str]:
+    """The programs of the lanes that an expression of marks chooses."""
+    needed: set[str] = set()
+    with suppress(SyntaxError, TypeError):  # pytest has its own words for it
+        for mark, programs in PROGRAMS.items():
+            if eval(expression, {"__builtins__": {}}, defaultdict(bool, {mark: True})):
+                needed.update(programs.split())
+    return sorted(needed)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -48,6 +49,17 @@ class Environment:
         )
         return done.stdout
 
+    @property
+    def distributions(self) -> dict[str, str]:
+        """The versions of what is installed, by name, as `pip list` tells them.
+
+        What begins with ~ is what pip had moved away when it was killed.
+        """
+        folders = [each for each in self.packages.glob("*.dist-info") if each.name[0] != "~"]
+        found = [metadata.PathDistribution(each) for each in folders]
+        assert len(found) == len({each.metadata["Name"] for each in found}), folders
+        return {each.metadata["Name"]: each.version for each in found}
+
     def imports_torch(self) -> str:
         """The NCCL that torch has after it was imported, or why it cannot be."""
         done = subprocess.run(
@@ -81,7 +93,15 @@ def index() -> Path:
 def _empty() -> Path:
     """An environment with pip alone; each test copies it, which is quicker than making one."""
     folder = _folder("gpu-node-environment-")
-    subprocess.run([sys.executable, "-m", "venv", "--copies", folder], check=True)
+    words = ["-m", "venv", "--copies", "--without-pip", str(folder)]
+    subprocess.run([sys.executable, *words], check=True)
+    packages = Environment(folder).packages
+    # Its code is that of the tests' own environment, which is compiled.
+    for path in Path(str(metadata.distribution("pip").locate_file(""))).glob("pip*"):
+        if path.name == "pip":
+            (packages / path.name).symlink_to(path)
+        elif path.name.endswith(".dist-info"):
+            shutil.copytree(path, packages / path.name)
     (folder / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {index()}\n")
     return folder
 
@@ -94,9 +114,14 @@ def environment(into: Path, *installed: str) -> Environment:
     shutil.copytree(_empty(), into, symlinks=True)
     made = Environment(into)
     for requirement in installed:
-        with zipfile.ZipFile(_wheel(requirement)) as archive:
-            archive.extractall(made.packages)
+        unpack(_wheel(requirement), made)
     return made
+
+
+def unpack(wheel: Path, made: Environment) -> None:
+    """Install a wheel, as pip would."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(made.packages)
 
 
 def bare(into: Path, wheels: Path) -> Environment:

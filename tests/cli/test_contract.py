@@ -16,9 +16,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 from paramiko import ECDSAKey
 
+from tests import case_files
 from tests.cli.conftest import fill
 from tests.cli.running import REPOSITORY, Ended, run
 
@@ -28,7 +28,7 @@ SCHEMA = REPOSITORY / "drift" / "report" / "report.schema.json"
 
 def read(path: Path, folder: Path) -> dict[str, Any]:
     """Read a case, with the folder's name where it stands for it."""
-    case: dict[str, Any] = yaml.safe_load(path.read_text().replace("$dir", str(folder)))
+    case: dict[str, Any] = case_files.load(path.read_text().replace("$dir", str(folder)))
     return case
 
 

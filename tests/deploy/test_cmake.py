@@ -21,10 +21,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
 from typing_extensions import override
 
 from deploy.scripts import script
+from tests import case_files
 from tests.deploy.running import SHELLS, Ended, run_apart
 
 VERSION = "3.25.2"
@@ -159,7 +159,7 @@ def filled(text: str, machine: Machine) -> str:
 
 def read(path: Path) -> dict[str, Any]:
     """One case file."""
-    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    case: dict[str, Any] = case_files.load(path.read_text())
     return case
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand
 from pyinfra.context import ctx_host, ctx_state
 from pyinfra_testing.util import FakeState, create_host
@@ -25,6 +24,7 @@ from deploy.operations.env import BASH_CHECK
 from deploy.scripts import FOLDER
 from facts.mesh import AS_USER, HOME
 from facts.nccl import ASKED
+from tests import case_files
 
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
@@ -131,7 +131,7 @@ def outcome(name: str, case: dict[str, Any]) -> tuple[list[Any], str | None]:
 
 def test_each_operation_has_a_case_of_each_kind() -> None:
     """No operation goes without a case that changes something and one with nothing to do."""
-    kinds = {(path.parent.name, "noop" in yaml.safe_load(path.read_text())) for path in CASES}
+    kinds = {(path.parent.name, "noop" in case_files.load(path.read_text())) for path in CASES}
     assert kinds == {(name, kind) for name in OPERATIONS for kind in (True, False)}
 
 
@@ -141,7 +141,7 @@ def test_a_case(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (controller, toolchain):
         monkeypatch.setattr(module, "cache", lambda: CACHE)
     monkeypatch.setattr(replacement, "RUN", "RUN")
-    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    case: dict[str, Any] = case_files.load(path.read_text())
     commands, said = outcome(path.parent.name, case)
     assert commands == case.get("commands", [])
     assert said == case.get("noop")

@@ -26,11 +26,10 @@ def pip_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Environment:
-    """An environment with six 1.15 and numpy 1.24, whose pip knows newer ones, too."""
-    index = tmp_path / "index"
-    index.mkdir()
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of wheels of several versions, some of which require others."""
+    index = tmp_path_factory.mktemp("index")
     for name, version, requires in (
         ("six", "1.15.0", []),
         ("six", "1.16.0", []),
@@ -43,9 +42,17 @@ def made(tmp_path: Path) -> Environment:
         ("tomlkit", "0.12", []),
     ):
         wheel(index, name, version, {f"{name.lower()}_of/__init__.py": version.encode()}, requires)
+    return index
+
+
+@pytest.fixture
+def made(tmp_path: Path, index: Path) -> Environment:
+    """An environment with six 1.15 and numpy 1.24, whose pip knows newer ones, too."""
     made = environments.environment(tmp_path / "env")
     (made.prefix / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {index}\n")
-    made.pip("install", "-q", "six==1.15.0", "numpy==1.24.0", "pyarrow==11.0.0")
+    for name in ("six-1.15.0", "numpy-1.24.0", "pyarrow-11.0.0"):
+        (wheel,) = index.glob(f"{name}-*.whl")
+        environments.unpack(wheel, made)
     return made
 
 
@@ -88,10 +95,9 @@ def facts_of(made: Environment) -> dict[str, str]:
 
 
 def has(made: Environment) -> dict[str, str]:
-    """What pip lists, pip's own tools left out."""
-    lines = made.pip("list", "--format=freeze").splitlines()
-    pairs = dict(line.split("==") for line in lines)
-    return {name: pairs[name] for name in sorted(pairs) if name not in ("pip", "setuptools")}
+    """What is installed, pip left out."""
+    found = made.distributions
+    return {name: found[name] for name in sorted(found) if name != "pip"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -199,7 +199,7 @@ def test_a_copy_that_is_damaged(index: Path, node: Environment, content: bytes |
     assert done.code == 1
     assert f"the copy of {CU12} is not whole: " in done.err and "nothing was changed" in done.err
     assert (node.library.read_bytes(), pushed.exists()) == (before, False)
-    assert "nvidia-nccl-cu11" in node.pip("list")
+    assert "nvidia-nccl-cu11" in node.distributions
 
 
 def test_no_copy_at_all(node: Environment) -> None:

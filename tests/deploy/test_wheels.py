@@ -57,10 +57,10 @@ def repair(
 
 def is_whole(made: Environment) -> bool:
     """One distribution, the library is the wheel's byte for byte, and torch has that NCCL."""
-    listed = [line for line in made.pip("list").splitlines() if line.startswith("nvidia-nccl")]
+    listed = [each for each in made.distributions.items() if each[0].startswith("nvidia-nccl")]
     with_same = environments.unpacked(CU12)
     return (
-        [line.split() for line in listed] == [["nvidia-nccl-cu12", "2.18.1"]]
+        listed == [("nvidia-nccl-cu12", "2.18.1")]
         and made.library.read_bytes() == with_same
         and made.imports_torch() == "21801"
     )
@@ -106,7 +106,7 @@ def test_what_cannot_be_had_leaves_all_as_it_was(tmp_path: Path) -> None:
     assert "pip cannot get nvidia-nccl-cu12==2.99.9: " in done.err
     assert "nothing was changed" in done.err
     assert made.library.read_bytes() == before
-    assert "nvidia-nccl-cu11" in made.pip("list")
+    assert "nvidia-nccl-cu11" in made.distributions
 
 
 def test_no_python(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_killed_at_any_point(tmp_path: Path, step: str) -> None:
     running.wait()
     slow.unlink()
     real.rename(slow)
-    remove = ["nvidia-nccl-cu11"] if "nvidia-nccl-cu11" in made.pip("list") else []
+    remove = ["nvidia-nccl-cu11"] if "nvidia-nccl-cu11" in made.distributions else []
     assert repair(made, "dash", *remove).code == 0
     assert is_whole(made)
 
@@ -156,7 +156,7 @@ def test_in_use(tmp_path: Path) -> None:
         and f": {made.python} -c" in done.stderr
     )
     assert "--data allow_disruption=true" in done.stderr
-    assert "nvidia-nccl-cu11" in made.pip("list")
+    assert "nvidia-nccl-cu11" in made.distributions
 
 
 @pytest.mark.parametrize("name", ["nvidia_nccl_cu11", "nvidia_nccl_cu12"])

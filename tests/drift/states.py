@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from drift.among import Among
 from drift.report.model import Seen
 from facts.cluster import peers
 from facts.node import NodeState
 from facts.workspace import tree
 from inventories.schema import NodeWanted
+from tests import case_files
 
 HERE = Path(__file__).parent
-BASE: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "base.yml").read_text())
+BASE: dict[str, dict[str, Any]] = case_files.load((HERE / "base.yml").read_text())
 Overrides = Mapping[str, Any]
 # What a node says that has peers: a change of the healthy node.
 MESH: Overrides = {"ssh": BASE["mesh"]}

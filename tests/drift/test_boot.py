@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from drift.boot import next_boot, version_order
+from tests import case_files
 from tests.drift import states
 
 CASES = Path(__file__).parents[1] / "facts" / "cases" / "driver.next"
-MENU = yaml.safe_load((CASES / "ubuntu.yml").read_text())["expect"]["boot"]
+MENU = case_files.load((CASES / "ubuntu.yml").read_text())["expect"]["boot"]
 NEW, OLD = "5.15.0-122-generic", "5.15.0-119-generic"
 BLS = "0f3c5b1d7e9a4c6f8b2d0e1a3c5b7d9f-" + OLD
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 
 from drift.preflight import Newcomer, Row, judged
@@ -17,10 +16,11 @@ from facts.cluster import peers
 from facts.preflight import NewcomerState
 from facts.reach import MemberState
 from inventories.schema import NodeWanted
+from tests import case_files
 from tests.drift import states
 
 HERE = Path(__file__).parent / "preflight"
-BASE: dict[str, Any] = yaml.safe_load((HERE / "base.yml").read_text())
+BASE: dict[str, Any] = case_files.load((HERE / "base.yml").read_text())
 FILES = sorted(HERE.glob("*/*.yml"))
 
 
@@ -69,7 +69,7 @@ def test_rows(path: Path) -> None:
     """The rows of a case that are not ok, and no other; `says` is in why or fix."""
     text = path.read_text()
     assert text.startswith("# ")
-    case = yaml.safe_load(text)
+    case = case_files.load(text)
     assert case.keys() <= {"found", "members", "newcomer", "wanted", "rows", "ok"}
     rows = _rows(case)
     wrong = [row for row in rows if row.verdict != "ok"]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from drift.among import Among
 from drift.check import check
 from drift.rules import RULES
 from facts.cluster import peers
 from facts.node import NodeState
+from tests import case_files
 from tests.drift import states
 
 CASES = Path(__file__).parent / "cases"
@@ -26,7 +26,7 @@ def _name(path: Path) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    case: dict[str, Any] = case_files.load(path.read_text())
     assert case.keys() <= {"found", "wanted", "among", "beside", "findings"}
     return case
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from facts import (
     driver,
@@ -23,6 +22,7 @@ from facts import (
 )
 from facts.node import SECTIONS
 from facts.probe import Reading, Readings
+from tests import case_files
 
 CASES = Path(__file__).parent / "cases"
 AREAS = {
@@ -61,7 +61,7 @@ def _flat(state: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_a_section_is_read(path: Path) -> None:
     """An answer gives the expected values, or is unreadable for the expected reason."""
-    case: dict[str, Any] = yaml.safe_load(path.read_text())
+    case: dict[str, Any] = case_files.load(path.read_text())
     section = path.parent.name
     area = AREAS[section.split(".")[0]]
     sections = libnccl.SECTIONS if area is nccl else area.SECTIONS

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventories.editing import EditError, diff, read, with_group, with_host, without_host, write
+from tests import case_files
 
 HERE = Path(__file__).parent
 LAB = (HERE.parents[1] / "inventories" / "lab.yml").read_text()
@@ -352,16 +353,18 @@ def files(draw: st.DrawFn) -> str:
 def test_any_style(text: str, name: str, has_more: bool) -> None:
     """A host that came is read as what it is, the others as before, and it goes without a trace."""
     entry = {**ENTRY, **({"ssh": {"user": "no", "port": 22}} if has_more else {})}
-    before = yaml.safe_load(text)["hosts"]
+    before = case_files.load(text)["hosts"]
     after = with_host(text, name, entry)
-    assert yaml.safe_load(after)["hosts"] == {**before, name: entry}
-    assert list(yaml.safe_load(after)["hosts"]) == [*before, name]
+    assert case_files.load(after)["hosts"] == {**before, name: entry}
+    assert list(case_files.load(after)["hosts"]) == [*before, name]
     assert without_host(after, name) == text
     grown = with_group(after, name, GROUP)
-    assert yaml.safe_load(grown)["groups"][name] == GROUP
+    assert case_files.load(grown)["groups"][name] == GROUP
     assert without_host(grown, name) == with_group(text, name, GROUP)
     for other in before:
-        left = yaml.safe_load(without_host(after, other))["hosts"] if isinstance(other, str) else {}
+        left = (
+            case_files.load(without_host(after, other))["hosts"] if isinstance(other, str) else {}
+        )
         assert other not in left
 
 

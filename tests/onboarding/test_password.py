@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -159,6 +160,8 @@ class Terminal:
     def __init__(self) -> None:
         self.pid, self.side = pty.fork()
         if not self.pid:
+            # As on a terminal, whatever the tests were started to ignore.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(REPOSITORY)
             os.execve(
                 sys.executable,

@@ -25,6 +25,9 @@ from pathlib import Path
 from onboarding.running import Interrupted, pyinfra
 from onboarding.site import Site
 from onboarding.stopped import Stopped
+# As on a terminal, whatever the tests were started to ignore, as below nohup.
+for each in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(each, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     print("begun", flush=True)
