@@ -1,6 +1,7 @@
 """Tells on stderr which step the lab is at: a spinner on a terminal, plain lines elsewhere."""
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ def step(what: str) -> Iterator[None]:
 
     started = time.monotonic()
     console = Console(stderr=True, highlight=False)
-    if console.is_terminal:
+    # Two spinners at once would write over each other.
+    if console.is_terminal and threading.current_thread() is threading.main_thread():
         with console.status(what):
             yield
     else:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 
 from lab import life, lock
 from lab.errors import LabError
@@ -11,13 +12,20 @@ from lab.launcher import layer
 
 @lock.alone
 def build(wanted: Collection[str]) -> None:
-    """Leave the lab running with its launchers' layer in the cache, or the kernels' disks there."""
+    """Leave the lab running with its launchers' layer in the cache, or the kernels' disks there.
+
+    Each is mostly one process at a time, so they are built side by side.
+    """
     if "lab" in wanted:
         life.up()
-        layer.build()
     if "kernel" in wanted:
         qemu.install()
-        disk.build()
+    with ThreadPoolExecutor() as beside:
+        built = beside.submit(disk.build) if "kernel" in wanted else None
+        if "lab" in wanted:
+            layer.build()
+        if built:
+            built.result()
 
 
 if __name__ == "__main__":
