@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 from facts.probe import Readings, Section, read, render
 
@@ -86,6 +89,26 @@ def machine_with(folder: Path, *less: str, sh: str | None = None) -> dict[str, s
         (folder / "sh").write_text(f'#!/bin/dash\nexec {wrapper} "$@"\n')
         (folder / "sh").chmod(0o755)
     return {"PATH": str(folder)}
+
+
+@cache
+def at_an_empty_home() -> dict[str, str]:
+    """Return an environment in which every user's home is empty.
+
+    A probe has bash read the user's start files, which may take long, or wait, as pyenv's do.
+    """
+    folder = Path(mkdtemp(prefix="gpu-node-home-"))
+    atexit.register(shutil.rmtree, folder)
+    (folder / "home").mkdir()
+    getent = folder / "getent"
+    getent.write_text(
+        f"""#!/bin/sh
+[ "$1" = passwd ] || exec {shutil.which("getent")} "$@"
+{shutil.which("getent")} "$@" | awk -F: -v OFS=: -v home={folder}/home '{{ $6 = home; print }}'
+"""
+    )
+    getent.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def busybox_machine(folder: Path) -> dict[str, str]:

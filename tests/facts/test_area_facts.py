@@ -21,7 +21,7 @@ from facts.shm import SharedMemory
 from facts.ssh import SshMesh
 from facts.toolchain import Toolchain
 from facts.workspace import Workspace
-from tests.shells import as_lines, run
+from tests.shells import as_lines, at_an_empty_home, run
 
 FACTS: dict[str, type[AreaFact]] = {
     "driver": Driver,
@@ -42,7 +42,7 @@ TRIES = 5
 
 
 def _told(fact: FactBase[dict[str, Any]], cut: int | None = None) -> dict[str, Any]:
-    output = as_lines(run("dash", str(fact.command())).stdout)[:cut]
+    output = as_lines(run("dash", str(fact.command()), env=at_an_empty_home()).stdout)[:cut]
     told: dict[str, Any] = fact.process(output)
     return told
 

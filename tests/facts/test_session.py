@@ -13,7 +13,7 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from facts.node import NodeProbe
 from facts.session import ProbeError, probe
-from tests.shells import as_lines, run
+from tests.shells import as_lines, at_an_empty_home, run
 
 # What an inventory says of the node.
 NOTHING = HostData(cast(Host, None))
@@ -53,7 +53,7 @@ def reason(connector: Any) -> str:
 @pytest.fixture(scope="module")
 def whole() -> list[str]:
     """A true answer, of this machine."""
-    return as_lines(run("dash", NodeProbe().command()).stdout)
+    return as_lines(run("dash", NodeProbe().command(), env=at_an_empty_home()).stdout)
 
 
 def test_a_shell_that_exits() -> None:
