@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lab import life, lock
 from lab.errors import LabError
-from lab.kernel import disk, qemu
+from lab.kernel import ready
 from lab.launcher import layer
 
 
@@ -18,10 +18,8 @@ def build(wanted: Collection[str]) -> None:
     """
     if "lab" in wanted:
         life.up()
-    if "kernel" in wanted:
-        qemu.install()
     with ThreadPoolExecutor() as beside:
-        built = beside.submit(disk.build) if "kernel" in wanted else None
+        built = beside.submit(ready.build) if "kernel" in wanted else None
         if "lab" in wanted:
             layer.build()
         if built:

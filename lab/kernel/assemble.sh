@@ -1,6 +1,7 @@
 # Assembles the disks from the nodes' tree, in a mount namespace of its own.
 # $1: the tree, $2: where the disks go, $3: what install.sh needs, and gets to see as /mnt,
-# $4 $5: the flavours of kernel, the one that is installed and the one that is its update.
+# $4 $5: the flavours of kernel, the one that is installed and the one that is its update; UPDATING
+# is the command that installs the update, without the release at its end.
 tree=$1 made=$2 scratch=$3 first=$4 update=$5
 work=$made/work
 root=$work/root
@@ -44,7 +45,7 @@ printf '%s\n' "$first" "$update" >"$made/kernels"
 mount --bind "$scratch" "$root/mnt"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-FIRST=$first UPDATE=$update UUID=$UUID BOOT=$BOOT chroot "$root" /bin/sh -eu /mnt/install.sh
+FIRST=$first UPDATE=$update UPDATING=$UPDATING$update chroot "$root" /bin/sh -eu /mnt/install.sh
 umount --recursive "$root/dev"
 umount "$root/proc" "$root/mnt"
 
@@ -59,4 +60,6 @@ features=$features,sparse_super,large_file,huge_file,dir_nlink,extra_isize
 mke2fs -q -t ext4 -O "$features" -U "$UUID" -L root -d "$root" "$made/root.raw" 4G
 umount "$root"
 rm -rf "$work"
+cp "$scratch/key" "$scratch/key.pub" "$scratch/host_key.pub" "$made"
 chmod 644 "$made"/*
+chmod 600 "$made/key"

@@ -1,5 +1,6 @@
 # Makes the tree one that boots: runs in it; /mnt holds the driver's stub, the lab's scripts and
-# programs, and gets GRUB's boot.img and core.img. FIRST and UPDATE are releases of kernels.
+# programs and its keys, and gets GRUB's boot.img and core.img. FIRST and UPDATE are releases of
+# kernels, UPDATING is the command that brings the second.
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 unset TMPDIR
 
@@ -9,9 +10,24 @@ rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/*
 echo 'deb [trusted=yes] file:/srv/packages ./' >/etc/apt/sources.list.d/lab.list
 apt-get -qq update
 
-# An initramfs of what this machine has is made in seconds even where a processor is emulated.
+# Only those drivers that this machine needs: on an emulated processor the others cost minutes, in
+# each depmod and each boot. What is unpacked is not synced either.
+echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/lab
+for folder in drivers sound; do
+    echo "path-exclude=*/lib/modules/*/kernel/$folder/*"
+done >>/etc/dpkg/dpkg.cfg.d/lab
+for name in block/virtio_blk char/hw_random/ net/virtio_net net/net_failover virtio/; do
+    echo "path-include=*/lib/modules/*/kernel/drivers/$name*"
+done >>/etc/dpkg/dpkg.cfg.d/lab
+
+# An initramfs of what this machine has, without a second udev: its modules are loaded by name.
 mkdir -p /etc/initramfs-tools/conf.d /etc/default
-printf '%s\n' virtio_pci virtio_blk ext4 >/etc/initramfs-tools/modules
+printf '%s\n' virtio_pci virtio_blk virtio_net virtio_rng ext4 >/etc/initramfs-tools/modules
+for script in init-top init-bottom; do
+    mkdir -p "/etc/initramfs-tools/scripts/$script"
+    printf '#!/bin/sh\n' >"/etc/initramfs-tools/scripts/$script/udev"
+    chmod 755 "/etc/initramfs-tools/scripts/$script/udev"
+done
 printf '%s\n' MODULES=list COMPRESS=gzip COMPRESSLEVEL=1 RESUME=none >/etc/initramfs-tools/conf.d/lab
 
 driver=535.154.05
@@ -21,11 +37,11 @@ dkms add "nvidia/$driver" >/dev/null
 printf '%s\n' 'blacklist nouveau' 'options nouveau modeset=0' >/etc/modprobe.d/nvidia-installer-disable-nouveau.conf
 echo nvidia >/etc/modules-load.d/nvidia.conf
 
-cat >/etc/default/grub <<'END'
+cat >/etc/default/grub <<END
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=lab
-GRUB_CMDLINE_LINUX="console=ttyS0 mitigations=off"
+GRUB_CMDLINE_LINUX="$CMDLINE"
 GRUB_TERMINAL=serial
 GRUB_SERIAL_COMMAND="serial --speed=115200"
 GRUB_DISABLE_OS_PROBER=true
@@ -54,28 +70,55 @@ echo 'd /run/gpu-node-lab 0755' >/etc/tmpfiles.d/gpu-node-lab.conf
 # What is said of the cards alone: the environments below it are not this machine's.
 sed -n '/^cat /,/^END$/p' /mnt/cards.sh | sh -eu
 
-NODE=k-01 MIRROR=mirror.invalid HOST_KEY='' HOST_KEY_PUBLIC='' CLIENT_KEY='' PASSWORD='' \
+NODE=k-01 MIRROR=mirror.invalid PASSWORD='' HOST_KEY="$(cat /mnt/host_key)
+" HOST_KEY_PUBLIC="$(cat /mnt/host_key.pub)" CLIENT_KEY="$(cut -d' ' -f1,2 /mnt/key.pub)" \
     sh -eu /mnt/as_found.sh
 # A Debian or Ubuntu server: rpm and dnf are not there.
 rm -rf /usr/bin/rpm* /usr/bin/dnf* /usr/bin/yum /etc/dnf /etc/rpm /usr/lib/rpm
-# Its keys come with its first start.
-rm -f /etc/ssh/ssh_host_*
-sed -i "3a UUID=$UUID / ext4 defaults 0 1" /etc/fstab
+sed -i "3a UUID=$UUID / ext4 defaults 0 0" /etc/fstab
 echo k-01 >/etc/hostname
 
-mkdir -p /etc/systemd/network
-printf '%s\n' '[Match]' Type=ether '[Network]' DHCP=ipv4 LinkLocalAddressing=no \
-    >/etc/systemd/network/10-lab.network
-systemctl --quiet enable systemd-networkd ssh
-systemctl --quiet disable systemd-networkd-wait-online 2>/dev/null || true
+# One interface with one address, and only the units that the tests need: on an emulated processor
+# each one costs a second of every boot.
+cat >/etc/systemd/system/lab-network.service <<'END'
+[Unit]
+DefaultDependencies=no
+Before=ssh.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=ip link set lo up
+ExecStart=ip link set eth0 up
+ExecStart=ip address add 10.0.2.15/24 dev eth0
+[Install]
+WantedBy=sysinit.target
+END
+systemctl --quiet enable lab-network ssh
+systemctl --quiet set-default multi-user.target
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
-    e2scrub_reap.service fstrim.timer; do
+    e2scrub_reap.service fstrim.timer systemd-networkd.service systemd-networkd.socket \
+    systemd-network-generator.service systemd-udevd.service systemd-udevd-control.socket \
+    systemd-udevd-kernel.socket systemd-udev-trigger.service systemd-logind.service \
+    systemd-binfmt.service proc-sys-fs-binfmt_misc.automount systemd-journal-flush.service \
+    systemd-update-utmp.service systemd-update-utmp-runlevel.service systemd-sysusers.service \
+    systemd-random-seed.service systemd-machine-id-commit.service systemd-user-sessions.service \
+    kmod-static-nodes.service systemd-tmpfiles-setup-dev.service modprobe@.service \
+    systemd-tmpfiles-clean.timer systemd-pstore.service \
+    dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount \
+    sys-fs-fuse-connections.mount sys-kernel-config.mount getty.target dbus.service dbus.socket \
+    systemd-ask-password-console.path systemd-ask-password-wall.path; do
     systemctl --quiet mask "$unit"
+done
+mkdir -p /etc/systemd/system-generators
+for each in /lib/systemd/system-generators/*; do
+    case $each in
+    *fstab*) ;;
+    *) ln -s /dev/null "/etc/systemd/system-generators/${each##*/}" ;;
+    esac
 done
 : >/etc/machine-id
 
-# grub-probe asks the devices beneath `/`, which is no disk yet: it is told what it will find. The
-# first update on the machine asks the real one.
+# grub-probe asks the devices beneath `/`, which is not a disk yet: this one prints what it will find.
 mkdir -p /boot/grub
 cp -r /usr/lib/grub/i386-pc /boot/grub/
 cat >/mnt/grub-probe <<END
@@ -90,10 +133,18 @@ END
 chmod 755 /mnt/grub-probe
 mount --bind /mnt/grub-probe /usr/sbin/grub-probe
 update-grub 2>/dev/null
-umount /usr/sbin/grub-probe
 grub-script-check /boot/grub/grub.cfg
 grep -q "vmlinuz-$FIRST" /boot/grub/grub.cfg
 grub-editenv /boot/grub/grubenv create
+# The update is installed and not booted: GRUB starts the first kernel once more.
+$UPDATING >/mnt/install.log 2>&1 || {
+    tail -n 40 /mnt/install.log >&2
+    exit 1
+}
+umount /usr/sbin/grub-probe
+id() { sed -n "s/^[[:space:]]*$1 .*menuentry_id_option '\([^']*\)'.*/\1/p" /boot/grub/grub.cfg; }
+grep -m 1 -q "vmlinuz-$UPDATE" /boot/grub/grub.cfg
+grub-reboot "$(id submenu)>$(id menuentry | grep "gnulinux-$FIRST-advanced")"
 
 printf '%s\n' "search --no-floppy --fs-uuid --set=root $UUID" 'set prefix=($root)/boot/grub' \
     'configfile $prefix/grub.cfg' >/mnt/early.cfg

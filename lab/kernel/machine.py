@@ -1,4 +1,4 @@
-"""Starts a virtual machine on a disk of its own, and reads and reboots it over SSH."""
+"""Starts a virtual machine on a disk of its own, and reads, saves and reboots it over SSH."""
 
 import fcntl
 import os
@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -13,86 +14,108 @@ from typing import IO
 
 from lab import keys, roster
 from lab.errors import LabError
-from lab.kernel import disk, qemu
-from lab.machine import run
+from lab.kernel import disk, monitor, qemu, saved
+from lab.machine import as_root, run
 from lab.progress import step
 
 ADDRESS = "127.0.0.1"
 # An emulated processor takes half a minute from the BIOS to sshd.
 BOOT_SECONDS = 240
+RESTORE_SECONDS = 60
 SHOWN = 40
 
 
 class Machine:
-    """A running virtual machine; `start` makes one."""
+    """A virtual machine, powered off; `boot` and `restore` start it."""
 
-    def __init__(self, name: str, lock: IO[str], kept: Path | None = None) -> None:
+    def __init__(self, name: str, lock: IO[str], monitored: bool = False) -> None:
         self.name = name
         self.home = home(name)
         self.address = ADDRESS
         self.port = qemu.free_port()
         self.known_hosts = self.home / "known_hosts"
-        self._lock = lock
-        self.kernels = disk.copy(self.home)
-        if kept is None:
-            self._give_keys()
-        else:
-            run(["cp", "--sparse=always", "--reflink=auto", kept, self._disk])
-        self._pin()
+        self.key = self.home / disk.KEY
+        self._locks = [lock]
+        self._monitored = monitored
         self._ending = False
-        self._process = self._powered_on()
-        self._power = threading.Thread(target=self._keep_power, daemon=True)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._power: threading.Thread | None = None
+        self._shared: subprocess.Popen[bytes] | None = None
+        self._sockets = Path(tempfile.mkdtemp(prefix="gpu-node-lab-"))
+
+    def prepare(self) -> None:
+        """Give it what lies in the cache, which stays there as long as the machine runs."""
+        self._locks.append(disk.in_use())
+        self.kernels = disk.kernels()
+        run(["cp", disk.place() / "boot.raw", self.home])
+        keys.write_private(self.key, as_root(["cat", disk.place() / disk.KEY]).stdout)
+        host_key = keys.public(disk.place() / disk.HOST_KEY)
+        keys.write_private(self.known_hosts, f"[{self.address}]:{self.port} {host_key}\n")
+        self._accelerator = qemu.accelerator(disk.place() / "vmlinuz")
+
+    def boot(self, state: str) -> None:
+        """Boot the disk; the update runs after a second boot, as it does on a user's machine."""
+        with step(f"booting {self.name}"):
+            qemu.layer(self._disk, disk.place() / "root.raw", "raw")
+            self._power_on()
+            self.wait()
+        if state == saved.BOOTED:
+            with step(f"booting {self.name} into the update"):
+                self.reboot()
+
+    def restore(self, state: str) -> bool:
+        """Go on from a saved state, with the time of now; whether that worked."""
+        folder = saved.place()
+        if self._accelerator != qemu.EMULATED or not folder.is_dir():
+            return False
+        try:
+            qemu.layer(self._disk, saved.image(folder, state), "qcow2")
+            self._power_on(*monitor.restoring(saved.memory(folder, state)))
+            self.wait(seconds=RESTORE_SECONDS)
+            self.read(f"date --set=@{time.time():.3f}")
+        except LabError:
+            self.cut()
+            return False
+        return True
+
+    def save(self, state: str, folder: Path) -> None:
+        """Write its memory and its disk as they are at one moment; it runs on after that."""
+        assert self._process is not None
+        self._share_no_more()
+        with monitor.stopped(self._process, saved.memory(folder, state)):
+            run(["cp", self._disk, saved.image(folder, state)])
+
+    def _power_on(self, *options: str) -> None:
+        self._ending = False
+        self._process = self._powered_on(*options)
+        self._power = threading.Thread(target=self._keep_power, args=[self._process], daemon=True)
         self._power.start()
 
-    def _powered_on(self) -> subprocess.Popen[bytes]:
+    def _powered_on(self, *options: str) -> subprocess.Popen[bytes]:
+        piped = subprocess.PIPE if self._monitored else None
+        told = [*options, *(monitor.OPTIONS if self._monitored else [])]
         with (self.home / "qemu.log").open("a") as said:
             return subprocess.Popen(
-                qemu.command(self.home, self.port),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
+                [*qemu.command(self.home, self.port, self._accelerator), *told],
+                stdin=piped or subprocess.DEVNULL,
+                stdout=piped or said,
+                stderr=said,
             )
 
-    def _keep_power(self) -> None:
-        """Start qemu anew when the machine resets itself, whoever has it rebooted."""
-        while self._process.wait() == 0 and not self._ending:
-            self._process = self._powered_on()
-
-    def _give_keys(self) -> None:
-        """Put the lab's key and a host key on the disk."""
-        key = keys.host_key(self.name)
-        keys.make_key(key, self.name)
-        authorized = self.home / "authorized_keys"
-        authorized.write_text(f"{keys.public(roster.CLIENT_KEY)} gpu-node-lab\n")
-        write(self._disk, key, "/etc/ssh/ssh_host_ed25519_key")
-        write(self._disk, authorized, "/root/.ssh/authorized_keys")
-
-    def _pin(self) -> None:
-        pinned = f"[{self.address}]:{self.port} {keys.public(keys.host_key(self.name))}\n"
-        keys.write_private(self.known_hosts, pinned)
+    def _keep_power(self, process: subprocess.Popen[bytes]) -> None:
+        """Start qemu anew when the machine resets itself, whatever has rebooted it."""
+        while process.wait() == 0 and not self._ending:
+            self._process = process = self._powered_on()
 
     @property
     def _disk(self) -> Path:
-        return self.home / "root.raw"
+        return self.home / qemu.ROOT
 
     def run(self, script: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a POSIX sh script as root in an SSH session of its own; 255: there was none."""
-        options = {
-            "IdentitiesOnly": "yes",
-            "BatchMode": "yes",
-            "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": f'"{self.known_hosts}"',
-            "GlobalKnownHostsFile": "/dev/null",
-            "ConnectTimeout": "10",
-            "ServerAliveInterval": "10",
-            "LogLevel": "ERROR",
-        }
-        told = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-        ssh = ["ssh", "-F", "none", "-i", str(roster.CLIENT_KEY), "-p", str(self.port), *told]
-        command = [*ssh, f"root@{self.address}", f"exec sh -c {shlex.quote(script)}"]
         try:
             return subprocess.run(
-                command,
+                [*self._ssh(), f"exec sh -c {shlex.quote(script)}"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",
@@ -102,6 +125,39 @@ class Machine:
             )
         except subprocess.TimeoutExpired:
             raise self._failed(f"a script did not end within {seconds:g} s") from None
+
+    def _ssh(self, *more: str) -> list[str]:
+        options = {
+            "IdentitiesOnly": "yes",
+            "BatchMode": "yes",
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": f'"{self.known_hosts}"',
+            "GlobalKnownHostsFile": "/dev/null",
+            "ConnectTimeout": "10",
+            "ServerAliveInterval": "10",
+            "LogLevel": "ERROR",
+            "ControlPath": f'"{self._sockets}/ssh"',
+        }
+        told = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        ssh = ["ssh", "-F", "none", "-i", str(self.key), "-p", str(self.port)]
+        return [*ssh, *told, *more, f"root@{self.address}"]
+
+    def _share(self) -> None:
+        """Keep one login open for all scripts: each costs an emulated processor two seconds."""
+        self._share_no_more()
+        self._shared = subprocess.Popen(
+            self._ssh("-M", "-N"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _share_no_more(self) -> None:
+        if self._shared is not None:
+            self._shared.kill()
+            self._shared.wait()
+            self._shared = None
+        (self._sockets / "ssh").unlink(missing_ok=True)
 
     def read(self, script: str, seconds: float = 120) -> str:
         """What a script prints that must succeed, without the last newline."""
@@ -118,9 +174,10 @@ class Machine:
         """Wait for SSH into another boot than the one `before`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if not self._power.is_alive():
-                raise self._failed(f"qemu ended {self._process.poll()}")
+            if not self._is_on():
+                raise self._failed("qemu ended")
             if self.boot_id() not in ("", before):
+                self._share()
                 return
             time.sleep(0.5)
         raise self._failed(f"no SSH within {seconds:g} s")
@@ -133,66 +190,54 @@ class Machine:
         self.run("systemctl reboot")
         self.wait(before)
 
-    def keep(self, file: Path) -> None:
-        """Copy the disk as it is now; another machine of this name may `start` from it."""
-        self.read("sync")
-        part = file.with_suffix(".part")
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            run(["cp", "--sparse=always", "--reflink=auto", self._disk, part])
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-        # GRUB reads what is written, and not what the journal holds: 1 means that it was repaired.
-        checked = run(["e2fsck", "-p", part], check=False)
-        if checked.returncode > 1:
-            raise self._failed(f"its disk cannot be kept: {checked.stdout}")
-        part.rename(file)
-
-    def power_off(self, seconds: float = 60) -> None:
-        """Shut it down in good order; one that does not is cut off and said to be."""
-        self._ending = True
-        self.run("systemctl poweroff")
-        self._power.join(seconds)
-        hangs = self._power.is_alive()
-        self.remove()
-        if hangs:
-            raise self._failed(f"it did not power off within {seconds:g} s")
-
     def remove(self) -> None:
         """Cut its power if it runs, and delete its disk; what its console said stays."""
+        self.cut()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+        for lock in self._locks:
+            lock.close()
+
+    def cut(self) -> None:
+        """Cut its power, and delete its disk; it may be started anew."""
         self._ending = True
-        while self._power.is_alive():
-            self._process.kill()
+        self._share_no_more()
+        while self._power is not None and self._power.is_alive():
+            if self._process is not None:
+                self._process.kill()
             self._power.join(1)
         self._disk.unlink(missing_ok=True)
-        self._lock.close()
+
+    def _is_on(self) -> bool:
+        return self._power is not None and self._power.is_alive()
 
     def console(self) -> str:
         """All that the BIOS, GRUB and the kernels have said."""
-        file = self.home / "console.log"
+        return self._text("console.log")
+
+    def _text(self, name: str) -> str:
+        file = self.home / name
         return file.read_text(errors="replace") if file.is_file() else ""
 
     def _failed(self, what: str) -> LabError:
-        said = (self.home / "qemu.log").read_text().splitlines() + self.console().splitlines()
+        said = self._text("qemu.log").splitlines() + self.console().splitlines()
         return LabError("\n".join([f"{self.name}: {what}; its console:", *said[-SHOWN:]]))
 
 
-def start(name: str = "k-01", kept: Path | None = None) -> Machine:
-    """Boot a new machine, or one from a disk that was kept, and wait for its SSH.
-
-    What killed runs left goes first.
-    """
-    qemu.install()
+def claim(name: str, monitored: bool = False) -> Machine:
+    """A machine that is powered off; what killed runs left is removed first."""
     keys.make()
     clear()
     home(name).mkdir(parents=True, exist_ok=True)
     lock = taken(name)
     if lock is None:
         raise LabError(f"{name} is run by another process of this clone")
-    machine = Machine(name, lock, kept)
     try:
-        with step(f"booting {name}"):
-            machine.wait()
+        machine = Machine(name, lock, monitored)
+    except BaseException:
+        lock.close()
+        raise
+    try:
+        machine.prepare()
     except BaseException:
         machine.remove()
         raise
@@ -234,15 +279,3 @@ def stop_orphan(where: Path) -> None:
             os.kill(pid, signal.SIGKILL)
     except (OSError, ValueError):
         return
-
-
-def write(image: Path, file: Path, path: str) -> None:
-    """Write a private file of root's into a disk that nobody has mounted."""
-    folder, _, name = path.rpartition("/")
-    commands = [f'cd "{folder}"', f'write "{file}" {name}', f"sif {name} mode 0100600"]
-    commands += [f"sif {name} uid 0", f"sif {name} gid 0"]
-    done = run(["debugfs", "-w", image], stdin="\n".join(commands) + "\n")
-    # It ends 0 whatever happens; its version is all it may say on stderr.
-    said = [line for line in done.stderr.splitlines() if not line.startswith("debugfs 1.")]
-    if said:
-        raise LabError(f"{path} was not written to {image}: {said[0]}")

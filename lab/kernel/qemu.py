@@ -8,11 +8,12 @@ import tempfile
 from pathlib import Path
 
 from lab import prerequisites, roster
-from lab.machine import as_root
+from lab.machine import as_root, run
 from lab.progress import step
 
 KVM = Path("/dev/kvm")
 EMULATED = "tcg,thread=multi"
+ROOT = "root.qcow2"
 # A kernel without a disk gives up within two seconds on a processor that is really lent.
 SECONDS = 8
 BARE = [
@@ -64,14 +65,14 @@ def kvm_boots(kernel: Path) -> bool:
         return console.is_file() and b"Unable to mount root" in console.read_bytes()
 
 
-def command(home: Path, port: int) -> list[str]:
+def command(home: Path, port: int, accelerator: str) -> list[str]:
     """How to start the machine whose files lie in `home`, its sshd to be had on `port`."""
-    root = f"file={escaped(home / 'root.raw')},if=none,id=root,format=raw,cache=unsafe"
+    root = f"file={escaped(home / ROOT)},if=none,id=root,format=qcow2,cache=unsafe"
     boot = f"file={escaped(home / 'boot.raw')},if=none,id=boot,format=raw,readonly=on"
     console = f"file,id=console,path={escaped(home / 'console.log')},append=on"
     forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
     return [
-        *[*BARE, "-accel", accelerator(home / "vmlinuz")],
+        *[*BARE, "-accel", accelerator],
         *["-chardev", console, "-serial", "chardev:console", "-pidfile", str(home / "qemu.pid")],
         # The BIOS starts from the second, whose GRUB goes on with what the first holds.
         *["-drive", root, "-device", "virtio-blk-pci,drive=root"],
@@ -84,6 +85,16 @@ def command(home: Path, port: int) -> list[str]:
             "virtio-rng-pci,rng=rng",
         ],
     ]
+
+
+def version() -> str:
+    """The release and the build of qemu."""
+    return run([BARE[0], "--version"]).stdout.splitlines()[0]
+
+
+def layer(image: Path, beneath: Path, form: str) -> None:
+    """Make a disk that holds only what is written to it, over another one that stays as it is."""
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", beneath, "-F", form, image])
 
 
 def escaped(path: Path) -> str:

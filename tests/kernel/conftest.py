@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
 from lab import roster
+from lab.errors import LabError
 from lab.kernel import machine as virtual
+from lab.kernel import ready
 from lab.kernel.machine import Machine
-from tests.kernel import products
 
 NAME = "k-01"
 SHOWN = 60
 
 
 @pytest.fixture(scope="session")
-def updated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where a disk is kept whose update was installed and not booted; there may be none yet."""
-    file = tmp_path_factory.mktemp("kept") / "updated.raw"
-    yield file
-    file.unlink(missing_ok=True)
+def built() -> None:
+    """Leave the disks in the cache; where that fails, the lane ends with one line."""
+    try:
+        ready.build()
+    except LabError as error:
+        pytest.exit(str(error), returncode=1)
 
 
 @pytest.fixture(scope="module")
-def machine(request: pytest.FixtureRequest, updated: Path) -> Iterator[Machine]:
-    """Boot one machine for a module's tests: a boot costs half a minute where it is emulated.
-
-    A module that is about what was updated boots from the kept disk; where there is none it is
-    updated first.
-    """
-    is_updated = getattr(request.module, "UPDATED", False)
-    running = virtual.start(NAME, updated if is_updated and updated.exists() else None)
-    if is_updated and not updated.exists():
-        running.read(products.update(running), products.INSTALLING)
-        running.reboot()
+def machine(request: pytest.FixtureRequest, built: None) -> Iterator[Machine]:
+    """Start one machine for a module's tests, in the state that the module names."""
+    running = ready.start(NAME, request.module.STATE)
     yield running
     running.remove()
 
@@ -45,7 +38,7 @@ def machine(request: pytest.FixtureRequest, updated: Path) -> Iterator[Machine]:
 def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the path of an inventory of the machine: its driver, shared memory and limits."""
     folder = tmp_path_factory.mktemp("inventory")
-    ssh = {"user": "root", "port": machine.port, "key": str(roster.CLIENT_KEY)}
+    ssh = {"user": "root", "port": machine.port, "key": str(machine.key)}
     cluster = {
         "cluster": "kernel",
         "defaults": {

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.kernel.machine import Machine
 from tests.e2e.running import DEPLOY, Run, drift, run
 
-# An emulated processor builds a module in a minute and boots in another.
-SECONDS, INSTALLING = 900, 600
-
-
-def update(machine: Machine) -> str:
-    """The command by which the other kernel comes, as a user's update brings it: no headers."""
-    return f"apt-get -qq install -y linux-image-{machine.kernels.update}"
+# An emulated processor builds a module in a minute.
+SECONDS = 900
 
 
 def findings(inventory: str) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,9 @@
 """The field's order on a real machine: update, boot, the driver is gone, deploy, and it is back.
 
+The update was installed on the disk when the disk was built, by the command `disk.UPDATING`. The
+machine was then booted twice: with the kernel before the update, and with the update. Where the
+processor is emulated this machine goes on from there.
+
 The tests stand in the order of the story: one boot serves several. What is true is asked of the
 kernel itself: lsmod, dmesg, /proc.
 """
@@ -8,13 +12,14 @@ from __future__ import annotations
 
 import pytest
 
+from lab.kernel import saved
 from lab.kernel.machine import Machine
 from tests.e2e.running import converge
 from tests.kernel.products import deploy, findings
 
 pytestmark = pytest.mark.kernel
-# The module's machine has been updated, and was booted after that.
-UPDATED = True
+# The machine was updated and then booted.
+STATE = saved.BOOTED
 VERSION = "535.154.05"
 
 

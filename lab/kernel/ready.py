@@ -1,0 +1,56 @@
+"""Builds what virtual machines start from, once on each computer, and starts them from that."""
+
+import os
+
+from lab import lock
+from lab.kernel import disk, machine, qemu, saved
+from lab.kernel.machine import Machine
+from lab.machine import as_root
+from lab.progress import step
+
+
+@lock.alone
+def build() -> None:
+    """Leave disks and saved machines in the cache; what is there stays."""
+    qemu.install()
+    disk.build()
+    accelerator = qemu.accelerator(disk.place() / "vmlinuz")
+    if accelerator == qemu.EMULATED and not saved.place().is_dir():
+        with step("saving a machine that has booted, one to three minutes"):
+            _save()
+
+
+def start(name: str = "k-01", state: str = saved.WAITING) -> Machine:
+    """A running machine in one of the saved states; it is booted where that does not come up."""
+    with lock.held():  # another clone's lab may clear away disks that no machine uses
+        build()
+        begun = machine.claim(name)
+    try:
+        if not begun.restore(state):
+            with lock.held():
+                saved.throw_away()
+            begun.boot(state)
+    except BaseException:
+        begun.remove()
+        raise
+    return begun
+
+
+def _save() -> None:
+    begun = machine.claim("saving", monitored=True)
+    half = disk.place() / f"saving-{os.getpid()}"
+    try:
+        for leftover in disk.place().glob("saving-*"):
+            as_root(["rm", "-rf", "--one-file-system", leftover])
+        begun.boot(saved.WAITING)
+        begun.save(saved.WAITING, begun.home)
+        begun.reboot()
+        begun.save(saved.BOOTED, begun.home)
+        as_root(["mkdir", half])
+        for state in (saved.WAITING, saved.BOOTED):
+            made = [saved.image(begun.home, state), saved.memory(begun.home, state)]
+            as_root(["mv", *made, half])
+        as_root(["sh", "-euc", 'chown 0:0 "$1"/*; chmod 644 "$1"/*', "sh", half])
+        as_root(["mv", "-T", half, saved.place()])
+    finally:
+        begun.remove()
