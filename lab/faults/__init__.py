@@ -1,7 +1,7 @@
 """The catalogue of faults: each file beside this one breaks a converged node in one known way."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -50,6 +50,8 @@ class Fault(Strict):
     changes: list[str]
     # What the report says of the node, where it can say nothing else.
     unreadable: str = ""
+    # 1: what is gone leaves facts that cannot be compared between the nodes.
+    exit_code: Literal[1, 2] = 2
     inventory: dict[str, str | int] = {}
     container: Container | None = None
 

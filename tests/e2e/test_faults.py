@@ -191,7 +191,7 @@ def _is_unreadable(fault: faults.Fault) -> bool:
 
 
 def _exit_code(together: tuple[faults.Fault, ...]) -> int:
-    if any(map(_is_unreadable, together)):
+    if any(_is_unreadable(fault) or fault.exit_code == 1 for fault in together):
         return 1
     return 2 if any(fault.expect for fault in together) else 0
 
