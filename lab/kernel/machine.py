@@ -104,7 +104,7 @@ class Machine:
 
     def _keep_power(self, process: subprocess.Popen[bytes]) -> None:
         """Start qemu anew when the machine resets itself, whatever has rebooted it."""
-        while process.wait() == 0 and not self._ending:
+        while _ended(process) == 0 and not self._ending:
             self._process = process = self._powered_on()
 
     @property
@@ -221,6 +221,11 @@ class Machine:
     def _failed(self, what: str) -> LabError:
         said = self._text("qemu.log").splitlines() + self.console().splitlines()
         return LabError("\n".join([f"{self.name}: {what}; its console:", *said[-SHOWN:]]))
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    with process:  # closes its pipes
+        return process.wait()
 
 
 def claim(name: str, monitored: bool = False) -> Machine:

@@ -21,7 +21,11 @@ def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def sleeper(left: Path, *words: str) -> subprocess.Popen[bytes]:
     """Start a process whose pid the machine's file names."""
-    process = subprocess.Popen(["sh", "-c", "read forever", *words], stdin=subprocess.PIPE)
+    process = subprocess.Popen(
+        ["sh", "-c", "echo; read forever", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # before that, /proc may show no command line yet
     (left / "qemu.pid").write_text(f"{process.pid}\n")
     return process
 
