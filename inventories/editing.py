@@ -195,7 +195,8 @@ def _sections(text: str) -> Mapping[str, _Entry]:
     except MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         raise Uneditable.on(line, f"no YAML: {error.problem}") from None
-    except (YAMLError, RecursionError):
+    # ruamel.yaml asserts that comments are in few places only.
+    except (YAMLError, RecursionError, AssertionError):
         raise Uneditable.on(0, "no YAML that can be read") from None
     if not isinstance(root, MappingNode) or root.flow_style:
         raise _InBraces.on(0, "the whole file is written in one {...}")

@@ -10,6 +10,7 @@ import pytest
 from tests import environments
 from tests.cli.running import Ended, run
 from tests.environments import CU11, CU12
+from tests.shells import at_an_empty_home
 
 INVENTORY = """data = {{
     "nccl_version": "match-torch",
@@ -25,6 +26,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> environments.Enviro
     """An environment with both wheels, whose own pip finds nothing, in an inventory."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", at_an_empty_home()["PATH"])
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)

@@ -11,6 +11,7 @@ import pytest
 from tests import environments
 from tests.cli.running import Ended, run
 from tests.environments import CU12
+from tests.shells import at_an_empty_home
 
 INVENTORY = """data = {{"nccl_version": "match-torch", "nccl_environments": [{prefix!r}]}}
 hosts = [("@local", data)]
@@ -18,8 +19,9 @@ hosts = [("@local", data)]
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> environments.Environment:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> environments.Environment:
     """An environment, and beside it an inventory of this machine that names it."""
+    monkeypatch.setenv("PATH", at_an_empty_home()["PATH"])
     made = environments.environment(tmp_path / "env", "torch", CU12)
     (tmp_path / "here.py").write_text(INVENTORY.format(prefix=str(made.prefix)))
     return made

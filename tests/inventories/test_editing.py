@@ -234,6 +234,10 @@ REFUSED = {
     "merged": ("hosts:\n  a:\n    <<: {x: 1}\n    group: g\n", "line 3: a merged mapping (<<) "),
     "two documents": ("hosts:\n  a: {group: g}\n---\nx: 1\n", "line 3: no YAML: "),
     "tabs": ("hosts:\n\ta: {group: g}\n", "line 2: no YAML: "),
+    "a comment in a block of text": (
+        "hosts:\n  # c\n|  # d\n  a: {group: g}\n",
+        "line 1: no YAML that can be read; ",
+    ),
     "no mapping": ("- a\n", "line 1: this is no mapping; "),
     "hosts that are none": ("hosts: [a]\n", "line 1: hosts is no mapping of names; "),
     "no hosts": ("cluster: c\n", "there is no hosts in it; "),
