@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections import defaultdict
 from contextlib import suppress
 
 import pytest
+from gevent import monkey
+
+# As pyinfra's own command does, before anything makes a thread or a socket. What is imported from
+# pyinfra_cli does it, too: later, and after other imports, as it depends on the tests chosen.
+monkey.patch_all()
 
 # What the tests call, by the mark of their lane: without a mark it is `make quick`.
 PROGRAMS = {
@@ -49,5 +53,4 @@ def pytest_sessionfinish() -> None:
     gevent's own (25.8.1 and later) closes what is no regular file at the hub's next turn. The
     removal of a tree gives it none, and so would keep one descriptor a folder.
     """
-    if monkey := sys.modules.get("gevent.monkey"):
-        os.close = monkey.get_original("os", "close")
+    os.close = monkey.get_original("os", "close")
