@@ -51,6 +51,10 @@ def _files(*names: str) -> list[str]:
     return [f"tests/e2e/test_{name}.py" for name in names]
 
 
+QUICK = "not lab and not kernel and not faults and not real_wheels"
+# What runs on nodes, in each shell that a node may have: half of the quick tests' time.
+NODE_SCRIPTS = ["tests/deploy", "tests/facts"]
+
 # What a test of the lab uses: v100-02 alone, or all three nodes. The others use the two rpm nodes.
 APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "contact")
 ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
@@ -64,7 +68,8 @@ LANES = {
             [str(BIN / "mypy"), "--no-error-summary"],
         ]
     ),
-    "quick": _tests("-m", "not lab and not kernel and not faults and not real_wheels"),
+    "quick": _tests("-m", QUICK, *(f"--ignore={folder}" for folder in NODE_SCRIPTS)),
+    "quick-scripts": _tests("-m", QUICK, *NODE_SCRIPTS),
     "lab": _tests(
         *_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES)), shares="lab"
     ),
@@ -74,8 +79,8 @@ LANES = {
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
 }
-# The tests of the lab by the nodes that they use: those that share none run side by side.
-GROUPS = {"lab": ["lab", "lab-apt", "lab-all"]}
+# Parts of a lane that run side by side; those of the lab by the nodes that their tests use.
+GROUPS = {"quick": ["quick", "quick-scripts"], "lab": ["lab", "lab-apt", "lab-all"]}
 
 
 @dataclass

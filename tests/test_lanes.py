@@ -17,6 +17,8 @@ from tests import lanes
 from tests.lanes import Lane
 
 HERE = Path(__file__).parent
+# Lanes of what has no marker.
+UNMARKED = ("check", *lanes.GROUPS["quick"])
 MARKED = re.compile(r"pytest\.mark\.([a-z_]+)")
 START = """
 import sys
@@ -41,9 +43,18 @@ def _expression(name: str) -> str:
 
 def test_every_test_is_in_a_lane() -> None:
     """The quick lane has what no marker takes out of it, and each marker is that of a lane."""
-    assert set(_expression("quick").split(" and ")) == {f"not {name}" for name in _markers()}
-    others = {_expression(name) for name in lanes.LANES if name not in ("check", "quick")}
-    assert others == _markers()
+    for name in lanes.GROUPS["quick"]:
+        assert set(_expression(name).split(" and ")) == {f"not {each}" for each in _markers()}
+    assert {_expression(name) for name in lanes.LANES if name not in UNMARKED} == _markers()
+
+
+def test_the_parts_of_the_quick_lane_are_the_whole() -> None:
+    """One leaves out the folders that the other has."""
+    whole, scripts = (lanes.LANES[name].commands[0] for name in lanes.GROUPS["quick"])
+    ignored = [word.partition("=")[2] for word in whole if word.startswith("--ignore=")]
+    assert ignored == [word for word in scripts if word.startswith("tests/")]
+    assert ignored == lanes.NODE_SCRIPTS
+    assert not [word for word in whole if word.startswith("tests/")]
 
 
 @pytest.mark.parametrize("marker", sorted(_markers()))
@@ -57,7 +68,7 @@ def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
     assert found
     taken: list[str] = []
     for name in lanes.LANES:
-        if name in ("check", "quick") or _expression(name) != marker:
+        if name in UNMARKED or _expression(name) != marker:
             continue
         words = [str(word) for word in lanes.LANES[name].commands[0]]
         ignored = {word.partition("=")[2] for word in words if word.startswith("--ignore=")}
