@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := check quick lab kernel faults
+LANES := check quick lab kernel faults pip fuzz
 .PHONY: demo test test-slow setup tools packages picture clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
@@ -28,15 +28,15 @@ demo: setup
 
 ## test: format, lint, types, unit and contract tests, the tests on the lab and on real kernels
 test: setup
-	@$(BIN)/python tests/lanes.py check quick lab kernel
+	@$(BIN)/python -m tests.lanes check quick lab kernel
 
-## test-slow: the whole catalogue of faults, and NVIDIA's own wheels
+## test-slow: the whole catalogue of faults, pip in each shell, more examples, NVIDIA's own wheels
 test-slow: setup
-	@$(BIN)/python tests/lanes.py faults real-wheels
+	@$(BIN)/python -m tests.lanes faults pip fuzz real-wheels
 
-## check, quick, lab, kernel, faults, test-real-wheels: one lane alone
+## check, quick, lab, kernel, faults, pip, fuzz, test-real-wheels: one lane alone
 $(LANES) test-real-wheels: setup
-	@$(BIN)/python tests/lanes.py $(@:test-%=%)
+	@$(BIN)/python -m tests.lanes $(@:test-%=%)
 
 ## packages: print the names of all packages that set-up may install; installs nothing
 packages:

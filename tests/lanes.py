@@ -1,6 +1,6 @@
 """Runs lanes of the tests side by side: a line per lane, and of a lane that fails its whole output.
 
-    python tests/lanes.py LANE...
+    python -m tests.lanes LANE...
 
 The first lane that fails ends the others. What a lane prints, its slowest tests last, is in
 .lanes/LANE.log.
@@ -19,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+
+from tests.examples import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOGS = REPOSITORY / ".lanes"
@@ -51,9 +53,12 @@ def _files(*names: str) -> list[str]:
     return [f"tests/e2e/test_{name}.py" for name in names]
 
 
-QUICK = "not lab and not kernel and not faults and not real_wheels"
+QUICK = "not lab and not kernel and not faults and not pip and not real_wheels"
 # What runs on nodes, in each shell that a node may have: half of the quick tests' time.
 NODE_SCRIPTS = ["tests/deploy", "tests/facts"]
+
+# Whose examples hypothesis makes.
+FUZZED = [f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")]
 
 # What a test of the lab uses: v100-02 alone, or all three nodes. The others use the two rpm nodes.
 APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "contact")
@@ -77,6 +82,9 @@ LANES = {
     "lab-all": _tests("-m", "lab", *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
     "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
+    "pip": _tests("-m", "pip", "tests/deploy"),
+    # Again, with all examples instead of a tenth.
+    "fuzz": Lane([["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *FUZZED]]),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
 }
 # Parts of a lane that run side by side; those of the lab by the nodes that their tests use.

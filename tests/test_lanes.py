@@ -16,12 +16,13 @@ from typing import cast
 import pytest
 
 from tests import lanes
+from tests.examples import ALL, examples
 from tests.lanes import Lane
 from tests.real_wheels import conftest as real_wheels
 
 HERE = Path(__file__).parent
 # Lanes of what has no marker.
-UNMARKED = ("check", *lanes.GROUPS["quick"])
+UNMARKED = ("check", *lanes.GROUPS["quick"], "fuzz")
 MARKED = re.compile(r"pytest\.mark\.([a-z_]+)")
 START = """
 import sys
@@ -65,7 +66,7 @@ def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
     """Those that its command names, or that another lane of the same marker does."""
     found = {
         str(path.relative_to(HERE.parent))
-        for path in HERE.rglob("test_*.py")
+        for path in HERE.rglob("*.py")
         if marker in MARKED.findall(path.read_text())
     } - {"tests/test_lanes.py"}
     assert found
@@ -80,6 +81,19 @@ def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
     assert sorted(taken) == sorted(found)
 
 
+def test_all_examples_are_tried_in_a_lane() -> None:
+    """The lane has the files, and they alone, that try less in the quick lane."""
+    fewer = {
+        str(path.relative_to(HERE.parent))
+        for path in HERE.rglob("test_*.py")
+        if "max_examples=examples(" in path.read_text()
+    } - {"tests/test_lanes.py"}
+    (command,) = lanes.LANES["fuzz"].commands
+    assert command[:2] == ["env", f"{ALL}=1"]
+    assert {word for word in command if word.startswith("tests/")} == fewer
+    assert examples(300) == (300 if os.environ.get(ALL) else 30)
+
+
 def test_ci_runs_every_lane() -> None:
     """.ci/run calls two targets, whose lanes are all there are."""
     script = (HERE.parent / ".ci" / "run").read_text()
@@ -88,7 +102,7 @@ def test_ci_runs_every_lane() -> None:
     assert targets == ["test", "test-slow"]
     named = []
     for target in targets:
-        (recipe,) = re.findall(rf"^{target}: setup\n\t@\S+ tests/lanes\.py (.*)$", makefile, re.M)
+        (recipe,) = re.findall(rf"^{target}: setup\n\t@\S+ -m tests\.lanes (.*)$", makefile, re.M)
         named += [each for name in recipe.split() for each in lanes.GROUPS.get(name, [name])]
     assert sorted(named) == sorted(lanes.LANES)
 
@@ -214,7 +228,10 @@ def test_a_killed_run_leaves_no_lane(start: Start, tmp_path: Path) -> None:
 
 def test_an_unknown_lane(start: Start) -> None:
     done = subprocess.run(
-        [sys.executable, "tests/lanes.py", "fast"], cwd=HERE.parent, capture_output=True, text=True
+        [sys.executable, "-m", "tests.lanes", "fast"],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1
     assert done.stderr.startswith("tests: no lane fast; there are: check, quick")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from inventories.editing import EditError, diff, read, with_group, with_host, without_host, write
 from tests import case_files
+from tests.examples import examples
 
 HERE = Path(__file__).parent
 LAB = (HERE.parents[1] / "inventories" / "lab.yml").read_text()
@@ -286,7 +287,7 @@ def test_whatever_a_file_holds(path: Path) -> None:
         assert str(error)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(place=st.integers(0, len(LAB)), cut=st.integers(0, 40), put=st.text(max_size=4))
 def test_any_slip_of_the_hand(place: int, cut: int, put: str) -> None:
     """As above, whatever a person, or an editor, did to the file."""
@@ -352,7 +353,7 @@ def files(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "\ufeff"])) + text
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=files(), name=st.sampled_from(["new", "yes", "1.5"]), has_more=st.booleans())
 def test_any_style(text: str, name: str, has_more: bool) -> None:
     """A host that came is read as what it is, the others as before, and it goes without a trace."""

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventories.schema import InventoryError, load
+from tests.examples import examples
 
 LAB = (Path(__file__).parents[2] / "inventories" / "lab.yml").read_text()
 KEYS = """cluster defaults groups hosts ssh gpu shm limits toolchain cmake size nofile memlock
@@ -21,7 +22,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | LEAVES, inner, max_size=5),
     max_leaves=12,
 )
-FEW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def must_answer(path: Path) -> None:
