@@ -9,31 +9,41 @@ from lab.machine import as_root
 from lab.progress import step
 
 
-@lock.alone
 def build() -> None:
-    """Leave disks and saved machines in the cache; what is there stays."""
+    """Leave disks and saved machines in the cache; what is there stays, and waits for nothing."""
     qemu.install()
-    disk.build()
-    accelerator = qemu.accelerator(disk.place() / "vmlinuz")
-    if accelerator == qemu.EMULATED and not saved.place().is_dir():
-        with step("saving a machine that has booted, one to three minutes"):
-            _save()
+    if not _is_built():
+        with lock.held():
+            _build()
 
 
 def start(name: str = "k-01", state: str = saved.WAITING) -> Machine:
     """A running machine in one of the saved states; it is booted where that does not come up."""
-    with lock.held():  # another clone's lab may clear away disks that no machine uses
-        build()
-        begun = machine.claim(name)
+    build()
+    begun = machine.claim(name)
     try:
         if not begun.restore(state):
-            with lock.held():
-                saved.throw_away()
+            saved.throw_away()
             begun.boot(state)
     except BaseException:
         begun.remove()
         raise
     return begun
+
+
+def _is_built() -> bool:
+    return disk.place().is_dir() and (not _is_emulated() or saved.place().is_dir())
+
+
+def _is_emulated() -> bool:
+    return qemu.accelerator(disk.place() / "vmlinuz") == qemu.EMULATED
+
+
+def _build() -> None:
+    disk.build()
+    if not _is_built():
+        with step("saving a machine that has booted, one to three minutes"):
+            _save()
 
 
 def _save() -> None:
