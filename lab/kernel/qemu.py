@@ -92,9 +92,9 @@ def version() -> str:
     return run([BARE[0], "--version"]).stdout.splitlines()[0]
 
 
-def layer(image: Path, beneath: Path, form: str) -> None:
-    """Make a disk that holds only what is written to it, over another one that stays as it is."""
-    run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", beneath, "-F", form, image])
+def layer(image: Path, beneath: Path) -> None:
+    """Make a disk that holds only what is written to it, over a raw one that stays as it is."""
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", beneath, "-F", "raw", image])
 
 
 def escaped(path: Path) -> str:

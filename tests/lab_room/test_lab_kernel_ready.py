@@ -89,13 +89,13 @@ def test_a_saved_state_that_does_not_start_is_thrown_away(
     monkeypatch.setattr(ready, "build", lambda: None)
     monkeypatch.setattr(qemu, "version", lambda: "qemu 7.2")
     monkeypatch.setattr(qemu, "accelerator", lambda kernel: qemu.EMULATED)
-    monkeypatch.setattr(qemu, "layer", lambda image, beneath, form: None)
     monkeypatch.setattr(qemu, "command", lambda home, port, accelerator: ["false"])
     monkeypatch.setattr(Machine, "boot", lambda self, state: booted.append(state))
     for name in ("boot.raw", "key", "vmlinuz"):
         (disks / name).write_text("")
     (disks / "host_key.pub").write_text("ssh-ed25519 AAAA k-01\n")
     saved.place().mkdir()
+    saved.image(saved.place(), state).write_text("")
     started = ready.start("k-01", state)
     started.remove()
     assert booted == [state]
