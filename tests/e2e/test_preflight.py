@@ -43,8 +43,8 @@ def _run(script: str, seconds: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bare() -> str:
-    """v100-02 as found, with the lab's key put there by hand; returns its host key."""
-    nodes.reset([APT_NODE])
+    """All nodes as found, v100-02 with the lab's key put there by hand; returns its host key."""
+    nodes.reset()
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(APT_NODE, KEY.format(home="/root", key=key))
     kind, blob, *_ = on(APT_NODE, "cat /etc/ssh/ssh_host_ed25519_key.pub").split()
