@@ -41,10 +41,17 @@ def the_lab() -> None:
 @pytest.fixture(scope="session")
 def converged_once(the_lab: None) -> None:
     """Both rpm nodes were converged in this session, and their disks kept like that."""
-    if not _kept_here:
-        nodes.reset(MANAGED)
-        assert converge().code == 0
-        keep_converged()
+    converge_unless_kept()
+
+
+def converge_unless_kept() -> bool:
+    """Converge both nodes once a session; return whether they are now as that has left them."""
+    if _kept_here:
+        return False
+    nodes.reset(MANAGED)
+    assert converge().code == 0
+    keep_converged()
+    return True
 
 
 def keep_converged() -> None:

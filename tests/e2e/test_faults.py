@@ -13,7 +13,7 @@ from itertools import permutations, zip_longest
 import pytest
 
 from lab import faults, nodes
-from tests.e2e.conftest import CONVERGED, WriteInventory
+from tests.e2e.conftest import CONVERGED, WriteInventory, converge_unless_kept
 from tests.e2e.running import (
     MANAGED,
     changed,
@@ -31,9 +31,10 @@ _broken: set[str] = set()
 
 
 @pytest.fixture(scope="module")
-def converged(converged_once: None) -> None:
-    """All nodes are converged."""
-    nodes.put_back(MANAGED, CONVERGED)
+def converged() -> None:
+    """All nodes are converged; in the lane of the faults v100-01 has not been booted since."""
+    if not converge_unless_kept():
+        nodes.put_back(MANAGED, CONVERGED)
     _broken.clear()
 
 
