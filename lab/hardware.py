@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from lab import podman
 from lab.machine import as_root
 
 SCRIPT = Path(__file__).with_suffix(".sh")
@@ -10,9 +9,9 @@ SCRIPT = Path(__file__).with_suffix(".sh")
 ENTER = ["nsenter", "--mount", "--wd=/", "--target"]
 
 
-def power_on(container: str) -> None:
+def power_on(pid: int) -> None:
     """Do what comes before a machine's first process; its network is not there yet."""
-    as_root([*ENTER, str(podman.pid(container)), "/bin/sh", "-eus"], stdin=script())
+    as_root([*ENTER, str(pid), "/bin/sh", "-eus"], stdin=script())
 
 
 def script() -> str:

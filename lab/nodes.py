@@ -10,6 +10,7 @@ from lab import (
     answering,
     disks,
     hardware,
+    inside,
     keys,
     limits,
     lock,
@@ -107,8 +108,9 @@ def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
     options += limits.podman_options()
     boot = ["--rootfs", str(disks.root(node.name)), "/bin/sh", "-c", BOOT]
     podman.podman("run", "--detach", "--name", node.container, *options, *boot)
-    hardware.power_on(node.container)
-    network.connect(node.name, podman.pid(node.container), node.interface, node.address)
+    pid = inside.pid(node.container)
+    hardware.power_on(pid)
+    network.connect(node.name, pid, node.interface, node.address)
 
 
 def labels() -> list[str]:
@@ -141,8 +143,7 @@ def start(name: str) -> None:
 
 def execute(name: str, script: str, check: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a POSIX sh script as root on the node, beside its sshd; the script is one argument."""
-    container = roster.node(name).container
-    done = podman.podman("exec", container, "/bin/sh", "-c", script, check=False)
+    done = inside.run(roster.node(name).container, name, script)
     if check and done.returncode != 0:
         said = done.stderr.strip() or done.stdout.strip()
         raise LabError(f"{name}: a script of the lab failed ({done.returncode}): {said}")
