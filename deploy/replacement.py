@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime, timezone
+from functools import cache
 
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
@@ -14,9 +15,16 @@ from drift.report.visible import visible
 from facts.files import FileContent
 from facts.mesh import AS_USER
 
-# One folder a run, whoever else starts one in the same second: what a user had before the run.
-RUN = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-BACKUPS = f"/var/backups/gpu-node/{RUN}"
+
+@cache
+def run() -> str:
+    """This run's name: the time in UTC, and letters that no run of the same second has."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def backups() -> str:
+    """The folder on each node that has what this run replaced."""
+    return f"/var/backups/gpu-node/{run()}"
 
 
 def replace(
@@ -40,7 +48,7 @@ def replace(
     before = {
         "file": path,
         "before": sum_of(old["text"]) if old["exists"] else "absent",
-        "backups": BACKUPS,
+        "backups": backups(),
     }
     variables = {
         **before,

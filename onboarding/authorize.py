@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from deploy.replacement import BACKUPS
+from deploy import replacement
 from deploy.scripts import text
 from drift.report.visible import visible
 from facts.mesh import HOME
@@ -30,7 +30,7 @@ def install_key(session: Session, public: str) -> bool:
     line = public.strip()
     if not _KEY.fullmatch(line):
         raise ContactError(f"{visible(line)[:60]!r} is no public key; nothing was changed")
-    backups = BACKUPS if session.server.user == ROOT else ""
+    backups = replacement.backups() if session.server.user == ROOT else ""
     variables = f"line={shlex.quote(line)}\nbackups={shlex.quote(backups)}\n"
     done = session.run(f"{HOME}{variables}{text('authorize')}", _SECONDS)
     outcome = done.out[-1] if done.out else ""

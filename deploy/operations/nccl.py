@@ -57,7 +57,7 @@ def wheels(
         python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))
         kept = controller.cache() / controller.wheel_name(keep, python, platform)
         # Of this run alone: another one's script takes away its own.
-        pushed = f"/var/tmp/gpu-node-{replacement.RUN}-{kept.name}"
+        pushed = f"/var/tmp/gpu-node-{replacement.run()}-{kept.name}"
         yield FunctionCommand(controller.wheel, [keep, python, platform, str(kept)], {})
         yield FileUploadCommand(str(kept), pushed)
     yield script(

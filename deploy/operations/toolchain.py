@@ -17,7 +17,7 @@ from pyinfra import host, logger
 from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringCommand, operation
 
 from deploy.controller import cache
-from deploy.replacement import BACKUPS
+from deploy.replacement import backups
 from deploy.scripts import script
 from drift.environments import unmet
 from facts.nccl import ASKED, Environment, Nccl
@@ -63,7 +63,7 @@ def cmake(
         sha256=sha256,
         pushed=tarball,
         links=links,
-        backups=BACKUPS,
+        backups=backups(),
     )
 
 

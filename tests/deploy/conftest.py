@@ -35,7 +35,7 @@ def shell(request: pytest.FixtureRequest) -> str:
 def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of this run's backups, inside the test's own."""
     folder = tmp_path / "backups" / "20260101T000000Z"
-    monkeypatch.setattr(replacement, "BACKUPS", str(folder))
+    monkeypatch.setattr(replacement, "backups", lambda: str(folder))
     return folder
 
 

@@ -111,7 +111,7 @@ def as_nobody(
     path: str, monkeypatch: pytest.MonkeyPatch, confirm_seconds: int = 0
 ) -> StringCommand:
     """The replacement of a file in that home."""
-    monkeypatch.setattr(replacement, "BACKUPS", "/mnt/backups/RUN")
+    monkeypatch.setattr(replacement, "backups", lambda: "/mnt/backups/RUN")
     return replace(path, content("old"), "new", confirm_seconds=confirm_seconds, user="nobody")
 
 

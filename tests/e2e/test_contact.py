@@ -295,7 +295,8 @@ def test_a_controller_that_is_gone(
     monkeypatch.setattr(passwords, "_not_kept", killed)
     monkeypatch.setattr(passwords, "CONFIRM_SECONDS", 10)
     # Another run's than that of the test before: a run puts back what it found first.
-    monkeypatch.setattr(replacement, "BACKUPS", f"{replacement.BACKUPS}-gone")
+    gone = f"{replacement.backups()}-gone"
+    monkeypatch.setattr(replacement, "backups", lambda: gone)
     before = on(NODE, f"od -An -tx1 {CONFIG}")
     with open_session(server, host_key) as session, pytest.raises(KeyboardInterrupt):
         refuse_passwords(session, host_key)

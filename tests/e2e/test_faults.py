@@ -166,7 +166,7 @@ def test_faults(
         assert (host["status"] == "unreadable") == _is_unreadable(fault)
         assert fault.unreadable in (host["error"] or "")
     result = converge(path)
-    assert plan == result.executed
+    assert plan == result.executed, result.err
     failed = {fault.node for fault in together if not _ends_well(fault)}
     assert result.failed == sorted(failed)
     assert (result.code == 0) == all(map(_ends_well, together)), result.err

@@ -44,7 +44,7 @@ def account(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sshd
     (folder / "getent").write_text(f"#!/bin/sh\necho 'x:x:0:0::{sshd.home}:/bin/sh'\n")
     (folder / "getent").chmod(0o755)
     sshd.path = f"{folder}:"
-    monkeypatch.setattr(replacement, "BACKUPS", str(tmp_path / "backups"))
+    monkeypatch.setattr(replacement, "backups", lambda: str(tmp_path / "backups"))
     return sshd
 
 

@@ -54,7 +54,7 @@ def etc(sshd: Sshd, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(room, "MAIN", str(etc / "sshd_config"))
     monkeypatch.setattr(room, "OWN", str(etc / "sshd_config.d" / "00-gpu-node.conf"))
     monkeypatch.setattr(room, "_SETTLE_SECONDS", 1)
-    monkeypatch.setattr(replacement, "BACKUPS", str(tmp_path / "backups"))
+    monkeypatch.setattr(replacement, "backups", lambda: str(tmp_path / "backups"))
     monkeypatch.setattr(scripts, "LOCK", str(tmp_path / "lock"))
     sshd.running = tmp_path / "read"
     sshd.running.touch()
