@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := check quick lab kernel faults pip fuzz
+LANES := check quick lab kernel faults lab-slow slow pip fuzz
 .PHONY: demo test test-slow setup tools packages picture clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
@@ -30,11 +30,11 @@ demo: setup
 test: setup
 	@$(BIN)/python -m tests.lanes check quick lab kernel
 
-## test-slow: the whole catalogue of faults, pip in each shell, more examples, NVIDIA's own wheels
+## test-slow: the whole catalogue of faults, further cases, pip in each shell, NVIDIA's own wheels
 test-slow: setup
-	@$(BIN)/python -m tests.lanes faults pip fuzz real-wheels
+	@$(BIN)/python -m tests.lanes faults lab-slow slow pip fuzz real-wheels
 
-## check, quick, lab, kernel, faults, pip, fuzz, test-real-wheels: one lane alone
+## check, quick, lab, kernel, faults, lab-slow, slow, pip, fuzz, test-real-wheels: one lane alone
 $(LANES) test-real-wheels: setup
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)
 

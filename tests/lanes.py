@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -37,33 +38,54 @@ PR_SET_PDEATHSIG = 1
 class Lane:
     """Commands that run one after the other; `after` are lanes that must have ended before.
 
-    `shares` is what `python -m lab.shared` builds for it.
+    `shares` is what `python -m lab.shared` builds for it. `nice` keeps a lane behind those that
+    the end waits for.
     """
 
     commands: Sequence[Sequence[str]]
     after: Sequence[str] = ()
     shares: str = ""
+    nice: int = 0
 
 
-def _tests(*words: str, after: Sequence[str] = (), shares: str = "") -> Lane:
-    return Lane([[*PYTEST, *words]], after, shares)
+def _tests(*words: str, after: Sequence[str] = (), shares: str = "", nice: int = 0) -> Lane:
+    return Lane([[*PYTEST, *words]], after, shares, nice)
 
 
 def _files(*names: str) -> list[str]:
     return [f"tests/e2e/test_{name}.py" for name in names]
 
 
-QUICK = "not lab and not kernel and not faults and not pip and not real_wheels"
-# What runs on nodes, in each shell that a node may have: half of the quick tests' time.
-NODE_SCRIPTS = ["tests/deploy", "tests/facts"]
+QUICK = (
+    "not lab and not lab_slow and not slow and not kernel and not faults and not pip"
+    " and not real_wheels"
+)
+# A case of lab_slow is one of the lab, too.
+LAB = "lab and not lab_slow"
+# Parts of the quick tests, so that all processors have work: what runs on nodes, in each shell that
+# a node may have; and what waits for servers and processes.
+QUICK_PARTS = {
+    "quick-scripts": ["tests/deploy", "tests/facts"],
+    "quick-contact": ["tests/onboarding", "tests/verify"],
+}
+
+# Which of them leave cases for later.
+SLOWER = [
+    f"tests/{name}.py"
+    for name in ("cli/test_controller", "facts/test_probe", "onboarding/test_running")
+]
 
 # Whose examples hypothesis makes.
 FUZZED = [f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")]
 
+# The lab's lanes, one after the other on the same nodes, take longest: what runs beside them gets
+# the processors that they leave.
+BEHIND = 5
+
 # What a test of the lab uses: v100-02 alone, or all three nodes. The others use the two rpm nodes.
 APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "contact")
 ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
-_ON_LAB = ["-m", "lab", "tests/e2e", "tests/lab_room"]
+_ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
 
 LANES = {
     "check": Lane(
@@ -71,24 +93,32 @@ LANES = {
             [str(BIN / "ruff"), "format", "--check", "--quiet", "."],
             [str(BIN / "ruff"), "check", "--quiet", "."],
             [str(BIN / "mypy"), "--no-error-summary"],
-        ]
+        ],
+        nice=BEHIND,
     ),
-    "quick": _tests("-m", QUICK, *(f"--ignore={folder}" for folder in NODE_SCRIPTS)),
-    "quick-scripts": _tests("-m", QUICK, *NODE_SCRIPTS),
+    "quick": _tests(
+        "-m",
+        QUICK,
+        *(f"--ignore={each}" for part in QUICK_PARTS.values() for each in part),
+        nice=BEHIND,
+    ),
+    **{name: _tests("-m", QUICK, *folders, nice=BEHIND) for name, folders in QUICK_PARTS.items()},
     "lab": _tests(
         *_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES)), shares="lab"
     ),
-    "lab-apt": _tests("-m", "lab", *APT_NODE, shares="lab"),
-    "lab-all": _tests("-m", "lab", *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
-    "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
+    "lab-apt": _tests("-m", LAB, *APT_NODE, shares="lab"),
+    "lab-all": _tests("-m", LAB, *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
+    "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel", nice=BEHIND),
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
+    "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
+    "slow": _tests("-m", "slow", *SLOWER),
     "pip": _tests("-m", "pip", "tests/deploy"),
     # Again, with all examples instead of a tenth.
     "fuzz": Lane([["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *FUZZED]]),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
 }
 # Parts of a lane that run side by side; those of the lab by the nodes that their tests use.
-GROUPS = {"quick": ["quick", "quick-scripts"], "lab": ["lab", "lab-apt", "lab-all"]}
+GROUPS = {"quick": ["quick", *QUICK_PARTS], "lab": ["lab", "lab-apt", "lab-all"]}
 
 
 @dataclass
@@ -120,7 +150,7 @@ class Running:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_as_started_by_hand,
+                preexec_fn=partial(_as_started_by_hand, self.lane.nice),
             )
         self.next += 1
         return None
@@ -136,8 +166,9 @@ class Running:
         return f"{self.name:<12} {minutes:3}:{seconds:02}  {what}"
 
 
-def _as_started_by_hand() -> None:
+def _as_started_by_hand(nice: int) -> None:
     """Take no signal setting over from the caller, such as nohup's; end with this process."""
+    os.nice(nice)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)

@@ -12,6 +12,9 @@ from tests.cli.running import Ended, run
 from tests.environments import CU11, CU12
 from tests.shells import at_an_empty_home
 
+# Both run pyinfra and the real pip.
+pytestmark = pytest.mark.slow
+
 INVENTORY = """data = {{
     "nccl_version": "match-torch",
     "nccl_environments": [{prefix!r}],

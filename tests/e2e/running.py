@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -122,6 +123,11 @@ def kill_once(node: str, is_begun: str, *command: str) -> None:
 def on(node: str, script: str) -> str:
     """What a script prints on a node, run beside its sshd."""
     return nodes.execute(node, script, check=True).stdout
+
+
+def content(node: str, path: str) -> bytes:
+    """What a file on a node holds."""
+    return base64.b64decode(on(node, f"base64 {path}"))
 
 
 def manifest(node: str) -> dict[str, str]:

@@ -95,6 +95,7 @@ def test_a_source_that_does_not_compile(healthy: None, site: str) -> None:
     assert_at_rest(site, "a100-01")
 
 
+@pytest.mark.lab_slow
 def test_a_driver_that_nobody_wants_is_not_built(healthy: None, site: str) -> None:
     """Library and sources of branch 590 came to a V100: stopped, and what works stays loaded."""
     on("v100-01", "cp -r /usr/src/nvidia-535.154.05 /usr/src/nvidia-590.44.01")
@@ -109,6 +110,7 @@ def test_a_driver_that_nobody_wants_is_not_built(healthy: None, site: str) -> No
     assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
 
 
+@pytest.mark.lab_slow
 def test_an_ssh_user_without_sbin_in_its_path(healthy: None, site: str) -> None:
     """modinfo and dkms are in sbin: a user with sudo, and another PATH, is told the same."""
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
@@ -130,6 +132,7 @@ def test_an_ssh_user_without_sbin_in_its_path(healthy: None, site: str) -> None:
     assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
 
 
+@pytest.mark.lab_slow
 def test_debians_name_of_the_module(healthy: None, site: str) -> None:
     """Its packages call sources and file nvidia-current; the module is nvidia all the same."""
     current = f"/usr/src/nvidia-current-{VERSION}"
@@ -157,6 +160,7 @@ def test_no_reboot_into_a_kernel_without_the_driver(healthy: None, site: str) ->
 
 
 @pytest.mark.parametrize("moment", ["built", "half-built"])
+@pytest.mark.lab_slow
 def test_a_build_that_was_killed_is_finished(healthy: None, site: str, moment: str) -> None:
     """dkms was killed after it had built, or in the middle of keeping what it had built."""
     on("v100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
@@ -167,6 +171,7 @@ def test_a_build_that_was_killed_is_finished(healthy: None, site: str, moment: s
     assert version_of("v100-01", NEW) == VERSION
 
 
+@pytest.mark.lab_slow
 def test_a_running_kernel_without_headers_in_any_repository(healthy: None, site: str) -> None:
     """Exactly its headers cannot be had: told so, and no other kernel's are installed instead."""
     on("v100-01", f"rpm -e kernel-devel-{NEW}; rm -rf /usr/src/kernels/{NEW}")

@@ -104,6 +104,7 @@ def test_the_whole_driver_by_one_run(bare: Path) -> None:
     assert on(BARE, "cat /sys/module/nvidia/version").strip() == VERSION
 
 
+@pytest.mark.lab_slow
 def test_a_branch_takes_two_runs(bare: Path) -> None:
     """Its newest comes with the first, which says so; the second builds the module for it."""
     site = want(bare, "535", PACKAGES)
@@ -116,6 +117,7 @@ def test_a_branch_takes_two_runs(bare: Path) -> None:
     assert_at_rest(site, BARE)
 
 
+@pytest.mark.lab_slow
 def test_a_part_that_was_removed(bare: Path) -> None:
     """The driver is there by these packages, less one: that comes back, at the same version."""
     site = want(bare, VERSION, PACKAGES)

@@ -110,6 +110,7 @@ def test_a_users_bashrc_stays_byte_for_byte(put_back: None) -> None:
     assert changed(before, manifest("a100-01")) == set()
 
 
+@pytest.mark.lab_slow
 def test_the_fields_debug_block(put_back: None) -> None:
     """Each line of field note A8 is told by its rule, and none is touched."""
     on("a100-01", f"cat >>/root/.bashrc <<'END'{DEBUG}END")
@@ -127,6 +128,7 @@ def test_the_fields_debug_block(put_back: None) -> None:
     assert (converge().executed, content("a100-01", "/root/.bashrc")) == ({}, before)
 
 
+@pytest.mark.lab_slow
 def test_a_trainer_of_before_is_named(put_back: None) -> None:
     """By its pid, and only while it runs."""
     started = f"RANK=0 {IFNAME}=bond0 nohup python3 -c 'import time; time.sleep(60)'"
@@ -151,6 +153,7 @@ def test_deepspeed_leaves_nothing_to_send(put_back: None, inventory: WriteInvent
     assert (second.code, second.executed) == (0, {})
 
 
+@pytest.mark.lab_slow
 def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
     """A new ~/.bashrc is theirs; what root has is not what they have; then nothing is left."""
     on("v100-01", "useradd -m -s /bin/bash train; rm -f /home/train/.bashrc")
@@ -173,6 +176,7 @@ def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
     assert (second.code, second.executed) == (0, {})
 
 
+@pytest.mark.lab_slow
 def test_what_leaves_the_inventory_leaves_the_block(
     put_back: None, inventory: WriteInventory
 ) -> None:

@@ -105,6 +105,7 @@ def test_a_disk_that_is_too_small(path: str) -> None:
     assert on(BARE, "find /root/miniconda3 -mindepth 1") == ""
 
 
+@pytest.mark.lab_slow
 def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
     """Half of it is never taken for an environment; what was sent is not sent again."""
     on(SOURCE, f"for n in 1 2 3 4; do head -c 150000000 /dev/urandom >{DIS}/big-$n; done")

@@ -19,6 +19,7 @@ from tests.e2e.running import (
     Converge,
     Run,
     changed,
+    content,
     converge,
     drift,
     dry,
@@ -51,38 +52,41 @@ ALONE = {
     },
 }
 
+# What a user wrote, or a distribution's package.
+USERS = ("/etc/fstab", "/etc/security/limits.conf", "/usr/bin/cmake")
 KERNELS = ("3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64")
 RPMS = ("libnccl", "libnccl-devel", "libnccl-static")
 # Somebody else's, whose name begins alike.
 OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
 
 
-def test_a_report_changes_nothing_on_the_nodes() -> None:
-    """A report and a dry run leave every file as it was, on nodes that have much to repair."""
-    nodes.reset(MANAGED)
-    before = {node: manifest(node) for node in MANAGED}
-    drift()
-    dry()
-    for node in MANAGED:
-        assert changed(before[node], manifest(node)) == set()
-
-
 @pytest.fixture(scope="module")
 def story() -> dict[str, Any]:
     """What the nodes were like before, and what was seen on the way."""
     nodes.reset(MANAGED)
-    script = "od -An -v -tx1 {} | tr -d ' \\n'"
-    lines = {
-        (node, path): on(node, script.format(path))
-        for node in MANAGED
-        for path in ("/etc/fstab", "/etc/security/limits.conf", "/usr/bin/cmake")
-    }
+    users = {(node, path): content(node, path) for node in MANAGED for path in USERS}
+    found = {node: manifest(node) for node in MANAGED}
     before = drift()
     plan = dry()
+    read = {node: manifest(node) for node in MANAGED}
     done = converge()
     kernel = on("v100-01", "uname -r").strip()
     keep_converged()
-    return {"lines": lines, "drift": before, "plan": plan, "converge": done, "kernel": kernel}
+    return {
+        "users": users,
+        "found": found,
+        "drift": before,
+        "plan": plan,
+        "read": read,
+        "converge": done,
+        "kernel": kernel,
+    }
+
+
+def test_a_report_changes_nothing_on_the_nodes(story: dict[str, Any]) -> None:
+    """A report and a dry run leave every file as it was, on nodes that have much to repair."""
+    for node in MANAGED:
+        assert changed(story["found"][node], story["read"][node]) == set()
 
 
 @pytest.fixture
@@ -128,17 +132,16 @@ def again(story: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("node", MANAGED)
-@pytest.mark.parametrize("path", ["/etc/fstab", "/etc/security/limits.conf", "/usr/bin/cmake"])
+@pytest.mark.parametrize("path", USERS)
 def test_users_bytes_stay(story: dict[str, Any], again: None, node: str, path: str) -> None:
     """What was there before is there still, byte for byte; fstab only grew at its end."""
-    before = story["lines"][node, path]
-    after = on(node, f"od -An -v -tx1 {path} | tr -d ' \\n'")
+    before, after = story["users"][node, path], content(node, path)
     assert after.startswith(before) if path == "/etc/fstab" else after == before
 
 
 def test_users_fstab_is_the_hard_case(story: dict[str, Any]) -> None:
     """The lab's fstab has a user's lines and no newline at its end: else nothing is shown."""
-    text = bytes.fromhex(story["lines"]["a100-01", "/etc/fstab"]).decode()
+    text = story["users"]["a100-01", "/etc/fstab"].decode()
     assert text and not text.endswith("\n") and "\t" in text
 
 

@@ -158,7 +158,9 @@ def verify(path: str, *words: str) -> Run:
     return run("gpu-node", "verify", path, "--backend", "gloo", "--size", "4M", *words)
 
 
-@pytest.mark.parametrize("kind", ["torchrun", "deepspeed"])
+@pytest.mark.parametrize(
+    "kind", ["torchrun", pytest.param("deepspeed", marks=pytest.mark.lab_slow)]
+)
 def test_verify_starts_a_job_as_the_launcher_does(verifying: WriteInventory, kind: str) -> None:
     """A rank on each node, by its own interface, with the limits that a login has."""
     done = verify(verifying(wishes(kind)))
@@ -182,6 +184,7 @@ def test_verify_wants_the_gpus(verifying: WriteInventory) -> None:
     assert (done.code, "sees no GPUs" in done.out) == (1, True), done
 
 
+@pytest.mark.lab_slow
 def test_verify_says_which_python_has_no_torch(verifying: WriteInventory) -> None:
     """The node, its Python, and how to name another one; nothing is started on the other."""
     on("v100-01", "python3 -m venv --without-pip /opt/no-torch")
@@ -205,6 +208,7 @@ def test_verify_tells_of_a_name_that_is_loopback(verifying: WriteInventory) -> N
     assert "v100-01: a100-01 is 127.0.1.1 there, which is v100-01 itself" in flat(done)
 
 
+@pytest.mark.lab_slow
 def test_verify_tells_of_a_login_that_does_not_work(verifying: WriteInventory) -> None:
     """What the launcher's ssh said, long before the time is over."""
     keys = "/root/.ssh/authorized_keys"
@@ -223,6 +227,7 @@ def hangs(verifying: WriteInventory) -> str:
     return verifying(wishes("torchrun", v100=HANGS))
 
 
+@pytest.mark.lab_slow
 def test_verify_ends_a_job_that_hangs(hangs: str) -> None:
     """In its time, with what waited for whom."""
     done = verify(hangs, "--timeout", "15")

@@ -58,7 +58,13 @@ def _torch_has() -> str:
     return on(NODE, f"{ENVIRONMENT}/bin/python -c 'import torch; print(torch.nccl)'").strip()
 
 
-@pytest.mark.parametrize("order", [(CU12, CU11), (CU11, CU12)], ids=["wrong-last", "right-last"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param((CU12, CU11), id="wrong-last"),
+        pytest.param((CU11, CU12), id="right-last", marks=pytest.mark.lab_slow),
+    ],
+)
 def test_both_orders(path: str, order: tuple[str, str]) -> None:
     """Reported with the message the user would have seen, repaired, proved, and then at rest."""
     for wheel in order:
@@ -78,6 +84,7 @@ def test_both_orders(path: str, order: tuple[str, str]) -> None:
     assert_at_rest(path, NODE)
 
 
+@pytest.mark.lab_slow
 def test_after_the_cure_that_everybody_copies(path: str) -> None:
     """pip uninstall has deleted the shared file, and pip is content: the file comes back."""
     on(NODE, f"{PIP} install -q --no-deps {CU12} 2>&1; {PIP} install -q --no-deps {CU11} 2>&1")

@@ -55,19 +55,23 @@ def _installed(*files: str) -> None:
     on(NODE, f"cd /root && dpkg -i {' '.join(files)} 2>&1")
 
 
-STARTS = {
+SOON = {
     "the distribution's": (),
     "older": ("deb/libnccl2_2.14.3-*.deb", "deb/libnccl-dev_2.14.3-*.deb"),
+}
+LATER = {
     "newer": ("deb/libnccl2_2.19.3-*.deb",),
     "another CUDA": ("deb/libnccl2_2.18.1-1+cuda12.0*.deb",),
 }
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    "start", [*SOON, *(pytest.param(start, marks=pytest.mark.lab_slow) for start in LATER)]
+)
 def test_the_matched_debs(path: str, start: str) -> None:
     """Up, down and across: both at exactly one version, on hold; dry exact; then at rest."""
-    if STARTS[start]:
-        _installed(*STARTS[start])
+    if there := {**SOON, **LATER}[start]:
+        _installed(*there)
     before = manifest(NODE)
     plan = dry(path)
     assert changed(before, manifest(NODE)) == set()
@@ -110,6 +114,7 @@ def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory)
     assert _debs() == {"libnccl2": "2.18.3-1"}
 
 
+@pytest.mark.lab_slow
 def test_killed_in_the_middle(path: str) -> None:
     """dpkg has unpacked and not configured: the next run finishes that, and then its own work."""
     on(

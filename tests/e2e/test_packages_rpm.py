@@ -71,7 +71,7 @@ def _held() -> str:
     return on(NODE, "grep -v '^#' /etc/dnf/plugins/versionlock.list || true")
 
 
-@pytest.mark.parametrize("front", ["dnf", "yum"])
+@pytest.mark.parametrize("front", [pytest.param("dnf", marks=pytest.mark.lab_slow), "yum"])
 def test_two_versions_become_the_matched_one(path: str, front: str) -> None:
     """Exactly the three packages, the plugin untouched; dry exact; then at rest, and held."""
     if front == "yum":
@@ -96,6 +96,7 @@ def test_two_versions_become_the_matched_one(path: str, front: str) -> None:
     assert_at_rest(path, NODE)
 
 
+@pytest.mark.lab_slow
 def test_the_next_update_leaves_it(path: str) -> None:
     """With the repository enabled an update would bring 2.19.3: the lock keeps 2.18.1."""
     assert converge(path).code == 0
@@ -111,6 +112,7 @@ def test_the_next_update_leaves_it(path: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.lab_slow
 def test_killed_around_the_transaction(path: str, when: str) -> None:
     """A libnccl is there at every moment, and the next run finishes."""
     # By its own name: what rpm takes its options from depends on that.
@@ -141,6 +143,7 @@ def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory)
     assert _rpms() == FOUND
 
 
+@pytest.mark.lab_slow
 def test_a_package_that_needs_another_version(path: str) -> None:
     """rpm refuses, its reason is told, and nothing is removed for its sake."""
     on(NODE, "curl -s -O http://10.168.144.2/rpm/site-nccl-app-1.0-1.x86_64.rpm "

@@ -145,6 +145,7 @@ def test_a_name_and_an_address_of_others_stop(look: Look, bare: str) -> None:
     assert _of(rows, "way from v100-01").found == "another host key"
 
 
+@pytest.mark.lab_slow
 def test_a_node_that_is_down_stops_nobody(look: Look) -> None:
     """What it could have told is unknown, and is a warning."""
     nodes.stop("v100-01")

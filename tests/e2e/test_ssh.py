@@ -11,7 +11,18 @@ import yaml
 
 from facts.block import BEGIN
 from lab import nodes, roster
-from tests.e2e.running import Converge, Run, changed, converge, drift, dry, manifest, on, run
+from tests.e2e.running import (
+    Converge,
+    Run,
+    changed,
+    content,
+    converge,
+    drift,
+    dry,
+    manifest,
+    on,
+    run,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -103,10 +114,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.fixture(scope="module")
-def before(story: Story) -> dict[tuple[str, str], str]:
-    """A user's files as they were, in hex."""
-    script = "od -An -v -tx1 {} | tr -d ' \\n'"
-    return {(node, path): on(node, script.format(path)) for node in NODES for path in LINES}
+def before(story: Story) -> dict[tuple[str, str], bytes]:
+    """A user's files as they were."""
+    return {(node, path): content(node, path) for node in NODES for path in LINES}
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +151,7 @@ def planned(as_found: Run, story: Story) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def converged(
-    planned: dict[str, list[str]], before: dict[tuple[str, str], str], story: Story
+    planned: dict[str, list[str]], before: dict[tuple[str, str], bytes], story: Story
 ) -> Converge:
     """One converge of all three nodes."""
     return converge(story.inventory)
@@ -186,16 +196,16 @@ def test_a_key_is_of_use_from_its_node_alone(converged: Converge) -> None:
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("path", LINES)
 def test_users_bytes_stay(
-    converged: Converge, before: dict[tuple[str, str], str], node: str, path: str
+    converged: Converge, before: dict[tuple[str, str], bytes], node: str, path: str
 ) -> None:
     """Our block stands above; all that was there is there still, but for Debian's own line."""
-    after = on(node, f"od -An -v -tx1 {path} | tr -d ' \\n'")
+    after = content(node, path)
     had = before[node, path]
     if path == "/etc/hosts" and node == "v100-02":
         line = b"127.0.1.1   v100-02\n"
-        had = had.replace(line.hex(), (b"#gpu-node# " + line).hex())
+        had = had.replace(line, b"#gpu-node# " + line)
     assert after.endswith(had)
-    ours = bytes.fromhex(after.removesuffix(had)).decode()
+    ours = after.removesuffix(had).decode()
     assert ours == "" if path == "/root/.ssh/known_hosts" else ours.startswith(f"{BEGIN}\n")
 
 
@@ -220,6 +230,7 @@ def test_a_folder_that_sshd_refuses(converged: Converge, story: Story) -> None:
         assert "StrictModes" in said and "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in said
 
 
+@pytest.mark.lab_slow
 def test_one_key_on_two_nodes(converged: Converge, story: Story) -> None:
     """As a cloned image has it: both are named, and the way on is right."""
     stolen = on("a100-01", "cat /root/.ssh/id_ed25519")
@@ -232,6 +243,7 @@ def test_one_key_on_two_nodes(converged: Converge, story: Story) -> None:
     assert story.findings() == set() and story.failed_logins() == []
 
 
+@pytest.mark.lab_slow
 def test_another_user_trains(converged: Converge, story: Story) -> None:
     """The mesh is that of the user who trains, whoever the deploy logs in as."""
     for node in NODES:
@@ -330,6 +342,7 @@ def test_a_node_installed_anew_heals(acknowledged: Converge, story: Story) -> No
     assert run("gpu-node", "host-key", story.inventory, RENAMED).code == 0
 
 
+@pytest.mark.lab_slow
 def test_a_run_of_one_node_leaves_the_others_lines(acknowledged: Converge, story: Story) -> None:
     """With --limit nothing is concluded about who was not asked."""
     path = "/root/.ssh/authorized_keys"

@@ -70,6 +70,7 @@ def test_a_wrong_sha256(inventory: WriteInventory) -> None:
     assert _next_run_finishes()
 
 
+@pytest.mark.lab_slow
 def test_a_url_that_is_not_there(inventory: WriteInventory) -> None:
     """The URL and the reason are named."""
     on(NODE, NO_NEW_CMAKE)
@@ -80,6 +81,7 @@ def test_a_url_that_is_not_there(inventory: WriteInventory) -> None:
     assert _old_cmake_works() and _nothing_half_done()
 
 
+@pytest.mark.lab_slow
 def test_a_full_disk() -> None:
     """The message says how much is free; with room again the next run finishes."""
     on(NODE, f"{NO_NEW_CMAKE}; mount -t tmpfs -o size=4m tmpfs /opt")
@@ -93,6 +95,7 @@ def test_a_full_disk() -> None:
     assert _next_run_finishes()
 
 
+@pytest.mark.lab_slow
 def test_a_read_only_usr_local() -> None:
     """Refused before anything is fetched; writable again, the next run finishes."""
     on(NODE, f"{NO_NEW_CMAKE}; mount --bind /usr/local /usr/local")
@@ -105,6 +108,7 @@ def test_a_read_only_usr_local() -> None:
     assert _next_run_finishes()
 
 
+@pytest.mark.lab_slow
 def test_a_node_killed_while_it_unpacks() -> None:
     """Its disk holds a half release under another name; the next run clears it and finishes."""
     on(NODE, NO_NEW_CMAKE)
@@ -147,6 +151,7 @@ def test_the_controller_is_killed_in_the_middle() -> None:
     assert drift(INVENTORY, "--limit", NODE).code == 0
 
 
+@pytest.mark.lab_slow
 def test_the_controller_is_killed_before_it_confirms() -> None:
     """The next run confirms the file itself, and no timer of the first takes it away again."""
     on(NODE, f"rm {LIMITS_FILE}")
@@ -181,6 +186,7 @@ def test_ctrl_c_is_not_success() -> None:
     assert _next_run_finishes()
 
 
+@pytest.mark.lab_slow
 def test_two_runs_at_once() -> None:
     """Neither spoils the other's work: each is proved, or says that it has to be run again."""
     on(NODE, f"{NO_NEW_CMAKE}; rm {LIMITS_FILE}; sed -i /size=8G/d /etc/fstab; chmod 755 /dev/shm")
@@ -202,6 +208,7 @@ def test_a_file_that_cannot_be_read_is_left_alone() -> None:
     assert on(NODE, f"ls -A {LIMITS_FILE}") == ""
 
 
+@pytest.mark.lab_slow
 def test_a_limit_that_sshd_may_not_grant_is_taken_back(inventory: WriteInventory) -> None:
     """More than this sshd may give would cost what is there: the old file stays, and why."""
     before = on(NODE, f"cksum {LIMITS_FILE}")
@@ -213,6 +220,7 @@ def test_a_limit_that_sshd_may_not_grant_is_taken_back(inventory: WriteInventory
     assert drift(INVENTORY, "--limit", NODE).code == 0
 
 
+@pytest.mark.lab_slow
 def test_what_only_a_person_can_mend_is_told() -> None:
     """Nothing is left to do for the deploy: it ends well, and says what a person should look at."""
     on(NODE, "sed -i 's|^tmpfs /dev/shm.*|/dev/sdz1 /dev/shm ext4 noauto 0 0|' /etc/fstab")
@@ -241,6 +249,7 @@ def test_limits_that_lock_out_are_taken_back() -> None:
     assert drift(INVENTORY, "--limit", NODE).code == 2  # it can be logged in to
 
 
+@pytest.mark.lab_slow
 def test_limits_that_lock_out_give_way_to_the_old_ones() -> None:
     """An old file is there again, byte for byte, with its mode."""
     on(NODE, f"printf '* soft nofile 2048\\nroot soft nofile 2048' >{LIMITS_FILE}")
@@ -252,6 +261,7 @@ def test_limits_that_lock_out_give_way_to_the_old_ones() -> None:
     assert on(NODE, f"cksum {LIMITS_FILE}; stat -c %a {LIMITS_FILE}") == before
 
 
+@pytest.mark.lab_slow
 def test_the_controller_pushes_to_nodes_without_internet(
     inventory: WriteInventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +279,7 @@ def test_the_controller_pushes_to_nodes_without_internet(
     assert len(list((tmp_path / "cache" / "gpu-node").iterdir())) == 1
 
 
+@pytest.mark.lab_slow
 def test_the_controller_refuses_a_wrong_sha256(
     inventory: WriteInventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

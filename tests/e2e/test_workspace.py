@@ -136,6 +136,7 @@ def test_a_changed_file_is_named(path: str) -> None:
     assert findings(path) == {}
 
 
+@pytest.mark.lab_slow
 def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
     """What was sent stays, and half a file is gone on with; nothing of it is left over."""
     on("v100-02", f"rm {PATH}/*.bin")
@@ -167,6 +168,7 @@ def test_nothing_is_deleted_unasked_nor_under_a_job(path: str, source: Path) -> 
     assert on("v100-02", f"cat {PATH}/llm-code/cache/new") == "kept\n"
 
 
+@pytest.mark.lab_slow
 def test_from_a_node_to_the_others(path: str) -> None:
     """The source sends it itself, as itself, to hosts whose keys it knows, and to no others."""
     on("a100-01", MESH)
@@ -189,6 +191,7 @@ def test_from_a_node_to_the_others(path: str) -> None:
     assert converge(path).executed == {}
 
 
+@pytest.mark.lab_slow
 def test_from_a_node_as_who_trains(path: str) -> None:
     """The mesh's keys are that user's, and what is copied belongs to whom the keys belong to."""
     known = roster.KNOWN_HOSTS.read_text()

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.deploy.running import until
 
@@ -78,6 +79,11 @@ def started(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+def later(value: float) -> ParameterSet:
+    """Leave a case to the slower lane: each of them starts pyinfra."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def one_line(process: subprocess.Popen[str]) -> bool:
     """Whether a run that was stopped says so in one line, after pyinfra's own stages."""
     out, _ = process.communicate(timeout=20)
@@ -88,7 +94,7 @@ def one_line(process: subprocess.Popen[str]) -> bool:
 
 
 @pytest.mark.parametrize("before", ["", "trap '' INT;"])
-@pytest.mark.parametrize("seconds", [0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.8])
+@pytest.mark.parametrize("seconds", [0, 0.2, *map(later, [0.01, 0.03, 0.1, 0.4, 0.8])])
 def test_ctrl_c_before_pyinfra_is_there(folder: Path, seconds: float, before: str) -> None:
     """A terminal tells all processes of it; a shell without job control has them not heed it."""
     with started(folder, before) as process:
@@ -97,7 +103,7 @@ def test_ctrl_c_before_pyinfra_is_there(folder: Path, seconds: float, before: st
         assert one_line(process)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, *map(later, [signal.SIGTERM, signal.SIGHUP])])
 @pytest.mark.parametrize("is_told_all", [True, False])
 def test_pyinfra_at_work(folder: Path, number: int, is_told_all: bool) -> None:
     with started(folder) as process:
