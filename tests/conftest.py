@@ -9,10 +9,17 @@ from contextlib import suppress
 
 import pytest
 from gevent import monkey
+from hypothesis import HealthCheck, settings
 
 # As pyinfra's own command does, before anything makes a thread or a socket. What is imported from
 # pyinfra_cli does it, too: later, and after other imports, as it depends on the tests chosen.
 monkey.patch_all()
+
+# Other tests run beside these: how long an example takes says nothing of the code.
+settings.register_profile(
+    "beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("beside others")
 
 # What the tests call, by the mark of their lane: without a mark it is `make quick`.
 PROGRAMS = {
