@@ -46,7 +46,7 @@ def run(
     script: str,
     stdin: bytes = b"",
     env: Mapping[str, str] | None = None,
-    seconds: float = 30,
+    seconds: float = 120,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a script as one -c argument of a shell, as pyinfra does on a node."""
     program, *options = SHELLS[shell]

@@ -217,7 +217,7 @@ def test_a_python_that_hangs(made: environments.Environment) -> None:
     readings = read(as_lines(run("dash", render([quick])).stdout), [quick])
     assert readings.take(section.name, nccl.parse_environment) is None
     assert readings.unread[0].reason == "no answer within 1 s"
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 40
 
 
 def test_what_torch_and_others_were_built_for(made: environments.Environment) -> None:

@@ -98,11 +98,11 @@ def test_a_child_in_the_background_does_not_hold_the_answer(
 ) -> None:
     """What a section leaves running keeps its output open, and the time limit holds."""
     env = machine_with(tmp_path / "bin", *less)
-    sections = [Section("a.leaves", "sleep 20 & echo hello", 1), NEXT]
+    sections = [Section("a.leaves", "sleep 60 & echo hello", 1), NEXT]
     with ThreadPoolExecutor() as pool:
         start = time.monotonic()
         answers = list(pool.map(lambda shell: ask(shell, sections, env), SHELLS))
-        assert time.monotonic() - start < 15
+        assert time.monotonic() - start < 40
     for shell, readings in zip(SHELLS, answers, strict=True):
         assert readings.take("a.leaves", str) is None, shell
         assert readings.take("a.next", str) == "still here", shell
@@ -218,11 +218,11 @@ def test_the_limit_reaches_programs_below_the_section(machine: str, tmp_path: Pa
     """A program in a pipe that hangs does not hold the whole answer back."""
     folder = tmp_path / "bin"
     env = machine_with(folder, "timeout") if machine[0] == "w" else busybox_machine(folder)
-    sections = [Section("a.slow", "sleep 3 | cat", 1), NEXT]
+    sections = [Section("a.slow", "sleep 60 | cat", 1), NEXT]
     started = time.monotonic()
     readings = ask("busybox" if machine[0] == "b" else "dash", sections, env)
     assert readings.take("a.next", str) == "still here"
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 30
 
 
 def test_a_cut_answer_never_gives_a_value_out_of_another_section() -> None:

@@ -88,7 +88,7 @@ def test_nobody_waits_for_the_dead(place: Path, capfd: pytest.CaptureFixture[str
     start = time.monotonic()
     with lock.held():
         pass
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     assert capfd.readouterr().err == ""
 
 

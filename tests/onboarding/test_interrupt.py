@@ -76,4 +76,4 @@ def test_it_ends_at_once(sshd: Sshd, tmp_path: Path, stage: str) -> None:
     for each in held:
         each.close()
     assert (process.returncode, out) == (1, "gpu-node: interrupted\n")
-    assert took < 5
+    assert took < 15

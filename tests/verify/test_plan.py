@@ -146,19 +146,19 @@ def test_the_script_ends_when_all_have(here: Start, tmp_path: Path, shell: str) 
     seconds, said = launched(here, tmp_path, shell, does)
     told = parse_told(said)
     assert (told.exits, told.logs) == ({0: 0, 1: 0}, {0: ("first",), 1: ("second",)})
-    assert 1 <= seconds < 15
+    assert 1 <= seconds < 40
 
 
 def test_after_a_failure_the_others_have_a_moment(here: Start, tmp_path: Path) -> None:
     """Whoever waits for a node that never comes is not waited for."""
-    does = {"a100-01": "exec sleep 8", "v100-01": "echo Permission denied; exit 255"}
+    does = {"a100-01": "exec sleep 60", "v100-01": "echo Permission denied; exit 255"}
     seconds, said = launched(here, tmp_path, "dash", does)
     assert parse_told(said).exits == {1: 255}
-    assert 4 <= seconds < 8
+    assert 4 <= seconds < 40
 
 
 def test_the_script_ends_with_its_time(here: Start, tmp_path: Path) -> None:
     """A job that hangs says nothing and is not waited for."""
-    does = {"a100-01": "exec sleep 9", "v100-01": "exec sleep 9"}
+    does = {"a100-01": "exec sleep 60", "v100-01": "exec sleep 60"}
     seconds, said = launched(replace(here, seconds=2), tmp_path, "dash", does)
-    assert (seconds < 8, parse_told(said).exits) == (True, {})
+    assert (seconds < 40, parse_told(said).exits) == (True, {})
