@@ -108,7 +108,8 @@ command -v getent >/dev/null 2>&1 || { echo "there is no getent here"; exit 1; }
 limit=
 ! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS"
 resolve() {
-  said=$($limit getent ahosts "$3"); code=$?
+  # dash itself prints "Killed" where timeout kills a program.
+  { said=$($limit getent ahosts "$3"); code=$?; } 2>/dev/null
   case $code in
     0) said=$(printf '%s\n' "$said" | awk '!seen[$1]++ { printf " %s", $1 }') ;;
     2) said= ;;
@@ -148,11 +149,12 @@ end=$(($(date +%s) + SECONDS_IN_ALL))
 limit=
 ! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS_FOR_ONE"
 try() {
-  said=$($limit ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
+  # dash itself prints "Killed" where timeout kills a program.
+  { said=$($limit ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
     -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT -o NumberOfPasswordPrompts=0 \
     -o ControlMaster=no -o ControlPath=none -o ClearAllForwardings=yes -o ForwardAgent=no \
     -o ForwardX11=no -o PermitLocalCommand=no $port "$1" 'exit 0' 2>&1)
-  code=$?
+  code=$?; } 2>/dev/null
   # What the other node's shell greets with may be in any encoding.
   said=$(printf '%s\n' "$said" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
     sed '/^[[:space:]]*$/d' | tail -n 1)

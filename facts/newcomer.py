@@ -54,7 +54,9 @@ limit=
 own=$(cat /etc/machine-id 2>/dev/null || cat /var/lib/dbus/machine-id 2>/dev/null)
 printf 'machine-id %s\n' "$own"
 printf 'hostname %s\n' "$(hostname 2>/dev/null || uname -n)"
-printf 'full %s\n' "$($limit hostname -f 2>/dev/null)"
+# dash itself prints "Killed" where timeout kills a program.
+{ full=$($limit hostname -f); } 2>/dev/null
+printf 'full %s\n' "$full"
 """
 # The driver's own word; it has question marks until something has woken the GPU.
 _UUIDS = r"""

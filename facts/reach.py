@@ -29,7 +29,8 @@ scan() {
   while [ "$try" -lt TRIES ]; do
     [ "$try" = 0 ] || sleep $((1 + $$ % 2))
     try=$((try + 1))
-    said=$($limit ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" 2>&1 </dev/null)
+    # dash itself prints "Killed" where timeout kills a program.
+    { said=$($limit ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" 2>&1 </dev/null); } 2>/dev/null
     keys=$(printf '%s\n' "$said" | awk -v name="$1" '
       $2 ~ /^(ssh-|ecdsa-)/ && NF > 2 { print "key " name " " $2 " " $3 }')
     [ -z "$keys" ] || { printf '%s\n' "$keys"; return; }

@@ -1,0 +1,52 @@
+"""A program that is killed at its time limit: the shell's "Killed" does not enter the output."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from facts import mesh, newcomer, reach
+from facts.cluster import Peer
+from facts.named import Named
+from facts.probe import Section
+from tests.shells import SHELLS, ask
+
+PEER = Peer(name="a", address="192.0.2.1")
+# Ends as a program does that timeout kills: timeout kills itself with it.
+KILLED = """#!/bin/sh
+read -r parent </proc/$PPID/comm
+[ "$parent" != timeout ] || kill -KILL $PPID $$
+"""
+
+
+def _of_mesh(name: str) -> Section:
+    return next(each for each in mesh.sections(Named(nodes=(PEER,))) if each.name == name)
+
+
+CASES = {
+    "ssh": (_of_mesh("ssh.logins"), ["pair a address 137", "pair a name 137"]),
+    "getent": (_of_mesh("ssh.names"), ["address a ?", "name a ?"]),
+    "ssh-keyscan": (reach.scans([PEER], {}), ["none a no SSH answers there"]),
+    "hostname": (newcomer.IDENTITY, ["full", "hostname", "machine-id"]),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("program", CASES)
+def test_the_shell_adds_nothing(
+    shell: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section, wanted = CASES[program]
+    (tmp_path / program).write_text(KILLED)
+    (tmp_path / program).chmod(0o755)
+    (tmp_path / "sh").symlink_to(shutil.which("dash") or "/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    reading = ask(shell, [section]).sections[section.name]
+    lines = reading.require().splitlines()
+    if program == "hostname":
+        assert sorted(line.split()[0] for line in lines) == wanted
+        assert "full " in lines
+    else:
+        assert sorted(line.rstrip() for line in lines if not line.startswith("source")) == wanted
