@@ -18,12 +18,12 @@ from facts.mesh import AS_USER
 
 @cache
 def run() -> str:
-    """This run's name: the time in UTC, and letters that no run of the same second has."""
+    """The name of this run: the time in UTC and random letters, as runs may start together."""
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def backups() -> str:
-    """The folder on each node that has what this run replaced."""
+    """The backup folder of this run on each node."""
     return f"/var/backups/gpu-node/{run()}"
 
 

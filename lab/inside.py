@@ -1,4 +1,4 @@
-"""Runs scripts in a node's container: what `podman exec` does, at a tenth of its cost."""
+"""Runs scripts in a node's container, as `podman exec` does, at a tenth of its cost."""
 
 import subprocess
 import tempfile
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from lab import disks, podman
 from lab.errors import LabError
-from lab.machine import sudo
+from lab.machine import SYSTEM_PATH, sudo
 
-ENV = ("HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+ENV = ("HOME=/root", f"PATH={SYSTEM_PATH}")
 SPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
-# A container that was started anew has another process: the script must never run elsewhere.
+# After a restart of the container this number may belong to any process of the machine.
 ANOTHER = "gpu-node-lab: this is not the node's process"
 GUARD = f'[ "/proc/$1/root" -ef "$2" ] || {{ echo "{ANOTHER}" >&2; exit 125; }}; shift 2; exec "$@"'
 LIMITS = {
@@ -20,7 +20,7 @@ LIMITS = {
     "Max processes": "nproc",
     "Max core file size": "core",
 }
-# The first process of each container, as far as this process has asked podman.
+# The first process of each container that podman was asked about.
 _pids: dict[str, int] = {}
 
 
@@ -29,7 +29,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a POSIX sh script as root, with the rights and limits of the container's first process.
 
-    A node that does not run is a LabError. What the script leaves running is not waited for.
+    A node that does not run is a LabError. Processes that the script leaves are not waited for.
     """
     for pid in _candidates(container):
         command = _command(pid, script)
@@ -44,20 +44,20 @@ def run(
 
 
 def pid(container: str) -> int:
-    """Ask podman for the container's first process, and remember it."""
+    """Ask podman for the container's first process, and store it."""
     _pids[container] = podman.pid(container)
     return _pids[container]
 
 
 def _candidates(container: str) -> Iterator[int]:
-    """The process that is remembered, then the one that podman knows."""
+    """The stored process, then the one that podman reports."""
     if container in _pids:
         yield _pids[container]
     yield pid(container)
 
 
 def _command(pid: int, script: str) -> list[str]:
-    """Enter a process's name spaces with its limits and rights; empty where it is gone."""
+    """Enter a process's namespaces with its limits and rights; empty if it has ended."""
     try:
         limits = Path(f"/proc/{pid}/limits").read_text()
         status = Path(f"/proc/{pid}/status").read_text()
@@ -70,7 +70,7 @@ def _command(pid: int, script: str) -> list[str]:
 
 
 def limit_options(limits: str) -> list[str]:
-    """prlimit's options for what /proc/PID/limits says: --nofile=1024:20000."""
+    """prlimit's options for the text of /proc/PID/limits: --nofile=1024:20000."""
     found = []
     for line in limits.splitlines():
         for words, option in LIMITS.items():
@@ -81,7 +81,7 @@ def limit_options(limits: str) -> list[str]:
 
 
 def bounding_set(status: str) -> str:
-    """setpriv's words for the CapBnd line of /proc/PID/status: -all,+cap_0,+cap_1."""
+    """setpriv's value for the CapBnd line of /proc/PID/status: -all,+cap_0,+cap_1."""
     given = next(line for line in status.splitlines() if line.startswith("CapBnd:"))
     bits = int(given.split()[1], 16)
     numbers = [number for number in range(bits.bit_length()) if bits >> number & 1]
@@ -89,7 +89,7 @@ def bounding_set(status: str) -> str:
 
 
 def _run(command: list[str], name: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """`lab.machine.run` with files for what it says: a daemon may keep them open."""
+    """`lab.machine.run` with files instead of pipes: a daemon may keep its output open."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             done = subprocess.run(
@@ -107,8 +107,8 @@ def _run(command: list[str], name: str, timeout: float) -> subprocess.CompletedP
             ) from None
         except subprocess.TimeoutExpired:
             raise LabError(f"{name}: a script did not end within {timeout:g} s") from None
-        said = []
+        outputs = []
         for file in (out, err):
             file.seek(0)
-            said.append(file.read().decode("utf-8", "replace"))
-    return subprocess.CompletedProcess(command, done.returncode, *said)
+            outputs.append(file.read().decode("utf-8", "replace"))
+    return subprocess.CompletedProcess(command, done.returncode, *outputs)

@@ -15,17 +15,16 @@ from hypothesis import HealthCheck, settings
 # pyinfra_cli does it, too: later, and after other imports, as it depends on the tests chosen.
 monkey.patch_all()
 
-# Other tests run beside these: how long an example takes says nothing of the code.
+# Other tests run at the same time: the duration of an example is no measure of the code.
 settings.register_profile(
     "beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("beside others")
 
 # What the tests call, by the mark of their lane: without a mark it is `make quick`.
-PROGRAMS = {
-    "": "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare",
-    "lab": "rsync ssh ssh-keygen",
-}
+_QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare"
+_LAB = "rsync ssh ssh-keygen"
+PROGRAMS = {"": _QUICK, "slow": _QUICK, "lab": _LAB, "lab_slow": _LAB, "faults": _LAB}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -38,8 +38,7 @@ PR_SET_PDEATHSIG = 1
 class Lane:
     """Commands that run one after the other; `after` are lanes that must have ended before.
 
-    `shares` is what `python -m lab.shared` builds for it. `nice` keeps a lane behind those that
-    the end waits for.
+    `shares` is what `python -m lab.shared` builds for it; `nice` is the niceness of its processes.
     """
 
     commands: Sequence[Sequence[str]]
@@ -60,29 +59,29 @@ QUICK = (
     "not lab and not lab_slow and not slow and not kernel and not faults and not pip"
     " and not real_wheels"
 )
-# A case of lab_slow is one of the lab, too.
+# A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
-# Parts of the quick tests, so that all processors have work: what runs on nodes, in each shell that
-# a node may have; and what waits for servers and processes.
+# Parts of the quick tests that run at the same time: node scripts in each shell, and tests that
+# wait for servers and processes.
 QUICK_PARTS = {
     "quick-scripts": ["tests/deploy", "tests/facts"],
     "quick-contact": ["tests/onboarding", "tests/verify"],
 }
 
-# Which of them leave cases for later.
+# The files with cases of the lane `slow`.
 SLOWER = [
     f"tests/{name}.py"
     for name in ("cli/test_controller", "facts/test_probe", "onboarding/test_running")
 ]
 
-# Whose examples hypothesis makes.
+# The files whose examples hypothesis makes.
 FUZZED = [f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")]
 
-# The lab's lanes, one after the other on the same nodes, take longest: what runs beside them gets
-# the processors that they leave.
+# The lab's lanes take longest, as they share nodes: the other lanes use the processor time that is
+# left.
 BEHIND = 5
 
-# What a test of the lab uses: v100-02 alone, or all three nodes. The others use the two rpm nodes.
+# Tests that use v100-02 alone, or all three nodes. All others use the two rpm nodes.
 APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "contact")
 ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
 _ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
@@ -167,7 +166,7 @@ class Running:
 
 
 def _as_started_by_hand(nice: int) -> None:
-    """Take no signal setting over from the caller, such as nohup's; end with this process."""
+    """Reset signals that the caller ignores, as nohup does; end with this process."""
     os.nice(nice)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""A fork of the server is a new run of the program: nothing of a run is made by the imports."""
+"""Each fork of the server is a separate run: the imports create no state of a run."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ assert not replacement.run.cache_info().currsize
 """
 
 
-def test_each_fork_is_a_run_of_its_own() -> None:
-    """Two runs of one name would put what they replace into one folder on the node."""
+def test_imports_do_not_name_the_run() -> None:
+    """Two runs with one name would share a backup folder on the node."""
     done = subprocess.run([sys.executable, "-c", CODE], cwd=REPOSITORY, check=False)
     assert done.returncode == 0

@@ -45,7 +45,7 @@ def converged_once(the_lab: None) -> None:
 
 
 def converge_unless_kept() -> bool:
-    """Converge both nodes once a session; return whether they are now as that has left them."""
+    """Converge both nodes once a session; return whether this call did it."""
     if _kept_here:
         return False
     nodes.reset(MANAGED)

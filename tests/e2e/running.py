@@ -126,7 +126,7 @@ def on(node: str, script: str) -> str:
 
 
 def content(node: str, path: str) -> bytes:
-    """What a file on a node holds."""
+    """The bytes of a file on a node."""
     return base64.b64decode(on(node, f"base64 {path}"))
 
 

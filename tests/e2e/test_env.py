@@ -11,7 +11,7 @@ import yaml
 
 from lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory
-from tests.e2e.running import MANAGED, changed, converge, drift, dry, manifest, on
+from tests.e2e.running import MANAGED, changed, content, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 
@@ -67,11 +67,6 @@ def write(node: str, path: str, content: bytes) -> None:
     """Write a file on a node, byte for byte."""
     coded = base64.b64encode(content).decode()
     on(node, f"echo {coded} | base64 -d >{path}")
-
-
-def content(node: str, path: str) -> bytes:
-    """A file's bytes."""
-    return base64.b64decode(on(node, f"base64 {path}"))
 
 
 def findings(node: str, *options: str) -> set[tuple[str, str, bool]]:

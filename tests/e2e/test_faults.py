@@ -32,7 +32,7 @@ _broken: set[str] = set()
 
 @pytest.fixture(scope="module")
 def converged() -> None:
-    """All nodes are converged; in the lane of the faults v100-01 has not been booted since."""
+    """All nodes are converged; in the lane `faults` v100-01 is not rebooted after that."""
     if not converge_unless_kept():
         nodes.put_back(MANAGED, CONVERGED)
     _broken.clear()

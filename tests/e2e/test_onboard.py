@@ -84,9 +84,9 @@ class Site:
         return self.run(*given, *words, password=self.password if password is None else password)
 
     def stopped_in(self, stage: str, *words: str) -> tuple[int, str]:
-        """Press Ctrl-C in a stage; return the exit code and all that was said."""
+        """Press Ctrl-C in a stage; return the exit code and the whole output."""
         given = ["onboard", NEW.name, *words, "-y", "--verify", "gloo"]
-        said: list[str] = []
+        lines: list[str] = []
         with subprocess.Popen(
             self.command(*given, "--accept-host-key", self.key),
             cwd=REPOSITORY,
@@ -99,12 +99,12 @@ class Site:
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                said.append(line)
+                lines.append(line)
                 if line.startswith(f"== {stage}:"):
                     later = threading.Timer(PAUSE, os.killpg, [process.pid, signal.SIGINT])
                     later.start()
             code = process.wait(SECONDS)
-        return code, "".join(said)
+        return code, "".join(lines)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def before_it_comes(folder: Path) -> Site:
-    """Leave the lab as it is before a server is onboarded."""
+    """Put the lab into the state before the onboarding."""
     nodes.reset()
     layer.give([*MANAGED, NEW.name])
     on(NEW.name, "dpkg --purge --force-depends rsync >/dev/null 2>&1; ! command -v rsync")
@@ -258,7 +258,7 @@ class TestRefused:
 
 @pytest.fixture(scope="module")
 def as_members_were(site: Site) -> dict[str, dict[str, str]]:
-    """What the members' disks held before anybody joined them."""
+    """What the members' disks had before the server joined."""
     return {node: contents(node) for node in MANAGED}
 
 
@@ -272,29 +272,29 @@ STOPS = [
 def joined(
     request: pytest.FixtureRequest, site: Site, as_members_were: dict[str, dict[str, str]]
 ) -> dict[str, str]:
-    """The server is a member, after Ctrl-C in some stages; what was said on the way, by stage."""
+    """The server is a member, after Ctrl-C in some stages; the output of each run, by stage."""
     if site.was_joined:  # with other stops
         before_it_comes(site.folder)
     site.was_joined = True
     lines = site.file.read_text().splitlines()
-    said = {}
+    outputs = {}
     for number, stage in enumerate(request.param):
         if stage == "report":  # as after a new installation: the key is gone, the password is not
             on(NEW.name, "rm /root/.ssh/authorized_keys")
-            said["dry"] = begun(site)
-        code, words = site.stopped_in(stage, *([NEW.address] if number == 0 else []))
-        assert code == 1, words
-        assert "interrupted" in words and "goes on from there" in words
+            outputs["dry"] = begun(site)
+        code, output = site.stopped_in(stage, *([NEW.address] if number == 0 else []))
+        assert code == 1, output
+        assert "interrupted" in output and "goes on from there" in output
         after = site.file.read_text().splitlines()
         added = [line for line in after if line not in lines]
         is_entered = STAGES.index(stage) > STAGES.index("entry")
         assert added in ([], [ENTRY]) if stage == "entry" else added == [ENTRY] * is_entered
         assert [line for line in after if line not in added] == lines
-        said[stage] = words
+        outputs[stage] = output
     done = site.onboard("--disable-password")
     assert done.code == 0, done.err
     assert done.out.endswith(f"{NEW.name}: a member, and proved\n")
-    return {**said, "end": done.out + done.err}
+    return {**outputs, "end": done.out + done.err}
 
 
 def begun(site: Site) -> str:
@@ -307,8 +307,8 @@ def begun(site: Site) -> str:
 
 
 def test_a_key_that_is_lost_is_let_in_again(joined: dict[str, str]) -> None:
-    """In the run after it was lost, and else at the first contact, which may have been stopped."""
-    runs = {stage for stage, words in joined.items() if "key is let in as root" in words}
+    """In the run after the loss, and otherwise at first contact, perhaps interrupted."""
+    runs = {stage for stage, output in joined.items() if "key is let in as root" in output}
     assert {"report"} <= runs <= {"contact", "pre-flight", next(iter(joined)), "report"}
 
 
@@ -332,7 +332,7 @@ def test_it_works_with_the_others(site: Site, joined: dict[str, str]) -> None:
     assert told.split() == ["passwordauthentication", "no"]
     conf = on(NEW.name, "cat /etc/nccl.conf").splitlines()
     assert f"NCCL_SOCKET_IFNAME=={NEW.interface}" in conf
-    assert any("all_reduce" in words or "GB/s" in words for words in joined.values())
+    assert any("all_reduce" in output or "GB/s" in output for output in joined.values())
 
 
 def test_a_second_time_nothing_is_done(site: Site, joined: dict[str, str]) -> None:
@@ -357,7 +357,7 @@ def test_one_of_many_that_is_not_there(site: Site, joined: dict[str, str]) -> No
 
 
 def test_the_password_is_nowhere(site: Site, joined: dict[str, str]) -> None:
-    """In no file that was written here or there, in no log, and in nothing that was said."""
+    """In no file that was written here or there, in no log, and in no output."""
     assert site.password not in "".join(joined.values())
     places = [site.folder, Path.home(), Path("/tmp"), Path("/var/log")]
     search = 'find "$@" -xdev -type f -newer "$0" -exec grep -laF -e "$SECRET" {} +'

@@ -1,4 +1,4 @@
-"""Each area's own pyinfra fact: asked in a real shell, it says what the probe of the node says."""
+"""The pyinfra fact of each area: in a real shell it has the values that the node's probe has."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ CHANGING = {"usage", "use", "processes"}
 TRIES = 5
 
 
-def _told(fact: FactBase[dict[str, Any]], cut: int | None = None) -> dict[str, Any]:
+def _values(fact: FactBase[dict[str, Any]], cut: int | None = None) -> dict[str, Any]:
     output = as_lines(run("dash", str(fact.command()), env=at_an_empty_home()).stdout)[:cut]
-    told: dict[str, Any] = fact.process(output)
-    return told
+    values: dict[str, Any] = fact.process(output)
+    return values
 
 
 def test_each_area_has_a_fact() -> None:
@@ -54,36 +54,36 @@ def test_each_area_has_a_fact() -> None:
     assert asked == [section.name for section in SECTIONS]
 
 
-def test_the_facts_say_what_the_probe_says() -> None:
-    """The same keys and the same values, with nothing unreadable here."""
-    left, whole = set(FACTS), _told(NodeProbe())
-    # Between the two another program may have made an interface, say, or taken one away.
+def test_the_facts_equal_the_probe() -> None:
+    """The same keys and the same values; nothing is unreadable on this machine."""
+    left, whole = set(FACTS), _values(NodeProbe())
+    # Another program may add or remove an interface, for example, between the two.
     for _ in range(TRIES):
-        before, alone = whole, {area: _told(FACTS[area]()) for area in left}
-        whole = _told(NodeProbe())
+        before, alone = whole, {area: _values(FACTS[area]()) for area in left}
+        whole = _values(NodeProbe())
         assert whole["unreadable"] == []
-        for area, told in alone.items():
-            assert told.pop("unreadable") == {}
-            assert told.keys() == whole[area].keys()
+        for area, values in alone.items():
+            assert values.pop("unreadable") == {}
+            assert values.keys() == whole[area].keys()
         still = {area for area in left if _lasting(before[area]) == _lasting(whole[area])}
         for area in still:
             assert _lasting(alone[area]) == _lasting(whole[area])
         left -= still
         if not left:
             return
-    pytest.fail(f"what these say changes all the time: {sorted(left)}")
+    pytest.fail(f"these facts change in every try: {sorted(left)}")
 
 
-def _lasting(told: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in told.items() if key not in CHANGING}
+def _lasting(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in CHANGING}
 
 
 @pytest.mark.parametrize("area", FACTS)
 def test_a_fact_of_half_an_answer_says_what_is_unreadable(area: str) -> None:
     """Each section that did not come is None, and named with its reason."""
-    told = _told(FACTS[area](), cut=3)
-    assert set(told["unreadable"]) == {section.name for section in FACTS[area].sections}
-    assert not any(value for key, value in told.items() if key != "unreadable")
+    values = _values(FACTS[area](), cut=3)
+    assert set(values["unreadable"]) == {section.name for section in FACTS[area].sections}
+    assert not any(value for key, value in values.items() if key != "unreadable")
 
 
 class Broken(AreaFact):

@@ -181,7 +181,7 @@ def test_a_cut_answer_never_gives_a_wrong_value() -> None:
 @pytest.mark.parametrize(
     ("shell", "sh"),
     [
-        # Each once in both places; all others in the slower lane.
+        # Each shell once in both places; all other pairs are in the lane `slow`.
         pytest.param(shell, sh, marks=() if sh == theirs else pytest.mark.slow)
         for shell, theirs in zip(SHELLS, [*[*SHELLS][1:], next(iter(SHELLS))], strict=True)
         for sh in SHELLS

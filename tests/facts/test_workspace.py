@@ -131,7 +131,7 @@ def test_a_directory_that_may_not_be_seen() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_thousands_of_files(tmp_path: Path, shell: str) -> None:
-    """20,000 of them take well under two seconds of a processor and half a megabyte."""
+    """20,000 of them take less than two seconds of processor time and half a megabyte."""
     for number in range(20_000):
         file = tmp_path / f"part-{number % 100:02}" / f"shard-{number:05}.jsonl"
         file.parent.mkdir(exist_ok=True)

@@ -33,9 +33,10 @@ def test_the_rights_are_those_of_the_first_process() -> None:
 
 @pytest.mark.lab
 def test_a_script_sees_what_a_session_of_podman_sees() -> None:
-    """Its rights, name spaces and folder; the exit code and both outputs come back."""
+    """The same rights, namespaces and folder; both return the exit code and both outputs."""
     asked = (
-        "grep Cap /proc/self/status; pwd; hostname; ls -l /proc/self/ns; id; echo no >&2; exit 3"
+        "grep Cap /proc/self/status; pwd; hostname; id; cd /proc/self/ns;"
+        " for each in *; do readlink $each; done; echo no >&2; exit 3"
     )
     container = roster.node(NODE).container
     here = nodes.execute(NODE, asked)
@@ -46,14 +47,14 @@ def test_a_script_sees_what_a_session_of_podman_sees() -> None:
 
 
 @pytest.mark.lab
-def test_what_a_script_leaves_running_is_not_waited_for() -> None:
+def test_processes_that_a_script_leaves_are_not_waited_for() -> None:
     begun = nodes.execute(NODE, "sleep 60 & echo $!", check=True).stdout
     nodes.execute(NODE, f"kill {begun}", check=True)
 
 
 @pytest.mark.lab
-def test_nothing_runs_where_the_process_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container that was started anew has a new process, and its number may be anybody's."""
+def test_a_script_runs_in_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart of the container, its old number may belong to any process."""
     monkeypatch.setitem(inside._pids, roster.node(NODE).container, 1)
     assert nodes.execute(NODE, "hostname").stdout == f"{NODE}\n"
     monkeypatch.setattr(podman, "pid", lambda _: 1)

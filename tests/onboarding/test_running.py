@@ -80,7 +80,7 @@ def started(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
 
 
 def later(value: float) -> ParameterSet:
-    """Leave a case to the slower lane: each of them starts pyinfra."""
+    """Move a case to the lane `slow`: each one starts pyinfra."""
     return pytest.param(value, marks=pytest.mark.slow)
 
 
