@@ -4,7 +4,8 @@ A start costs each command a second of imports, and the tests start them some hu
 has the arguments, the environment, the folder and the streams of the call, runs the entry point of
 the installed command, and ends as a process does. What is not the same: it is no child of the
 caller, so a test that sends signals starts the real program; and Python has read its own variables
-(PYTHONIOENCODING, LC_ALL) already, so a call that changes them is refused.
+(LC_ALL, PYTHONPATH) already, so a call that changes them is refused. A fork sets PYTHONIOENCODING
+itself.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from typing import Any, NoReturn
 REPOSITORY = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 PROGRAMS = ("gpu-node", "pyinfra")
+# `gpu-node` with one node that answers at once.
+ANSWERING = "answering"
 PACKAGES = ("cli", "deploy", "drift", "facts", "inventories", "lab", "onboarding", "verify")
 # What pyinfra executes itself, and what runs on nodes.
 NOT_IMPORTED = ("deploy.gpu_node", "deploy.environments", "inventories.lab", "facts.asked")
@@ -40,6 +43,7 @@ NOT_IMPORTED = ("deploy.gpu_node", "deploy.environments", "inventories.lab", "fa
 THEIRS = ("pyinfra.connectors.ssh", "pyinfra.connectors.local", "rich.progress", "rich.table")
 # What Python, or a library as it is loaded, reads from the environment once.
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "GEVENT")
+ENCODING = "PYTHONIOENCODING"
 MESSAGE = 1 << 20
 
 
@@ -50,6 +54,16 @@ def run(
 
     TimeoutExpired: it took longer, and was killed.
     """
+    done = run_bytes(*words, cwd=cwd, env=env, seconds=seconds)
+    return subprocess.CompletedProcess(
+        words, done.returncode, _text(done.stdout), _text(done.stderr)
+    )
+
+
+def run_bytes(
+    *words: str, cwd: Path, env: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[bytes]:
+    """`run` for output in any encoding."""
     ours, theirs = socket.socketpair()
     out, out_end = os.pipe()
     err, err_end = os.pipe()
@@ -66,7 +80,7 @@ def run(
         if not answer.comes_within(seconds):
             answer.kill()
             raise subprocess.TimeoutExpired(words, seconds, *answer.streams)
-        return subprocess.CompletedProcess(words, answer.code, *map(_text, answer.streams))
+        return subprocess.CompletedProcess(words, answer.code, *answer.streams)
 
 
 def _text(data: bytes) -> str:
@@ -139,7 +153,9 @@ class _Server:
         changed = {
             name
             for name in env.keys() | self._env.keys()
-            if name.startswith(READ_AT_START) and env.get(name) != self._env.get(name)
+            if name.startswith(READ_AT_START)
+            and name != ENCODING
+            and env.get(name) != self._env.get(name)
         }
         assert not changed, f"start the real program: a fork has read these: {sorted(changed)}"
         socket.send_fds(self._ours, [json.dumps(request).encode()], files)
@@ -227,6 +243,7 @@ def _programs() -> dict[str, Callable[[], object]]:
                 importlib.import_module(module.name)
     for name in THEIRS:
         importlib.import_module(name)
+    programs[ANSWERING] = importlib.import_module(f"tests.cli.{ANSWERING}").run
     # A collection in a fork would copy all that is here.
     gc.collect()
     gc.freeze()
@@ -248,6 +265,10 @@ def _prepared(
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    if encoding := os.environ.get(ENCODING):
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            errors = "backslashreplace" if stream is sys.stderr else "strict"
+            stream.reconfigure(encoding=encoding, errors=errors)  # type: ignore[union-attr]
     name, *words = request["words"]
     sys.argv = [str(BIN / name), *words]
     sys.path[0] = str(BIN)

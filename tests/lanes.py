@@ -65,7 +65,7 @@ LAB = "lab and not lab_slow"
 QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
     "quick-deploy": ["tests/deploy"],
-    "quick-contact": ["tests/onboarding", "tests/verify"],
+    "quick-onboarding": ["tests/onboarding"],
 }
 
 # The files with cases of the lane `slow`.
@@ -162,7 +162,7 @@ class Running:
     def line(self, what: str) -> str:
         """A line about it, with the time that it took."""
         minutes, seconds = divmod(round(time.monotonic() - self.begun), 60)
-        return f"{self.name:<12} {minutes:3}:{seconds:02}  {what}"
+        return f"{self.name:<16} {minutes:3}:{seconds:02}  {what}"
 
 
 def _as_started_by_hand(nice: int) -> None:

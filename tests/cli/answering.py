@@ -20,6 +20,11 @@ def gathered(answer: Answer | None = None) -> Callable[..., dict[str, Answer]]:
     return lambda *_, **__: {"a100-01": given}
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run the command that sys.argv has."""
     with patch("cli.asking.gather", gathered()):
         main()
+
+
+if __name__ == "__main__":
+    run()

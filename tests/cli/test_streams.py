@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from cli.streams import take_every_character
+from tests import fork_server
 from tests.cli.answering import SYSTEM
 from tests.cli.running import REPOSITORY, SECONDS, environment
 
@@ -28,6 +29,14 @@ Done = subprocess.CompletedProcess[bytes]
 
 def drift(inventory: str, variables: dict[str, str], *words: str) -> Done:
     """Run a report on a node that answers, under some variables of the environment."""
+    if variables.keys() == {fork_server.ENCODING}:
+        return fork_server.run_bytes(
+            fork_server.ANSWERING,
+            *("drift", inventory, *words),
+            cwd=REPOSITORY,
+            env={**environment(), **variables},
+            seconds=SECONDS,
+        )
     return subprocess.run(
         [sys.executable, "-m", "tests.cli.answering", "drift", inventory, *words],
         cwd=REPOSITORY,
