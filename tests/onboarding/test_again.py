@@ -15,6 +15,7 @@ from onboarding.journal import Journal
 from onboarding.keys import public_key
 from onboarding.password import Secret
 from onboarding.screen import Screen
+from onboarding.session import Session
 from onboarding.site import Site, site_of
 from onboarding.stopped import Stopped
 from tests.onboarding.serving import PASSWORD, Sshd
@@ -36,6 +37,8 @@ Again = Callable[..., bool]
 @pytest.fixture
 def site(account: Sshd, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """The inventory has the server, whose host key is pinned, and which has lost our key."""
+    # The server's commands run as the user who runs the tests, who may be another than root.
+    monkeypatch.setattr(Session, "sudo_refusal", lambda _: "")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     server = account.server(key=key)
     pin(server, account.host_key, account.keys)
