@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 import subprocess
 import time
@@ -116,7 +117,8 @@ def test_a_path_with_a_word_of_the_script_stays() -> None:
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Start]:
     """A run of two nodes in this machine's /tmp, whose ssh runs what it is given."""
-    start = replace(START_OF, run=f"test-{tmp_path.name}", seconds=20)
+    # Sessions of several users may have one tmp_path.name.
+    start = replace(START_OF, run=f"test-{secrets.token_hex(8)}", seconds=20)
     subprocess.run(["mkdir", folder(start.run)], check=True)
     Path(folder(start.run), "start.sh").write_text(START)
     yield start
