@@ -137,11 +137,11 @@ def test_thousands(tmp_path: Path, shell: str) -> None:
 
 
 TRAINER = """
-import subprocess, sys, time
+import os, subprocess, sys, time
 if "worker" not in sys.argv:
     subprocess.Popen([sys.executable, "-c", open("/proc/self/cmdline").read().split(chr(0))[2],
                       "worker"])
-print("started", flush=True)
+os.write(1, b"started\\n")  # at once: the worker writes to the same pipe
 time.sleep(60)
 """
 
