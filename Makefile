@@ -10,11 +10,14 @@ unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Who needs what of the machine: see lab/needs.tsv.
-GROUPS := setup lab kernel tests
+# What each target needs of the machine, beside a virtual environment: groups of lab/needs.tsv.
+GOALS := $(or $(MAKECMDGOALS),demo)
+ON_LAB := $(filter demo picture test test-slow setup lab kernel faults lab-slow,$(GOALS))
+ON_KERNEL := $(filter test setup kernel,$(GOALS))
+TESTS := $(filter-out demo picture check,$(GOALS))
+GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(TESTS),tests)
 
 ## demo: two broken servers are reported, repaired and proved
-demo: GROUPS := setup lab
 demo: setup
 	@$(BIN)/gpu-node lab up
 	@$(BIN)/gpu-node lab reset
@@ -48,19 +51,11 @@ setup: .venv/.ready
 tools:
 	@PYTHON="$(PYTHON)" sh lab/install.sh install $(GROUPS)
 
-# A venv that was not finished has no mark, and is made anew.
+# Another `make` in this folder waits, and finds what the first has made.
 .venv/.ready: requirements.lock pyproject.toml | tools
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "set-up:" \
-	  "$$($(PYTHON) --version) is too old: gpu-node needs 3.10; name a newer one: make PYTHON=..." >&2; exit 1; }
-	@echo "set-up: making .venv" >&2
-	@rm -rf .venv && $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation \
-	  --config-settings editable_mode=compat -e .
-	@touch $@
+	@exec flock .venv.lock sh lab/environment.sh "$(PYTHON)" $@ $^
 
 ## picture: record a report, draw it for the README, and write the JSON Schema anew
-picture: GROUPS := setup lab
 picture: setup
 	@$(BIN)/gpu-node lab up >/dev/null && $(BIN)/gpu-node lab reset
 	@$(BIN)/gpu-node drift inventories/lab.py --format json -o docs/drift.json || [ $$? = 2 ]

@@ -55,6 +55,7 @@ apt() {
     waited=0 completed=no
     while ! output=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" 2>&1 </dev/null); do
         case $output in
+        *"Could not open lock file"*) return 1 ;;
         *"Could not get lock"* | *"Unable to lock"* | *"Unable to acquire"*) ;;
         *"dpkg was interrupted"*)
             [ "$completed" = no ] || return 1
@@ -78,7 +79,20 @@ reason() {
     echo "${line#E: }"
 }
 
+# What makes the virtual environment is no package: apt could not mend it.
+check_python() {
+    version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) ||
+        fail "$PYTHON does not run; name another one: make PYTHON=..."
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+        fail "$PYTHON is Python $version: gpu-node needs 3.10; name a newer one: make PYTHON=..."
+    # Debian has the system's own in a package.
+    [ "$("$PYTHON" -c 'import sys; print(sys.prefix)')" = /usr ] ||
+        "$PYTHON" -c 'import ensurepip' 2>/dev/null ||
+        fail "$PYTHON has no ensurepip; name another one: make PYTHON=..."
+}
+
 install() {
+    case " $* " in *" setup "*) check_python ;; esac
     packages=$(missing "$@" | paste -s -d ' ')
     # An optional package alone is no reason to call apt: the distribution may not have it.
     missing "$@" | grep -qv '?$' || return 0

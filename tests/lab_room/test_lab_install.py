@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,20 +90,23 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in (*USED, *MORE):
-        (folder / name).symlink_to(next(path for path in _places(name) if path.exists()))
+        (folder / name).symlink_to(_place(name))
     for name, content in {"apt-get": APT_GET, "dpkg": DPKG, "apt-cache": "#!/bin/sh\n"}.items():
         (folder / name).write_text(content)
         (folder / name).chmod(0o755)
+    (folder / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "python3").chmod(0o755)
     (folder / "id").unlink()
     (folder / "id").write_text("#!/bin/sh\necho 0\n")
     (folder / "id").chmod(0o755)
     program, *options = SHELLS[str(request.param)]
-    (path,) = [path for path in _places(program) if path.exists()][:1]
-    return Machine(tmp_path, [str(path), *options])
+    return Machine(tmp_path, [_place(program), *options])
 
 
-def _places(name: str) -> list[Path]:
-    return [Path(folder) / name for folder in os.environ["PATH"].split(":")]
+def _place(name: str) -> str:
+    path = shutil.which(name)
+    assert path is not None, f"{name} is not installed"
+    return path
 
 
 def test_one_call_installs_all_that_is_missing(machine: Machine) -> None:
@@ -202,3 +206,38 @@ def test_the_names_of_all_packages() -> None:
     assert {len(row) for row in rows} == {3}
     assert done.stdout.split() == sorted({row[2].removesuffix("?") for row in rows})
     assert {row[0] for row in rows} == {"setup", "lab", "kernel", "tests"}
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("exit 127", "python3 does not run"),
+        (
+            "case $2 in *print*) echo 3.9 ;; *) exit 1 ;; esac",
+            "python3 is Python 3.9: gpu-node needs",
+        ),
+        (
+            "case $2 in *%d*) echo 3.12 ;; *prefix*) echo /opt ;; *ensure*) exit 1 ;; esac",
+            "no ensurepip",
+        ),
+    ],
+)
+def test_a_python_that_cannot_be_used(machine: Machine, script: str, says: str) -> None:
+    """Reported before apt is called, which could not mend it."""
+    machine.write("python3", f"#!/bin/sh\n{script}\n")
+    done = machine.run("install", "setup", "lab")
+    assert done.returncode == 1 and says in done.stderr and "PYTHON=" in done.stderr
+    assert machine.calls == []
+
+
+def test_a_lock_file_that_cannot_be_opened_is_no_lock(machine: Machine) -> None:
+    """As on a read-only disk: waiting would not help."""
+    text = (
+        "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)"
+    )
+    machine.write(
+        "apt-get", f"#!/bin/sh\necho '{text}' >&2\necho 'E: Unable to acquire' >&2\nexit 100\n"
+    )
+    done = machine.run("install", "tests")
+    assert done.returncode == 1 and "waiting" not in done.stderr
+    assert "Read-only file system" in done.stderr
