@@ -66,7 +66,8 @@ def _command(pid: int, script: str) -> list[str]:
     enter = ["nsenter", "--target", str(pid), *SPACES, "--"]
     rights = ["setpriv", f"--bounding-set={bounding_set(status)}"]
     shell = ["env", "-i", *ENV, "/bin/sh", "-c", script]
-    return ["prlimit", *limit_options(limits), *enter, *rights, *shell]
+    # sudo asks for a password on the terminal, which only the script itself must not have.
+    return ["setsid", "--wait", "prlimit", *limit_options(limits), *enter, *rights, *shell]
 
 
 def limit_options(limits: str) -> list[str]:
@@ -97,7 +98,6 @@ def _run(command: list[str], name: str, timeout: float) -> subprocess.CompletedP
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,
                 timeout=timeout,
                 check=False,
             )

@@ -11,11 +11,13 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,10 +27,11 @@ from tests.examples import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOGS = REPOSITORY / ".lanes"
-BIN = Path(sys.executable).parent
-PYTEST = [str(BIN / "pytest"), "--durations=40", "--durations-min=1"]
+PYTEST = [sys.executable, "-m", "pytest", "--durations=40", "--durations-min=1"]
 # What a lane that is interrupted may take to put back what it uses.
 ENDING_SECONDS = 7
+# sudo forgets a password after five minutes at least, unless a site says otherwise.
+REFRESH_SECONDS = 60
 SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
 DOTS = re.compile(r"^[.sxXFE]+ +\[ *\d+%\]$")
 PR_SET_PDEATHSIG = 1
@@ -89,9 +92,9 @@ _ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
 LANES = {
     "check": Lane(
         [
-            [str(BIN / "ruff"), "format", "--check", "--quiet", "."],
-            [str(BIN / "ruff"), "check", "--quiet", "."],
-            [str(BIN / "mypy"), "--no-error-summary"],
+            [sys.executable, "-m", "ruff", "format", "--check", "--quiet", "."],
+            [sys.executable, "-m", "ruff", "check", "--quiet", "."],
+            [sys.executable, "-m", "mypy", "--no-error-summary"],
         ],
         nice=BEHIND,
     ),
@@ -142,22 +145,27 @@ class Running:
         if code != 0 or self.next == len(self.lane.commands):
             return code
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.lane.commands[self.next],
-                cwd=REPOSITORY,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=partial(_as_started_by_hand, self.lane.nice),
-            )
+            try:
+                self.process = subprocess.Popen(
+                    self.lane.commands[self.next],
+                    cwd=REPOSITORY,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    preexec_fn=partial(_as_lane, self.lane.nice),
+                )
+            except OSError as error:
+                log.write(f"{error}\n".encode())
+                return 127
         self.next += 1
         return None
 
     def end(self, number: int) -> None:
-        """Send a signal to the lane and all that it has started."""
-        if self.process and self.process.poll() is None:
-            os.killpg(self.process.pid, number)
+        """Send a signal to the lane and all that it has started, which may outlive it."""
+        if self.process:
+            # A child that belongs to root ends with its parent's pipes.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
 
     def line(self, what: str) -> str:
         """A line about it, with the time that it took."""
@@ -165,9 +173,15 @@ class Running:
         return f"{self.name:<16} {minutes:3}:{seconds:02}  {what}"
 
 
-def _as_started_by_hand(nice: int) -> None:
-    """Reset signals that the caller ignores, as nohup does; end with this process."""
+def _as_lane(nice: int) -> None:
+    """Be a process group of this terminal's session: sudo knows a password by the session."""
+    os.setpgid(0, 0)
     os.nice(nice)
+    _as_started_by_hand()
+
+
+def _as_started_by_hand() -> None:
+    """Reset signals that the caller ignores, as nohup does; end with this process."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
@@ -184,6 +198,7 @@ def run(names: Iterable[str]) -> int:
     running: list[Running] = []
     passed = 0
     LOGS.mkdir(exist_ok=True)
+    refreshed = time.monotonic()
     for name in chosen:
         (LOGS / f"{name}.log").unlink(missing_ok=True)
     try:
@@ -201,17 +216,21 @@ def run(names: Iterable[str]) -> int:
                 passed += _passed(each)
                 summary = _summary(each)
                 print(each.line(summary or "passed"), flush=True)
+            if time.monotonic() - refreshed > REFRESH_SECONDS:
+                refreshed = time.monotonic()
+                _remembers()
             time.sleep(0.1)
-    except Ended:
+    except BaseException:
         _end(running)
         raise
-    print(f"tests: {passed} passed, 0 failed", flush=True)
+    if passed:
+        print(f"tests: {passed} passed, 0 failed", flush=True)
     return 0
 
 
 def _failed(lane: Running, code: int, others: list[Running], waiting: Iterable[str]) -> int:
-    """End the other lanes; print what the failed one has printed, and which ones did not end."""
-    _end(others)
+    """End all lanes; print what the failed one has printed, and which ones did not end."""
+    _end([lane, *others])
     text = lane.log.read_text(errors="replace").splitlines()
     print("\n".join(line for line in text if not DOTS.match(line)), file=sys.stderr)
     unfinished = [*(each.name for each in others), *waiting]
@@ -222,6 +241,7 @@ def _failed(lane: Running, code: int, others: list[Running], waiting: Iterable[s
 
 def _end(lanes: list[Running]) -> None:
     """Let the lanes put back what they use, for a few seconds, then kill what is left of them."""
+    _ignore_signals()
     give_up = time.monotonic() + ENDING_SECONDS
     for each in lanes:
         each.end(signal.SIGINT)
@@ -249,7 +269,48 @@ def _build(names: Iterable[str]) -> int:
     shares = dict.fromkeys(lane.shares for lane in lanes if lane.shares)
     if not shares:
         return 0
-    return subprocess.call([sys.executable, "-m", "lab.shared", *shares], cwd=REPOSITORY)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lab.shared", *shares],
+        cwd=REPOSITORY,
+        preexec_fn=_as_started_by_hand,
+    )
+    try:
+        return process.wait()
+    except Ended:
+        _ignore_signals()
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+
+
+def _sudo_problem() -> str:
+    """Ask for sudo's password where a person sees it; return why the lanes cannot use sudo."""
+    if os.geteuid() == 0 or shutil.which("sudo") is None or _remembers():
+        return ""
+    if subprocess.call(["sudo", "-v"]) != 0:
+        return "sudo does not let you become root, which the tests need"
+    if _remembers():
+        return ""
+    return (
+        "sudo asks for the password each time; the tests need sudo without a password (NOPASSWD), "
+        "or one that remembers it (timestamp_timeout)"
+    )
+
+
+def _remembers() -> bool:
+    """Whether sudo works without a question; each call has it remember the password for longer."""
+    if os.geteuid() == 0 or shutil.which("sudo") is None:
+        return True
+    return subprocess.call(["sudo", "-n", "true"], stderr=subprocess.DEVNULL) == 0
+
+
+def _ignore_signals() -> None:
+    """Let no second Ctrl-C stop the end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -265,6 +326,9 @@ def main(names: Sequence[str]) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     try:
+        if [*names] != ["check"] and (problem := _sudo_problem()):
+            print(f"tests: {problem}", file=sys.stderr)
+            return 1
         return _build(names) or run(names)
     except Ended:
         print("tests: interrupted", file=sys.stderr)

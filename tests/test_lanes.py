@@ -42,7 +42,10 @@ def _markers() -> set[str]:
 
 def _expression(name: str) -> str:
     (command,) = lanes.LANES[name].commands
-    return command[list(command).index("-m") + 1]
+    *_, last = [
+        number for number, word in enumerate(command) if word == "-m"
+    ]  # python has one, too
+    return command[last + 1]
 
 
 def _marker(name: str) -> str:
@@ -242,3 +245,52 @@ def test_an_unknown_lane(start: Start) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("tests: no lane fast; there are: check, quick")
+
+
+def _is_gone(file: Path) -> bool:
+    """Whether the process whose pid a file has ends within some seconds."""
+    give_up = time.monotonic() + 10
+    while time.monotonic() < give_up:
+        try:
+            os.kill(int(file.read_text()), 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_child_does_not_outlive_its_lane(start: Start, tmp_path: Path) -> None:
+    """The lane's own process has failed, and its child holds its output."""
+    done = start(bad=f"sleep 60 & echo $! >{tmp_path}/pid; exit 5")
+    _, err = done.communicate(timeout=30)
+    assert done.returncode == 1 and "FAILED (exit 5)" in err
+    assert _is_gone(tmp_path / "pid")
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    """One line says which; the other lanes end."""
+    table = {"one": Lane([["sh", "-c", "exec sleep 60"]]), "two": Lane([["/nowhere/tool"]])}
+    code = START.format(lanes=table)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "logs"), "one", "two"],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "No such file or directory: '/nowhere/tool'" in done.stderr
+    assert "FAILED (exit 127); not finished: one" in done.stderr
+
+
+def test_a_second_interrupt_ends_all_lanes(start: Start, tmp_path: Path) -> None:
+    """A lane that ignores the first one is killed all the same."""
+    done = start(one=f"trap '' INT; echo $$ >{tmp_path}/pid; while :; do sleep 0.1; done")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        time.sleep(0.05)
+    for _ in range(3):
+        done.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    _, err = done.communicate(timeout=30)
+    assert (done.returncode, err) == (1, "tests: interrupted\n")
+    assert _is_gone(tmp_path / "pid")

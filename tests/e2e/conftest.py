@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from lab import disks, life, nodes, roster
+from lab.errors import LabError
 from tests.e2e.running import MANAGED, converge
 
 Overrides = dict[str, str | int]
@@ -34,8 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def the_lab() -> None:
-    """The lab runs, whoever started it."""
-    life.up()
+    """The lab runs, whoever started it; a lab that does not start ends the lane with one line."""
+    try:
+        life.up()
+    except LabError as error:
+        pytest.exit(str(error), returncode=1)
 
 
 @pytest.fixture(scope="session")
