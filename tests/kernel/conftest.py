@@ -29,7 +29,10 @@ def built() -> None:
 @pytest.fixture(scope="module")
 def machine(request: pytest.FixtureRequest, built: None) -> Iterator[Machine]:
     """Start one machine for a module's tests, in the state that the module names."""
-    running = ready.start(NAME, request.module.STATE)
+    try:
+        running = ready.start(NAME, request.module.STATE)
+    except LabError as error:
+        pytest.exit(str(error), returncode=1)
     yield running
     running.remove()
 
