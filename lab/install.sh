@@ -19,6 +19,11 @@ fail() {
     exit 1
 }
 
+# What apt-get update reported, unless it is what apt-get install reports.
+update_failed() {
+    [ -z "$lists" ] || [ "$lists" = "$(reason)" ] || echo " (apt-get update: $lists)"
+}
+
 # Print the lines of the table that belong to some groups, or to all.
 rows() {
     grep -v '^#' "$table" | while IFS='	' read -r group need package; do
@@ -113,7 +118,7 @@ install() {
     done
     # shellcheck disable=SC2086  # several words
     apt install -y --no-remove --no-install-recommends $wanted ||
-        fail "apt cannot install$wanted: $(reason)${lists:+ (apt-get update: $lists)}"
+        fail "apt cannot install$wanted: $(reason)$(update_failed)"
     for package in $(missing "$@"); do
         case $package in
         *\?) ;;
@@ -132,6 +137,9 @@ unmet() {
     done | paste -s -d ' '
 }
 
+awk -F '\t' '!/^#/ && NF != 3 { exit 1 }' "$table" ||
+    fail "$table cannot be read, or has a line without three fields, with a tab between them"
+lists=
 action=${1-}
 [ $# = 0 ] || shift
 case $action in

@@ -241,3 +241,13 @@ def test_a_lock_file_that_cannot_be_opened_is_no_lock(machine: Machine) -> None:
     done = machine.run("install", "tests")
     assert done.returncode == 1 and "waiting" not in done.stderr
     assert "Read-only file system" in done.stderr
+
+
+def test_a_table_that_cannot_be_read(machine: Machine) -> None:
+    """No table, and a line with blanks for tabs: nothing is installed for it, so it is an error."""
+    for text in ("lab one one\n", None):
+        table = machine.folder / "needs.tsv"
+        table.unlink() if text is None else table.write_text(text)
+        for action in ("packages", "install"):
+            done = machine.run(action)
+            assert done.returncode == 1 and "needs.tsv cannot be read" in done.stderr
