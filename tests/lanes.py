@@ -30,8 +30,6 @@ LOGS = REPOSITORY / ".lanes"
 PYTEST = [sys.executable, "-m", "pytest", "--durations=40", "--durations-min=1"]
 # What a lane that is interrupted may take to put back what it uses.
 ENDING_SECONDS = 7
-# sudo forgets a password after five minutes at least, unless a site says otherwise.
-REFRESH_SECONDS = 60
 SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
 DOTS = re.compile(r"^[.sxXFE]+ +\[ *\d+%\]$")
 PR_SET_PDEATHSIG = 1
@@ -152,6 +150,7 @@ class Running:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
+                    start_new_session=True,
                     preexec_fn=partial(_as_lane, self.lane.nice),
                 )
             except OSError as error:
@@ -174,8 +173,6 @@ class Running:
 
 
 def _as_lane(nice: int) -> None:
-    """Be a process group of this terminal's session: sudo knows a password by the session."""
-    os.setpgid(0, 0)
     os.nice(nice)
     _as_started_by_hand()
 
@@ -198,7 +195,6 @@ def run(names: Iterable[str]) -> int:
     running: list[Running] = []
     passed = 0
     LOGS.mkdir(exist_ok=True)
-    refreshed = time.monotonic()
     for name in chosen:
         (LOGS / f"{name}.log").unlink(missing_ok=True)
     try:
@@ -216,9 +212,6 @@ def run(names: Iterable[str]) -> int:
                 passed += _passed(each)
                 summary = _summary(each)
                 print(each.line(summary or "passed"), flush=True)
-            if time.monotonic() - refreshed > REFRESH_SECONDS:
-                refreshed = time.monotonic()
-                _remembers()
             time.sleep(0.1)
     except BaseException:
         _end(running)
@@ -287,24 +280,12 @@ def _build(names: Iterable[str]) -> int:
 
 
 def _sudo_problem() -> str:
-    """Ask for sudo's password where a person sees it; return why the lanes cannot use sudo."""
-    if os.geteuid() == 0 or shutil.which("sudo") is None or _remembers():
-        return ""
-    if subprocess.call(["sudo", "-v"]) != 0:
-        return "sudo does not let you become root, which the tests need"
-    if _remembers():
-        return ""
-    return (
-        "sudo asks for the password each time; the tests need sudo without a password (NOPASSWD), "
-        "or one that remembers it (timestamp_timeout)"
-    )
-
-
-def _remembers() -> bool:
-    """Whether sudo works without a question; each call has it remember the password for longer."""
+    """Return why the lanes cannot use sudo: they have no terminal on which it could ask."""
     if os.geteuid() == 0 or shutil.which("sudo") is None:
-        return True
-    return subprocess.call(["sudo", "-n", "true"], stderr=subprocess.DEVNULL) == 0
+        return ""
+    if subprocess.call(["sudo", "-k", "-n", "true"], stderr=subprocess.DEVNULL) == 0:
+        return ""
+    return "sudo asks for a password; the tests need root, or sudo without a password (NOPASSWD)"
 
 
 def _ignore_signals() -> None:
