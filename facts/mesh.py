@@ -11,6 +11,7 @@ import shlex
 from facts.block import BEGIN, END, PRINT
 from facts.cluster import SSH_PORT, Peer
 from facts.kernels import SBIN
+from facts.limited import LIMITED
 from facts.named import Named
 from facts.probe import Section
 
@@ -103,19 +104,17 @@ _KNOWN_BLOCK = f"[ ! -r {KNOWN_HOSTS} ] || {PRINT} <{KNOWN_HOSTS} | sed 's/^/blo
 # getent says 2 for a name that nobody knows; any other failure leaves it untold.
 _NAMES = (
     SBIN
+    + LIMITED
     + r"""
 command -v getent >/dev/null 2>&1 || { echo "there is no getent here"; exit 1; }
-limit=
-! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS"
 resolve() {
-  # dash itself prints "Killed" where timeout kills a program.
-  { said=$($limit getent ahosts "$3"); code=$?; } 2>/dev/null
+  limited SECONDS getent ahosts "$3"
   case $code in
-    0) said=$(printf '%s\n' "$said" | awk '!seen[$1]++ { printf " %s", $1 }') ;;
-    2) said= ;;
-    *) said=" ?" ;;
+    0) output=$(printf '%s\n' "$output" | awk '!seen[$1]++ { printf " %s", $1 }') ;;
+    2) output= ;;
+    *) output=" ?" ;;
   esac
-  printf '%s %s%s\n' "$1" "$2" "$said"
+  printf '%s %s%s\n' "$1" "$2" "$output"
 }
 ask() {
   resolve name "$1" "$1"
@@ -143,20 +142,19 @@ $0 == end {{ inside = 0 }}
 ' {HOSTS}
 """
 # It must neither add a key to known_hosts nor go over a connection that is open already.
-_LOGINS = r"""
+_LOGINS = (
+    LIMITED
+    + r"""
 unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
 end=$(($(date +%s) + SECONDS_IN_ALL))
-limit=
-! timeout --version >/dev/null 2>&1 || limit="timeout -s KILL SECONDS_FOR_ONE"
 try() {
-  # dash itself prints "Killed" where timeout kills a program.
-  { said=$($limit ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
-    -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT -o NumberOfPasswordPrompts=0 \
-    -o ControlMaster=no -o ControlPath=none -o ClearAllForwardings=yes -o ForwardAgent=no \
-    -o ForwardX11=no -o PermitLocalCommand=no $port "$1" 'exit 0' 2>&1)
-  code=$?; } 2>/dev/null
-  # What the other node's shell greets with may be in any encoding.
-  said=$(printf '%s\n' "$said" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
+  limited SECONDS_FOR_ONE ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
+    -o UpdateHostKeys=no -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT \
+    -o NumberOfPasswordPrompts=0 -o ControlMaster=no -o ControlPath=none \
+    -o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no \
+    $port "$1" 'exit 0'
+  # The greeting of the other node's shell may be in any encoding.
+  output=$(printf '%s\n' "$output" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
     sed '/^[[:space:]]*$/d' | tail -n 1)
 }
 login() {
@@ -165,12 +163,12 @@ login() {
   [ "$4" = 22 ] || port="-p $4"
   try "$3"
   # Whom sshd has dropped for one login too many at a time (MaxStartups) asks once more.
-  case "$code $said" in
+  case "$code $output" in
     255*kex_exchange_identification* | 255*"Connection reset by"* | 255*"Connection closed by"*)
       sleep 1
       try "$3" ;;
   esac
-  printf 'pair %s %s %s %s\n' "$1" "$2" "$code" "$said"
+  printf 'pair %s %s %s %s\n' "$1" "$2" "$code" "$output"
 }
 lane() {
   count=0
@@ -184,6 +182,7 @@ END
 BEGIN_LANES
 wait
 """
+)
 
 
 def sections(named: Named) -> tuple[Section, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from facts.area import State
 from facts.kernels import SBIN
+from facts.limited import LIMITED
 from facts.probe import Section, Unreadable
 
 # Where the deploy puts something; an inventory adds to them.
@@ -48,16 +49,17 @@ done
 awk '$4 ~ /^ro(,|$)/ { print "closed\t" $2 }' /proc/mounts
 """
 # The full name may need a resolver, which may be silent.
-_IDENTITY = r"""
-limit=
-! timeout --version >/dev/null 2>&1 || limit='timeout -s KILL 4'
+_IDENTITY = (
+    LIMITED
+    + r"""
 own=$(cat /etc/machine-id 2>/dev/null || cat /var/lib/dbus/machine-id 2>/dev/null)
 printf 'machine-id %s\n' "$own"
 printf 'hostname %s\n' "$(hostname 2>/dev/null || uname -n)"
-# dash itself prints "Killed" where timeout kills a program.
-{ full=$($limit hostname -f); } 2>/dev/null
-printf 'full %s\n' "$full"
+limited 4 hostname -f
+[ "$code" = 0 ] || output=
+printf 'full %s\n' "$output"
 """
+)
 # The driver's own word; it has question marks until something has woken the GPU.
 _UUIDS = r"""
 told=$(cat /proc/driver/nvidia/gpus/*/information 2>/dev/null |

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from facts import mesh, network
 from facts.area import State
 from facts.cluster import Peer
+from facts.limited import LIMITED
 from facts.named import Named
 from facts.network import NetworkState
 from facts.newcomer import IDENTITY, UUIDS, Identity, parse_identity, parse_uuids
@@ -20,28 +21,28 @@ _TRIES = 3
 SECONDS = _TRIES * (KEYSCAN_SECONDS + 3) + 6
 _EVERY_KIND = "rsa,ecdsa,ed25519"
 
-_SCANS = r"""
+_SCANS = (
+    LIMITED
+    + r"""
 command -v ssh-keyscan >/dev/null 2>&1 || { echo 'ssh-keyscan is not installed'; exit 1; }
-limit=
-! timeout --version >/dev/null 2>&1 || limit='timeout -s KILL LIMIT'
 scan() {
   try=0
   while [ "$try" -lt TRIES ]; do
     [ "$try" = 0 ] || sleep $((1 + $$ % 2))
     try=$((try + 1))
-    # dash itself prints "Killed" where timeout kills a program.
-    { said=$($limit ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" 2>&1 </dev/null); } 2>/dev/null
-    keys=$(printf '%s\n' "$said" | awk -v name="$1" '
+    limited LIMIT ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" </dev/null
+    keys=$(printf '%s\n' "$output" | awk -v name="$1" '
       $2 ~ /^(ssh-|ecdsa-)/ && NF > 2 { print "key " name " " $2 " " $3 }')
     [ -z "$keys" ] || { printf '%s\n' "$keys"; return; }
-    case $said in *'No route'* | *unreachable* | *resolve* | *'not known'*) break ;; esac
+    case $output in *'No route'* | *unreachable* | *resolve* | *'not known'*) break ;; esac
   done
-  said=$(printf '%s\n' "$said" | sed '/^#/d; /^[[:space:]]*$/d' | tail -n 1)
-  printf 'none %s %s\n' "$1" "${said:-no SSH answers there}"
+  last=$(printf '%s\n' "$output" | sed '/^#/d; /^[[:space:]]*$/d' | tail -n 1)
+  printf 'none %s %s\n' "$1" "${last:-no SSH answers there}"
 }
 SCAN_EACH
 wait
 """
+)
 
 
 class Scan(State):

@@ -108,6 +108,7 @@ install() {
     # sudo asks for its password here, where the question is seen.
     as_root true || fail "sudo does not let $(id -un) install $packages"
     echo "set-up: installing $(echo "$packages" | tr -d '?')" >&2
+    lists=
     apt update || lists=$(reason)
     wanted=
     for package in $packages; do
@@ -139,7 +140,6 @@ unmet() {
 
 awk -F '\t' '!/^#/ && NF != 3 { exit 1 }' "$table" ||
     fail "$table cannot be read, or has a line without three fields, with a tab between them"
-lists=
 action=${1-}
 [ $# = 0 ] || shift
 case $action in

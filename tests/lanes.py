@@ -173,6 +173,7 @@ class Running:
 
 
 def _as_lane(nice: int) -> None:
+    """Run with a niceness, and as a person would start it."""
     os.nice(nice)
     _as_started_by_hand()
 

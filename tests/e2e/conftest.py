@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from lab import disks, life, nodes, roster
-from lab.errors import LabError
 from tests.e2e.running import MANAGED, converge
+from tests.lab_errors import end_the_lane
 
 Overrides = dict[str, str | int]
 # Both rpm nodes as the first converge has left them.
@@ -35,11 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def the_lab() -> None:
-    """The lab runs, whoever started it; a lab that does not start ends the lane with one line."""
-    try:
+    """Start the lab, unless it runs; if it does not start, the lane ends with one line."""
+    with end_the_lane():
         life.up()
-    except LabError as error:
-        pytest.exit(str(error), returncode=1)
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from lab import roster
-from lab.errors import LabError
 from lab.kernel import machine as virtual
 from lab.kernel import ready
 from lab.kernel.machine import Machine
+from tests.lab_errors import end_the_lane
 
 NAME = "k-01"
 SHOWN = 60
@@ -20,19 +20,15 @@ SHOWN = 60
 @pytest.fixture(scope="session")
 def built() -> None:
     """Leave the disks in the cache; where that fails, the lane ends with one line."""
-    try:
+    with end_the_lane():
         ready.build()
-    except LabError as error:
-        pytest.exit(str(error), returncode=1)
 
 
 @pytest.fixture(scope="module")
 def machine(request: pytest.FixtureRequest, built: None) -> Iterator[Machine]:
     """Start one machine for a module's tests, in the state that the module names."""
-    try:
+    with end_the_lane():
         running = ready.start(NAME, request.module.STATE)
-    except LabError as error:
-        pytest.exit(str(error), returncode=1)
     yield running
     running.remove()
 

@@ -1,0 +1,17 @@
+"""sh that runs a program with a time limit, without the shell's own messages in its output."""
+
+from __future__ import annotations
+
+# `limited SECONDS PROGRAM ...` sets $output, stdout and stderr together, and $code; 137: killed at
+# the limit. dash itself prints "Killed" where timeout kills a program. Without timeout(1) there is
+# no limit.
+LIMITED = r"""
+has_timeout=no
+! timeout --version >/dev/null 2>&1 || has_timeout=yes
+# shellcheck disable=SC2034 # some callers need no code
+limited() {
+  [ "$has_timeout" = yes ] || shift
+  [ "$has_timeout" = no ] || set -- timeout -s KILL "$@"
+  { output=$("$@" 2>&1); code=$?; } 2>/dev/null
+}
+"""
