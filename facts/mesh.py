@@ -148,7 +148,7 @@ _LOGINS = (
 unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
 end=$(($(date +%s) + SECONDS_IN_ALL))
 try() {
-  limited SECONDS_FOR_ONE ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
+  limited SECONDS_FOR_ONE both ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
     -o UpdateHostKeys=no -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT \
     -o NumberOfPasswordPrompts=0 -o ControlMaster=no -o ControlPath=none \
     -o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no \

@@ -30,7 +30,7 @@ scan() {
   while [ "$try" -lt TRIES ]; do
     [ "$try" = 0 ] || sleep $((1 + $$ % 2))
     try=$((try + 1))
-    limited LIMIT ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" </dev/null
+    limited LIMIT both ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" </dev/null
     keys=$(printf '%s\n' "$output" | awk -v name="$1" '
       $2 ~ /^(ssh-|ecdsa-)/ && NF > 2 { print "key " name " " $2 " " $3 }')
     [ -z "$keys" ] || { printf '%s\n' "$keys"; return; }

@@ -49,3 +49,16 @@ def test_the_shell_adds_nothing(
     reading = ask(shell, [section]).sections[section.name]
     lines = [line for line in reading.require().splitlines() if not line.startswith(OWN)]
     assert sorted(line.rstrip() for line in lines) == wanted
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_errors_are_no_address(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader complains to stderr of each program where /etc/ld.so.preload is broken."""
+    section, _ = CASES["getent"]
+    (tmp_path / "getent").write_text(
+        "#!/bin/sh\necho 'ERROR: ld.so' >&2\necho '192.0.2.1 STREAM'\n"
+    )
+    (tmp_path / "getent").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    lines = ask(shell, [section]).sections[section.name].require().splitlines()
+    assert "name a 192.0.2.1" in lines
