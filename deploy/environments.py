@@ -8,6 +8,7 @@ well; what it then finds wrong in a new environment it tells, and repairs when i
 
 from pyinfra import host
 
+from deploy.failures import alone
 from deploy.interruption import watch
 from deploy.plan import plan
 from deploy.proof import prove
@@ -19,8 +20,8 @@ PROVED = ("nccl.environment-missing",)
 watch(host.state)
 node = plan(host)
 if node is not None:
-    workspace.programs(plan=node, _timeout=CHANGE_SECONDS)
+    workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))
     if node.has_copies:
-        ssh.converge(plan=node, _timeout=CHANGE_SECONDS)
-    nccl.environments(plan=node, _timeout=COPY_SECONDS)
+        ssh.converge(plan=node, **alone(host, "ssh", CHANGE_SECONDS))
+    nccl.environments(plan=node, **alone(host, "environments", COPY_SECONDS, ["rsync", "ssh"]))
     prove(node, PROVED)

@@ -8,6 +8,7 @@ A node with nothing to repair gets no operation at all, and is asked only once.
 
 from pyinfra import host
 
+from deploy.failures import alone
 from deploy.interruption import watch
 from deploy.part import part_of
 from deploy.peers import tell_apart
@@ -24,17 +25,23 @@ node = plan(host)
 if node is not None:
     if part_of(host).has("nccl"):
         tell_apart(host.state)
-    driver.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
-    workspace.programs(plan=node, _timeout=CHANGE_SECONDS)
-    ssh.converge(plan=node, _timeout=CHANGE_SECONDS)
-    shm.converge(plan=node, _timeout=CHANGE_SECONDS)
-    limits.converge(plan=node, _timeout=CHANGE_SECONDS)
-    network.converge(plan=node, _timeout=CHANGE_SECONDS)
-    env.converge(plan=node, _timeout=CHANGE_SECONDS)
-    toolchain.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
-    nccl.environments(plan=node, _timeout=DOWNLOAD_SECONDS)
-    nccl.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
-    workspace.converge(plan=node, _timeout=DOWNLOAD_SECONDS)
-    driver.rest(plan=node, _timeout=DOWNLOAD_SECONDS)
-    driver.restart(plan=node, _timeout=CHANGE_SECONDS)
+    driver.converge(plan=node, **alone(host, "driver", DOWNLOAD_SECONDS))
+    workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))
+    ssh.converge(plan=node, **alone(host, "ssh", CHANGE_SECONDS))
+    shm.converge(plan=node, **alone(host, "shm", CHANGE_SECONDS))
+    limits.converge(plan=node, **alone(host, "limits", CHANGE_SECONDS))
+    network.converge(plan=node, **alone(host, "network", CHANGE_SECONDS))
+    env.converge(plan=node, **alone(host, "env", CHANGE_SECONDS))
+    toolchain.converge(plan=node, **alone(host, "toolchain", DOWNLOAD_SECONDS))
+    nccl.environments(
+        plan=node, **alone(host, "environments", DOWNLOAD_SECONDS, after=["rsync", "ssh"])
+    )
+    nccl.converge(plan=node, **alone(host, "nccl", DOWNLOAD_SECONDS, after=["environments"]))
+    workspace.converge(
+        plan=node, **alone(host, "workspace", DOWNLOAD_SECONDS, after=["rsync", "ssh"])
+    )
+    driver.rest(
+        plan=node, **alone(host, "driver, what can wait", DOWNLOAD_SECONDS, after=["driver"])
+    )
+    driver.restart(plan=node, **alone(host, "reboot", CHANGE_SECONDS, after=["driver"]))
     prove(node)

@@ -1,4 +1,4 @@
-"""Interruptions: what a run says, and how it ends, when a node goes away or a person stops it."""
+"""Interruptions: how a run ends, and what it reports, if an operation, a node or a person stops."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from pyinfra.api import Host, State
 from pyinfra.api.state import BaseStateCallback
 from typing_extensions import override
 
+from deploy import failures
 from facts.session import is_open
 
 
-class _Connections(BaseStateCallback):
-    """Names a broken connection, of which pyinfra says "executed 0 commands" alone."""
+class _Errors(BaseStateCallback):
+    """Notes the area that failed; reports a broken connection, which pyinfra does not name."""
 
     @staticmethod
     @override
     def operation_host_error(
         state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
     ) -> None:
+        failures.note(state, host, op_hash)
         if not is_open(host.connector):
             logger.error(
                 f"{host.print_prefix}the connection to the node broke in the middle of this; "
@@ -31,9 +33,9 @@ class _Connections(BaseStateCallback):
 
 
 def watch(state: State) -> None:
-    """Tell of broken connections, and end with 1 on Ctrl-C; to ask for it twice does no harm."""
-    if not any(isinstance(handler, _Connections) for handler in state.callback_handlers):
-        state.add_callback_handler(_Connections())
+    """Watch errors, and end with 1 on Ctrl-C; a second call changes nothing."""
+    if not any(isinstance(handler, _Errors) for handler in state.callback_handlers):
+        state.add_callback_handler(_Errors())
     if signal.getsignal(signal.SIGINT) is not end_unheard:
         signal.signal(signal.SIGINT, _stop)
     if not sys.stdin.isatty():  # pyinfra's question whether to go on with others has no answer

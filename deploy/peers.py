@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakSet
 
 from pyinfra import logger
@@ -11,6 +12,7 @@ from deploy.before import states
 from drift.compare import differences
 from drift.finding import Finding
 from drift.report.visible import visible
+from facts.node import NodeState
 
 # torch itself is nobody's to change here, and each node's NCCL follows its own.
 _COMPARED = "nccl.torch"
@@ -23,18 +25,18 @@ _told: WeakSet[State] = WeakSet()
 
 def tell_apart(state: State) -> None:
     """Warn, once a run, where the nodes have more than one torch."""
-    found = apart(state)
+    found = apart(states(state))
     if found is not None and state not in _told:
         _told.add(state)
         logger.warning(visible(f"nodes differ where they may not: {found.found}; {found.cause}"))
 
 
-def apart(state: State) -> Finding | None:
-    """Return the finding that keeps a run from being right: its nodes have more than one torch.
+def apart(found: Mapping[str, NodeState]) -> Finding | None:
+    """Return the finding that keeps a run from being right: nodes have more than one torch.
 
     `wanted` names each torch once.
     """
-    told = {each.fact: each for each in differences(states(state), {})}.get(_COMPARED)
+    told = {each.fact: each for each in differences(found, {})}.get(_COMPARED)
     if told is None or not told.certain:
         return None
     return Finding(

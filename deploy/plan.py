@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from pyinfra import logger
-from pyinfra.api import Host, StringCommand
+from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy.before import among, state_of, states
@@ -21,6 +22,8 @@ from facts.session import ProbeError
 from inventories.schema import InventoryError, NodeWanted
 
 SUDO_SECONDS = 20
+# Whether a run changes any of its nodes.
+_changing: WeakKeyDictionary[State, bool] = WeakKeyDictionary()
 NO_PASSWORD = (
     "sudo wants a password, and there is no terminal to ask you on: allow it without one "
     "(NOPASSWD), or run this on a terminal"
@@ -70,9 +73,9 @@ class Plan:
         return any(each.rule in _REBOOTED for each in self.findings)
 
     @property
-    def has_repairs(self) -> bool:
-        """Whether there is anything to do."""
-        return any(each.fixable for each in self.findings)
+    def changes(self) -> bool:
+        """Whether the run changes the node."""
+        return self.reboots or any(each.fixable for each in self.findings)
 
     @property
     def has_copies(self) -> bool:
@@ -95,14 +98,9 @@ def wanted_of(host: Host) -> NodeWanted:
 
 def plan(host: Host) -> Plan | None:
     """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
-    wanted = wanted_of(host)
     try:
-        found = state_of(host)
-        around = among(host, states(host.state))
-        allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
-        findings = part_of(host).of(host.name, check(found, wanted, around))
-        plan = Plan(wanted, found, findings, around, allowed, reboot)
-        if (plan.has_repairs or plan.reboots) and not _may_change(host):
+        plan = _plan(host)
+        if plan.changes and not _may_change(host):
             raise ProbeError(NO_PASSWORD)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{visible(str(error))}")
@@ -110,6 +108,29 @@ def plan(host: Host) -> Plan | None:
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
     return plan
+
+
+def _plan(host: Host) -> Plan:
+    """Judge a host by the one probe of this run; raises ProbeError and PyinfraError."""
+    wanted, found = wanted_of(host), state_of(host)
+    around = among(host, states(host.state))
+    allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
+    findings = part_of(host).of(host.name, check(found, wanted, around))
+    return Plan(wanted, found, findings, around, allowed, reboot)
+
+
+def any_changes(state: State) -> bool:
+    """Whether this run changes a node: then each node is judged again after that."""
+    if state not in _changing:
+        _changing[state] = any(map(_is_changed, state.active_hosts))
+    return _changing[state]
+
+
+def _is_changed(host: Host) -> bool:
+    try:
+        return _plan(host).changes
+    except (ProbeError, PyinfraError):  # reported by the host's own `plan`
+        return False
 
 
 def _may_change(host: Host) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from pyinfra import host, logger
@@ -10,9 +10,10 @@ from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy.before import among, states
+from deploy.failures import failed
 from deploy.part import part_of
 from deploy.peers import apart
-from deploy.plan import Plan, wanted_of
+from deploy.plan import Plan, any_changes, wanted_of
 from drift.check import check
 from drift.finding import Finding
 from drift.report.visible import visible
@@ -31,11 +32,11 @@ def prove(plan: Plan, rules: Collection[str] = ()) -> None:
     """
     if rules:
         _prove_alone(plan, rules)
-    elif plan.has_repairs or plan.reboots:
-        # pyinfra takes an operation to all nodes before the next: each is judged by what all are.
+    elif any_changes(host.state):
+        # pyinfra runs an operation on all nodes before the next: each is judged by all new states.
         ask_again(name="Ask again in a new session")
         judge(name="Prove it")
-    elif plan.by_hand or _between(host):
+    elif plan.by_hand or _between(host, states(host.state)):
         refuse(name="Stop: the rest is done by hand", findings=plan.findings)
     else:
         for finding in plan.findings:
@@ -44,7 +45,7 @@ def prove(plan: Plan, rules: Collection[str] = ()) -> None:
 
 def _prove_alone(plan: Plan, rules: Collection[str]) -> None:
     by_hand = [each for each in plan.by_hand if each.rule in rules]
-    if plan.repairs(*rules):
+    if plan.repairs(*rules) or plan.has_copies:
         ask_again(name="Ask again in a new session")
         judge(name="Prove it", rules=sorted(rules))
     elif by_hand:
@@ -80,18 +81,22 @@ def judge(rules: Sequence[str] = ()) -> Generator[FunctionCommand, None, None]:
 
 def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
     now = _again.get(state, {})
-    if host.name not in now:  # its session was not opened, and that was told
+    if host.name not in now:  # no new session: ask_again reported it
         return False
-    around = among(host, {**states(state), **now})
+    # A node that left the run may be in another state than before: nothing is judged by it.
+    there = {each.name for each in state.active_hosts}
+    around = among(host, {**_of(there, states(state)), **_of(there, now)})
     found = check(now[host.name], wanted_of(host), around)
     if rules:
         findings = [each for each in found if each.rule in rules]
     else:
-        findings = [*part_of(host).of(host.name, found), *_between(host)]
+        findings = [*part_of(host).of(host.name, found), *_between(host, around.found)]
     before = _before(state, host)
     for finding in findings:
         _tell(host, finding, is_new=(finding.rule, finding.subject) not in before)
-    return not any(finding.fixable or finding.severity == "error" for finding in findings)
+    if areas := failed(host):
+        logger.error(f"{host.print_prefix}failed in this run: {', '.join(areas)}")
+    return not areas and not any(each.fixable or each.severity == "error" for each in findings)
 
 
 @operation(is_idempotent=False)
@@ -113,14 +118,18 @@ def _before(state: State, host: Host) -> set[tuple[str, str]]:
     return {(finding.rule, finding.subject) for finding in findings}
 
 
-def _between(host: Host) -> tuple[Finding, ...]:
-    """Return what is wrong between the nodes of this run."""
-    found = apart(host.state)
-    return part_of(host).of(host.name, [found] if found else [])
+def _of(names: Collection[str], found: Mapping[str, NodeState]) -> dict[str, NodeState]:
+    return {name: state for name, state in found.items() if name in names}
+
+
+def _between(host: Host, found: Mapping[str, NodeState]) -> tuple[Finding, ...]:
+    """Return what is wrong between nodes in these states."""
+    torch = apart(found)
+    return part_of(host).of(host.name, [torch] if torch else [])
 
 
 def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
-    for finding in [*findings, *_between(host)]:
+    for finding in [*findings, *_between(host, states(state))]:
         _tell(host, finding)
     return False
 
