@@ -22,11 +22,17 @@ _ALONE = (
     *("driver_install_deb", "driver_install_rpm", "rsync_deb", "rsync_rpm"),
     *("environment_room", "environment_whole"),
 )
-# These would pull library or driver from under a running job; they take the variable `allow`.
-_HARMFUL = (
-    *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
-    *("module", "nouveau", "reboot", "driver_install_deb", "driver_install_rpm"),
-)
+# These would disturb a running job, by what they do; they take the variable `allow`.
+_DISTURBS = {
+    "libraries": (
+        *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
+        *("driver_install_deb", "driver_install_rpm"),
+    ),
+    "workspace": ("workspace",),
+    "reload": ("module", "nouveau"),
+    "reboot": ("reboot",),
+}
+_HARMFUL = (*_DISTURBS["libraries"], *_DISTURBS["reload"], *_DISTURBS["reboot"])
 # These make a folder to work in, or get a file from the controller (the variable `pushed`).
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
@@ -48,12 +54,22 @@ def text(name: str) -> str:
 
 def script(name: str, stdin: str | None = None, **variables: str) -> StringCommand:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
-    lock = {"lock": LOCK} if name in _ALONE else {}
+    more = {"lock": LOCK} if name in _ALONE else {}
+    if name in _FIRST["in_use"]:
+        more["holders"] = "\n".join(harmless_holders(name))
     first = [each for each, names in _FIRST.items() if name in names]
     body = "\n".join(
-        [*_assignments({**variables, **lock}), *("\n" + text(each) for each in first), text(name)]
+        [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(name)]
     )
     return StringCommand(body) if stdin is None else StringCommand(body, _stdin=[stdin])
+
+
+def harmless_holders(name: str) -> list[str]:
+    """Return the paths of the programs that may hold a GPU while `name`.sh runs."""
+    does = next(each for each, names in _DISTURBS.items() if name in names)
+    lines = (FOLDER / "gpu_holders.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    return [path for path, steps in rows if does in steps.split()]
 
 
 def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:

@@ -1,8 +1,9 @@
 # Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
-# Variables: allow (yes: change things all the same). It stands before the script that changes.
+# Variables: allow (yes: change things all the same), holders (paths of programs that hold GPUs and
+# that the change does no harm to, one a line). It stands before the script that changes.
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
 group() { sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f3; }
-# Ourselves, and who called us: the session that this comes by is none of the jobs.
+# This shell and its parents: the session that runs this is no job.
 callers() {
   pid=$$
   while [ "${pid:-0}" -gt 1 ]; do
@@ -10,23 +11,37 @@ callers() {
     pid=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -d' ' -f2)
   done
 }
+# An init that root cannot read starts services, and computes nothing itself.
+is_closed() { [ "$1" != /proc/1 ] && [ -d "$1" ] && ! grep -qs '^State:[[:space:]]*Z' "$1/status"; }
+# 0: it uses a libnccl or a GPU; 1: it does not, or has ended; 2: it cannot be read.
+uses() {
+  grep -qs 'libnccl' "$1/maps"
+  code=$?
+  [ "$code" != 0 ] || return 0
+  files=$(ls -l "$1/fd" 2>/dev/null) || code=2
+  case $files in *' /dev/nvidia'[0-9]*) return 0 ;; esac
+  if [ "$code" != 1 ] && is_closed "$1"; then return 2; fi
+  return 1
+}
+# The name in the node's own tree: a program keeps it when a package replaces its file.
+is_harmless() {
+  path=$(readlink "$1/exe" 2>/dev/null) || return 1
+  [ -n "$path" ] && printf '%s\n' "$holders" | grep -qxF -e "${path% (deleted)}"
+}
 in_use() {
   ours=$(group "/proc/$$")
   above=$(callers)
   for process in /proc/[0-9]*; do
-    # Daemons of the driver's own hold the GPUs for ever, and compute nothing.
-    case $(cat "$process/comm" 2>/dev/null) in
-      nvidia-persiste* | nv-hostengine | dcgm-exporter | nvidia-smi) continue ;;
-    esac
-    grep -qs 'libnccl' "$process/maps" ||
-      ls -l "$process/fd" 2>/dev/null | grep -q ' /dev/nvidia[0-9]' || continue
+    uses "$process"
+    case $? in 0) why= ;; 1) continue ;; *) why=', which cannot be read' ;; esac
     case $above in *" ${process#/proc/} "*) continue ;; esac
-    # A preloaded libnccl is in our own shell, too.
+    # A preloaded libnccl is in this shell, too.
     [ "$(group "$process")" != "$ours" ] || continue
+    ! is_harmless "$process" || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
     command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100 |
       sed -e 's/\([Pp]ass[a-z]*[= ]\)[^ ]*/\1.../g' -e 's/\([Tt]oken[= ]\)[^ ]*/\1.../g')
-    printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"
+    printf ', pid %s (%s: %s)%s' "${process#/proc/}" "$user" "${command% }" "$why"
   done
 }
 if [ "$allow" != yes ]; then
