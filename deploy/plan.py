@@ -17,6 +17,7 @@ from drift.check import check
 from drift.driver import survives_boot, target
 from drift.finding import Finding, Severity
 from drift.report.visible import visible
+from facts.named import named_by
 from facts.node import NodeState
 from facts.session import ProbeError
 from inventories.schema import InventoryError, NodeWanted
@@ -51,6 +52,8 @@ class Plan:
     allow_disruption: bool = False
     # Whether a node may be rebooted where nothing else helps: --data reboot=true.
     reboot: bool = False
+    # The user who trains.
+    trainer: str = "root"
 
     def repairs(self, *rules: str) -> bool:
         """Whether one of `rules` has a finding that the deploy can repair."""
@@ -116,7 +119,8 @@ def _plan(host: Host) -> Plan:
     around = among(host, states(host.state))
     allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
     findings = part_of(host).of(host.name, check(found, wanted, around))
-    return Plan(wanted, found, findings, around, allowed, reboot)
+    trainer = named_by(host.data.dict()).user or "root"
+    return Plan(wanted, found, findings, around, allowed, reboot, trainer)
 
 
 def any_changes(state: State) -> bool:

@@ -1,7 +1,9 @@
-"""Restarts: one node at a time, waited for, and the roll-out ends at the first that stays away."""
+"""Reboots: one node at a time, drained and waited for; the first that stays away ends them."""
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from time import monotonic, sleep
 from weakref import WeakKeyDictionary
 
@@ -10,12 +12,17 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.base import BaseConnector
 
+from deploy.arguments import of_operation
 from drift.report.visible import visible
 from facts.session import ProbeError, fresh, probe
 
 # GPU servers check their memory for minutes before they boot.
 SECONDS = 1800
 _INTERVAL = 5
+# The script looks at each process of the node.
+CHECK_SECONDS = 120
+DRAIN_SECONDS = 600
+LAST_BYTES = 2000
 _ASK_SECONDS = 20
 # On the node; /run is emptied at boot, and the file is there only where a reboot was asked for.
 MARK = "/run/gpu-node.reboot"
@@ -24,6 +31,49 @@ _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 _stopped: WeakKeyDictionary[State, str] = WeakKeyDictionary()
 # Each node's boot before its reboot.
 _before: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
+
+
+def roll_out(
+    state: State, host: Host, version: str, command: StringCommand, drain: str, resume: str
+) -> bool:
+    """Drain a node, reboot it by a script that may refuse, wait for its driver, and resume it.
+
+    `drain` and `resume` run on this machine, `{node}` being the node's name; a node that does not
+    come back stays drained.
+    """
+    if not begin(state, host):
+        return False
+    if drain and (problem := on_controller(drain, host.name)):
+        logger.error(f"{host.print_prefix}not rebooted: drain failed: {visible(problem)}")
+        return False
+    done, output = host.run_shell_command(command, **of_operation(state, host, CHECK_SECONDS))
+    if not done:
+        logger.error(f"{host.print_prefix}{visible(output.stderr)}")
+    if done and not finish(state, host, version):
+        return False
+    if resume and (problem := on_controller(resume, host.name)):
+        logger.error(f"{host.print_prefix}resume failed: {visible(problem)}")
+        return False
+    return done
+
+
+def on_controller(command: str, node: str) -> str:
+    """Run a command of the inventory on this machine; return its failure, or nothing."""
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command.replace("{node}", shlex.quote(node))],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=DRAIN_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{command!r} did not end within {DRAIN_SECONDS} s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stdout[-LAST_BYTES:].decode("utf-8", "replace").strip().splitlines()
+    return f"{command!r} ended with {done.returncode}" + (f": {lines[-1]}" if lines else "")
 
 
 def begin(state: State, host: Host) -> bool:

@@ -222,6 +222,11 @@ FilePath = Annotated[
     _matching(r"[^\x00-\x1f]+"),
     Field(description="an existing file; a relative path starts at the cluster file"),
 ]
+Command = Annotated[
+    str,
+    _matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
+    Field(description="one line of sh, {node} being the node's name in quotes"),
+]
 RepositoryKey = Annotated[
     str,
     _matching(r"[^\x00-\x1f]+"),

@@ -129,6 +129,9 @@ class Areas(Model):
     env: fields.Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
+    # Run on the controller before and after a reboot of the node.
+    drain: fields.Command | None = None
+    resume: fields.Command | None = None
 
 
 class NodeWanted(Areas):

@@ -202,14 +202,23 @@ def persistence(later: bool = False) -> Generator[Command, None, None]:
 
 
 @operation()
-def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, None, None]:
+def reboot(
+    version: str,
+    user: str = "root",
+    drain: str = "",
+    resume: str = "",
+    allow_disruption: bool = False,
+) -> Generator[Command, None, None]:
     """
     Reboot a node whose driver is not right without it, and wait for it; give it ``_serial=True``.
 
     The roll-out stops at the first node that does not come back with a working driver.
 
     + version: of the driver, eg ``535.154.05``
-    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + user: the training user, whose processes are jobs
+    + drain: a command on this machine before the reboot, with ``{node}``; a failure means no reboot
+    + resume: a command on this machine after it, with ``{node}``
+    + allow_disruption: even while a process uses a GPU, or a user's process runs
 
     **Example:**
 
@@ -221,11 +230,9 @@ def reboot(version: str, allow_disruption: bool = False) -> Generator[Command, N
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
         return
     # What ran before this may have cured it: the node looks once more by itself.
-    yield FunctionCommand(restart.begin, [], {})
-    yield script(
-        "reboot", version=version, mark=restart.MARK, allow="yes" if allow_disruption else "no"
-    )
-    yield FunctionCommand(restart.finish, [version], {})
+    allow = "yes" if allow_disruption else "no"
+    command = script("reboot", version=version, mark=restart.MARK, allow=allow, trainer=user)
+    yield FunctionCommand(restart.roll_out, [version, command, drain, resume], {})
 
 
 def _found(only: str) -> DriverState:

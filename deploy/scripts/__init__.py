@@ -40,6 +40,7 @@ _FIRST = {
     "clear_away": _UNTIDY,
     "lock": _ALONE,
     "in_use": (*_HARMFUL, "workspace"),
+    "cpu_jobs": ("reboot",),
     "leftovers": _HARMFUL,
     "another_driver": ("driver_install_deb", "driver_install_rpm"),
     "transaction_deb": ("driver_install_deb", "rsync_deb"),

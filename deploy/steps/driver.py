@@ -84,6 +84,9 @@ def restart(plan: Plan) -> None:
         driver.reboot(
             name="Reboot, one node at a time, where the driver still needs it",
             version=version,
+            user=plan.trainer,
+            drain=plan.wanted.drain or "",
+            resume=plan.wanted.resume or "",
             allow_disruption=plan.allow_disruption,
             _serial=True,
         )

@@ -48,7 +48,10 @@ def sha(text: str) -> str:
 def shown(command: object, found: str) -> Any:
     """A command as a case writes it."""
     if isinstance(command, FunctionCommand):
-        return {"function": getattr(command.function, "__name__", ""), "args": list(command.args)}
+        args = [
+            shown(each, found) if isinstance(each, StringCommand) else each for each in command.args
+        ]
+        return {"function": getattr(command.function, "__name__", ""), "args": args}
     if isinstance(command, FileUploadCommand):
         return {"upload": str(command.src), "to": str(command.dest)}
     assert isinstance(command, StringCommand)

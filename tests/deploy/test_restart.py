@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy import restart
@@ -114,3 +116,95 @@ def test_another_run_begins_anew(world: SimpleNamespace) -> None:
     world.boots = iter([None, "one"])
     assert not restart.begin(one, node)
     assert restart.begin(two, node)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The script that reboots: it ends well, or refuses."""
+    told = SimpleNamespace(refuses=False, run=0)
+
+    def run_shell_command(self: Node, command: object, **arguments: object) -> Any:
+        told.run += 1
+        return not told.refuses, SimpleNamespace(stderr="in use by pid 7")
+
+    monkeypatch.setattr(Node, "run_shell_command", run_shell_command, raising=False)
+    monkeypatch.setattr(restart, "of_operation", lambda *_: {})
+    return told
+
+
+def _roll_out(folder: Path, drain: str = "", resume: str = "") -> tuple[bool, list[str]]:
+    """Reboot a node; return whether that went well, and what the commands wrote, in order."""
+    run: Any = Run()
+    node: Any = Node("a 1")
+    log = folder / "log"
+    log.touch()
+    drain, resume = (each.replace("LOG", str(log)) for each in (drain, resume))
+    done = restart.roll_out(run, node, VERSION, StringCommand("reboot"), drain, resume)
+    return done, log.read_text().splitlines()
+
+
+DRAIN, RESUME = "echo drain {node} >>LOG", "echo resume {node} >>LOG"
+
+
+def test_a_node_is_drained_and_resumed(
+    world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
+) -> None:
+    """Its name is one word."""
+    world.boots = iter(["one", "two"])
+    drain = 'echo "drain:" "$(printf "%s." {node})" >>LOG'
+    done, log = _roll_out(tmp_path, drain, RESUME)
+    assert (done, log) == (True, ["drain: a 1.", "resume a 1"])
+
+
+def test_a_node_that_is_not_drained_is_not_rebooted(
+    world: SimpleNamespace,
+    script: SimpleNamespace,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    done, log = _roll_out(tmp_path, "echo no such node; exit 3", RESUME)
+    assert (done, log, script.run) == (False, [], 0)
+    assert "not rebooted: drain failed: 'echo no such node; exit 3' ended with 3: no such" in (
+        caplog.text
+    )
+
+
+def test_a_drain_that_hangs(
+    world: SimpleNamespace,
+    script: SimpleNamespace,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restart, "DRAIN_SECONDS", 0.2)
+    done, _ = _roll_out(tmp_path, "exec sleep 60")
+    assert (done, script.run) == (False, 0)
+    assert "did not end within 0.2 s" in caplog.text
+
+
+def test_a_reboot_that_is_refused_is_resumed(
+    world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
+) -> None:
+    """Nothing was changed on the node."""
+    script.refuses = True
+    assert _roll_out(tmp_path, DRAIN, RESUME) == (False, ["drain a 1", "resume a 1"])
+
+
+def test_a_node_that_stays_away_is_not_resumed(
+    world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
+) -> None:
+    """No job may start there."""
+    world.reached = False
+    assert _roll_out(tmp_path, DRAIN, RESUME) == (False, ["drain a 1"])
+
+
+def test_a_resume_that_fails_is_an_error(
+    world: SimpleNamespace,
+    script: SimpleNamespace,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world.boots = iter(["one", "two"])
+    done, _ = _roll_out(tmp_path, "", "exit 1")
+    assert not done
+    assert "resume failed: 'exit 1' ended with 1" in caplog.text

@@ -105,6 +105,8 @@ def test_the_flat_keys() -> None:
         "workspace_from",
         "workspace_exclude",
         "workspace_delete",
+        "drain",
+        "resume",
         "address",
     ]
 

@@ -1,0 +1,58 @@
+# Refuse a reboot while a person's process runs: of the training user, of any user id from UID_MIN on,
+# or a step of Slurm. Shells, sshd, screen, tmux and a session's services compute nothing themselves.
+# Variables: allow (yes: reboot all the same), trainer (the training user). in_use.sh stands before.
+# shellcheck shell=sh disable=SC2154
+from=$(awk '$1 == "UID_MIN" { print $2 + 0 }' /etc/login.defs 2>/dev/null)
+trainer_id=$(id -u "$trainer" 2>/dev/null)
+is_session() {
+  path=$(readlink "$1/exe" 2>/dev/null) || return 1
+  path=${path% (deleted)}
+  case ${path%/*} in
+    /bin | /sbin | /usr/bin | /usr/sbin | /usr/lib | /usr/lib/* | /usr/libexec | /lib | /lib/*) ;;
+    *) return 1 ;;
+  esac
+  case ${path##*/} in
+    sh | bash | dash | zsh | fish | ksh | ksh93 | mksh | tcsh | csh | busybox | login | su | sudo) ;;
+    sshd | sshd-session | sshd-auth | sftp-server | screen | screen-* | tmux | tmux-* | mosh-server) ;;
+    systemd | systemd-executor | dbus-daemon | dbus-broker | dbus-broker-launch) ;;
+    ssh-agent | gpg-agent) ;;
+    *) return 1 ;;
+  esac
+}
+# Processes of root are services, unless they belong to a login: by logind's slice, or a terminal.
+is_login() {
+  grep -qs '/user\.slice/' "$1/cgroup" ||
+    [ "$(sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f5)" != 0 ]
+}
+cpu_jobs() {
+  ours=$(group "/proc/$$")
+  above=$(callers)
+  for process in /proc/[0-9]*; do
+    uid=$(awk '$1 == "Uid:" { print $2 }' "$process/status" 2>/dev/null)
+    case $(cat "$process/comm" 2>/dev/null) in
+      slurmstepd) ;;
+      *)
+        if [ "$uid" = 0 ]; then
+          [ "$trainer_id" = 0 ] && [ -s "$process/cmdline" ] && is_login "$process" || continue
+        else
+          [ "${uid:-65534}" -ge "${from:-1000}" ] && [ "$uid" != 65534 ] ||
+            [ "$uid" = "$trainer_id" ] || continue
+        fi
+        ! is_session "$process" || continue
+        ! grep -qs '^State:[[:space:]]*Z' "$process/status" || continue ;;
+    esac
+    case $above in *" ${process#/proc/} "*) continue ;; esac
+    [ "$(group "$process")" != "$ours" ] || continue
+    user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
+    command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100 |
+      sed -e 's/\([Pp]ass[a-z]*[= ]\)[^ ]*/\1.../g' -e 's/\([Tt]oken[= ]\)[^ ]*/\1.../g')
+    printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"
+  done
+}
+if [ "$allow" != yes ]; then
+  busy=$(cpu_jobs)
+  [ -z "$busy" ] || {
+    echo "gpu-node: not rebooted: processes of users run: ${busy#, }: wait for them, or give --data allow_disruption=true" >&2
+    exit 1
+  }
+fi

@@ -1,0 +1,76 @@
+"""Processes that keep a node from a reboot: those of users, and not their shells or services."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.scripts import text
+from tests.deploy.running import SHELLS, environment
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="processes of other users are needed")
+USER = 54_321
+
+
+@contextmanager
+def running(*words: str, user: int = USER) -> Iterator[int]:
+    """A process of a user, in a session of its own as behind nohup."""
+    with subprocess.Popen(
+        words, user=user, group=user, stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
+        yield process.pid
+        process.kill()
+
+
+def refused(shell: str, trainer: str = "root", allow: str = "no") -> str:
+    """Run the check; return the refusal, or nothing."""
+    functions = f"allow=yes holders=''\n{text('in_use')}"
+    script = f"{functions}\nallow={allow} trainer={trainer}\n{text('cpu_jobs')}\necho goes on"
+    argv = [*SHELLS[shell], "-c", script]
+    done = subprocess.run(argv, env=environment(shell), capture_output=True, text=True)
+    assert (done.returncode, done.stdout) in ((0, "goes on\n"), (1, "")), done.stderr
+    return done.stderr
+
+
+def test_a_users_job_is_named(shell: str) -> None:
+    """A job on the CPU has no GPU and no libnccl."""
+    with running("sleep", "60") as pid:
+        assert f"pid {pid} ({USER}: sleep 60)" in refused(shell)
+        assert refused(shell, allow="yes") == ""
+
+
+def test_a_users_shell_is_no_job(shell: str) -> None:
+    path = shutil.which("bash")
+    assert path is not None
+    with running(path, "-c", "read -r line") as pid:
+        assert f"pid {pid} " not in refused(shell)
+
+
+def test_a_program_of_a_shells_name_is_a_job(shell: str, tmp_path: Path) -> None:
+    """Only what is in the system's folders counts as a shell."""
+    folder = Path("/var/tmp") / f"gpu-node-test-{os.getpid()}-{shell}"
+    folder.mkdir()
+    try:
+        shutil.copy("/bin/sleep", folder / "bash")
+        with running(str(folder / "bash"), "60") as pid:
+            assert f"pid {pid} " in refused(shell)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_service_is_no_job(shell: str) -> None:
+    """A user id below UID_MIN is the system's, and nobody's is a service's."""
+    for user in (33, 65534):
+        with running("sleep", "60", user=user) as pid:
+            assert f"pid {pid} " not in refused(shell)
+
+
+def test_a_trainer_of_any_id_has_jobs(shell: str) -> None:
+    with running("sleep", "60", user=1) as pid:
+        assert f"pid {pid} (" in refused(shell, trainer="daemon")
