@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -9,14 +10,15 @@ import pytest
 import yaml
 
 from lab import disks, life, nodes, roster
-from tests.e2e.running import MANAGED, converge
+from tests.e2e.running import INVENTORY, MANAGED, converge, on
 from tests.lab_errors import end_the_lane
 
 Overrides = dict[str, str | int]
-# Both rpm nodes as the first converge has left them.
+# A node as the first converge has left it.
 CONVERGED = "converged"
-# States of this session: one that an earlier session kept is of earlier code.
-_kept_here: list[str] = []
+APT_NODE = "v100-02"
+# Nodes whose state was kept in this session: an earlier session had earlier code.
+_kept_here: set[str] = set()
 # What the main job leaves is where others begin.
 FIRST = "test_journey"
 
@@ -46,21 +48,30 @@ def converged_once(the_lab: None) -> None:
     converge_unless_kept()
 
 
-def converge_unless_kept() -> bool:
-    """Converge both nodes once a session; return whether this call did it."""
-    if _kept_here:
+def converge_unless_kept(chosen: Sequence[str] = MANAGED, inventory: str = INVENTORY) -> bool:
+    """Converge these nodes once a session; return whether this call did it."""
+    if _kept_here.issuperset(chosen):
         return False
-    nodes.reset(MANAGED)
-    assert converge().code == 0
-    keep_converged()
+    nodes.reset(chosen)
+    if APT_NODE in chosen:
+        let_in(APT_NODE)
+    done = converge(inventory)
+    assert done.code == 0, done.err
+    keep_converged(chosen)
     return True
 
 
-def keep_converged() -> None:
-    """Keep both disks as they are now: converged."""
-    for node in MANAGED:
+def keep_converged(chosen: Sequence[str] = MANAGED) -> None:
+    """Keep these disks as they are now: converged."""
+    for node in chosen:
         disks.keep(node, CONVERGED)
-    _kept_here.append(CONVERGED)
+    _kept_here.update(chosen)
+
+
+def let_in(node: str) -> None:
+    """Let the lab's key in as root on the bare node."""
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on(node, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
 
 
 def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
@@ -93,6 +104,22 @@ def write_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
     (into / "lab.yml").write_text(yaml.safe_dump(cluster))
     (into / "lab.py").write_text((folder / "lab.py").read_text())
     return str(into / "lab.py")
+
+
+def apt_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
+    """Write an inventory of the apt node alone: its driver by packages, no Python environment."""
+    path = write_inventory(into, {})
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["hosts"] = {APT_NODE: {"address": roster.NODES[APT_NODE].address, "group": "v100"}}
+    del cluster["defaults"]["toolchain"]["packages"]
+    nccl = cluster["defaults"]["nccl"]
+    del nccl["environments"], nccl["copy_from"]
+    nccl["version"] = "2.18.1+cuda12.1"
+    for key, value in overrides.get(APT_NODE, {}).items():
+        _put(cluster["hosts"][APT_NODE], key, value)
+    file.write_text(yaml.safe_dump(cluster))
+    return path
 
 
 def nccl_alone(written: str, node: str, **wish: object) -> str:
