@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pyinfra import logger
 from pyinfra.api import Host, State
 
 # Of each node, the areas that failed in this run.
@@ -43,6 +44,10 @@ def note(state: State, host: Host, operation: str) -> None:
             failed = _failed.setdefault(host, [])
             if each.name not in failed:
                 failed.append(each.name)
+                logger.error(
+                    f"{host.print_prefix}{each.name}: failed; the other areas go on, and the node "
+                    "fails at the end"
+                )
 
 
 def failed(host: Host) -> tuple[str, ...]:
