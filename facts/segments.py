@@ -2,7 +2,9 @@
 
 A file is in use where a process has it open or mapped, told by device and inode as well as by name:
 a process in another mount namespace sees it at another path, and a deleted file of the same name is
-another file. OpenMP closes its file at once, so there the process that the name tells counts.
+another file. The name of an OpenMP or torch file has the pid of the process that made it. The file
+is in use while that process lives: OpenMP closes its file at once, and with PyTorch's file_system
+sharing a tensor that waits in a queue is mapped by no process.
 """
 
 from __future__ import annotations
@@ -17,15 +19,17 @@ from facts.probe import Section, Unreadable
 _TICKS = 100
 
 # Functions alone: the script that removes segments asks with the same words again. Names with
-# blanks or quotes are nobody's that these programs made, and are left out.
+# blanks or quotes are nobody's that these programs made, and are left out. Of POSIX semaphores only
+# those of Python's multiprocessing are listed; others may have no process between two uses.
 LOOK = r"""
 LC_ALL=C; export LC_ALL
 place=${place:-/dev/shm}
 # Where a process goes whose parent ended; any other parent is there still, and looks after it.
 reapers='^(systemd|init|tini|dumb-init|docker-init|podman-init|catatonit)$'
 segments() {
-  find "$place/" -maxdepth 1 -type f \( -name 'nccl-*' -o -name 'sem.*' -o -name 'torch_*' \
-    -o -name '__KMP_REGISTERED_LIB_*' \) ! -name '*[!-A-Za-z0-9._+:=@%,~]*' \
+  find "$place/" -maxdepth 1 -type f \( -name 'nccl-*' -o -name 'sem.mp-*' \
+    -o -name 'torch_[0-9]*_*' -o -name '__KMP_REGISTERED_LIB_*' \) \
+    ! -name '*[!-A-Za-z0-9._+:=@%,~]*' \
     -exec stat -c 'S %i %Y %s %a %u %n %U' {} +
 }
 # As /proc/PID/maps writes a device, from the number that stat(1) gives.
@@ -39,12 +43,18 @@ has_unknown_pids() {
   [ "$(ls -ln /proc/[0-9]*/ns/pid 2>/dev/null | sed -n 's/.* -> //p' | sort -u | wc -l)" -gt 1 ]
 }
 held() {
-  grep -HF -e " $dev " -e /nccl- -e /sem. -e /torch_ -e /__KMP_ /proc/[0-9]*/maps
+  grep -HF -e " $dev " -e /nccl- -e /sem.mp- -e /torch_ -e /__KMP_ /proc/[0-9]*/maps
   grep -H -e '^NSpid:' -e '^Pid:' /proc/[0-9]*/status
   ls -ln /proc/[0-9]*/fd
 }
 joined='
 function base(path) { sub(/.*\//, "", path); return path }
+# PyTorch writes torch_PID_RANDOM or torch_PID_RANDOM_COUNT, OpenMP __KMP_REGISTERED_LIB_PID_UID.
+function maker(name) {
+  if (name !~ /^torch_[0-9]+_[0-9_]+$/ && name !~ /^__KMP_REGISTERED_LIB_[0-9]+(_|$)/) return ""
+  sub(/^[^0-9]+/, "", name); sub(/_.*/, "", name)
+  return name
+}
 function hold(name) { used[name]; if (!((pid, name) in has)) { has[pid, name]; holds[pid]++ } }
 function look(pid,   file, line, part) {
   file = "/proc/" pid "/stat"
@@ -56,7 +66,9 @@ function look(pid,   file, line, part) {
   return 1
 }
 $1 == "S" && NF > 7 {
-  name = base($7); of[$2] = name; bytes[name] = $4; owner = $8
+  name = base($7)
+  if (name ~ /^(torch|__KMP)_/ && maker(name) == "") next
+  of[$2] = name; bytes[name] = $4; owner = $8
   for (i = 9; i <= NF; i++) owner = owner " " $i
   told[name] = $2 " " $3 " " $4 " " $5 " " $6 " " name " " owner
   next
@@ -73,10 +85,8 @@ $1 == "S" && NF > 7 {
 / -> / { if (base($NF) in told) hold(base($NF)) }
 END {
   for (name in told) {
-    if (index(name, "__KMP_REGISTERED_LIB_") == 1) {
-      split(substr(name, 22), part, "_")
-      if (unknown == "yes" || (part[1] in alive)) used[name]
-    }
+    pid = maker(name)
+    if (pid != "" && (unknown == "yes" || (pid in alive))) used[name]
     if (name in used) { count++; sum += bytes[name] } else print "segment", told[name]
   }
   printf "used %d %.0f\n", count, sum

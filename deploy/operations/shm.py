@@ -135,8 +135,12 @@ def _unseen() -> FunctionCommand:
 
 
 @operation()
-def segments() -> Generator[FunctionCommand, None, None]:
-    """Remove the segments of /dev/shm that no live process has open or mapped, each by its name."""
+def segments(allow_disruption: bool = False) -> Generator[FunctionCommand, None, None]:
+    """
+    Remove the segments of /dev/shm that no live process has open or mapped, each by its name.
+
+    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    """
     use = _state().use
     if use is None:
         yield _unseen()
@@ -148,12 +152,12 @@ def segments() -> Generator[FunctionCommand, None, None]:
         host.noop("/dev/shm has no segment that is left over")
         return
     lines = [f"{each.inode} {each.modified} {each.name}" for each in found]
-    yield FunctionCommand(remove, [lines], {})
+    yield FunctionCommand(remove, [lines, "yes" if allow_disruption else "no"], {})
 
 
-def remove(state: State, host: Host, lines: list[str]) -> bool:
-    """Remove segments, each told by inode, time and name, and say which are in use by now."""
-    done, said = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm")
+def remove(state: State, host: Host, lines: list[str], allow: str) -> bool:
+    """Remove segments, each given by inode, time and name, and report which are in use by now."""
+    done, said = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm", allow=allow)
     kept = [line.removeprefix("kept ") for line in said if line.startswith("kept ")]
     if kept:
         names = ", ".join(kept[:5]) + (", ..." if kept[5:] else "")

@@ -28,6 +28,7 @@ _DISTURBS = {
         *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
         *("driver_install_deb", "driver_install_rpm"),
     ),
+    "segments": ("segments",),
     "workspace": ("workspace",),
     "reload": ("module", "nouveau"),
     "reboot": ("reboot",),
@@ -39,7 +40,7 @@ _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 _FIRST = {
     "clear_away": _UNTIDY,
     "lock": _ALONE,
-    "in_use": (*_HARMFUL, "workspace"),
+    "in_use": (*_HARMFUL, "workspace", "segments"),
     "cpu_jobs": ("reboot",),
     "leftovers": _HARMFUL,
     "another_driver": ("driver_install_deb", "driver_install_rpm"),

@@ -1,5 +1,6 @@
 # Remove segments that nobody uses, each looked at again; stdin has "INODE TIME NAME" lines.
-# Variables: place, look (facts/segments.py: what lies there, and who has it open).
+# Variables: place, look (facts/segments.py: what lies there, and who has it open); allow for
+# in_use.sh, which stands before this.
 # shellcheck shell=sh disable=SC2154
 wanted=$(cat)
 eval "$look"

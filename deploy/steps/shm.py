@@ -29,4 +29,6 @@ def converge(plan: Plan) -> None:
         shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)
     # Last: what an orphan had open is left over now.
     if pids or plan.repairs("shm.stale-segments"):
-        shm.segments(name="Remove segments that nobody uses")
+        shm.segments(
+            name="Remove segments that nobody uses", allow_disruption=plan.allow_disruption
+        )

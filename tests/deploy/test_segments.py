@@ -11,15 +11,22 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from pyinfra.api import StringCommand
 
 from deploy.scripts import script
 from facts.segments import LOOK, USE, Use, parse
 from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, until
 
-# A file of the same name as one that a process has open, and that was deleted.
-NAMES = ("nccl-open", "nccl-mapped", "nccl-again", "nccl-stale", "sem.mp-stale", "torch_1_2")
-OTHERS = ("psm_8d1c", "nccl", "nccl with a blank", "nccl-'quoted'", "sem")
+# The kernel gives no pid above 4194304.
 DEAD, ALIVE = 999_999_999, os.getpid()
+# nccl-again: a deleted file of this name is open in a process. torch_PID_*: PyTorch's file_system
+# sharing closes the file at once, and the memory may be unmapped while it waits in a queue.
+GONE = ("nccl-again", "nccl-stale", "sem.mp-stale", f"torch_{DEAD}_2", f"torch_{DEAD}_77_1")
+LIVE = ("nccl-open", "nccl-mapped", f"torch_{ALIVE}_2", f"torch_{ALIVE}_77_1")
+OTHERS = (
+    *("psm_8d1c", "nccl", "nccl with a blank", "nccl-'quoted'", "sem", "sem.a-users", "sem.mpx"),
+    *("torch_", "torch_shm", "torch_12ab_3", f"torch_{DEAD}"),
+)
 
 
 @pytest.fixture
@@ -28,7 +35,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "shm"
     (place / "nccl-folder").mkdir(parents=True)
     kernels = [f"__KMP_REGISTERED_LIB_{pid}_0" for pid in (DEAD, ALIVE)]
-    for name in (*NAMES, *OTHERS, *kernels):
+    for name in (*GONE, *LIVE, *OTHERS, *kernels):
         (place / name).write_bytes(b"segment")
         os.utime(place / name, (1_700_000_000, 1_700_000_000))
     (place / "nccl-link").symlink_to("nccl-stale")
@@ -49,9 +56,14 @@ def use(place: Path, shell: str) -> Use:
     return parse(subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout)
 
 
+def command(place: Path, lines: list[str], look: str = LOOK, allow: str = "yes") -> StringCommand:
+    """The script that removes what these lines name."""
+    return script("segments", "\n".join(lines), look=look, place=str(place), allow=allow)
+
+
 def removed(place: Path, shell: str, lines: list[str]) -> Ended:
-    """Run the script that removes what these lines name."""
-    return run(script("segments", "\n".join(lines), look=LOOK, place=str(place)), shell)
+    """Run that script."""
+    return run(command(place, lines), shell)
 
 
 def line(path: Path) -> str:
@@ -60,14 +72,14 @@ def line(path: Path) -> str:
     return f"{found.st_ino} {int(found.st_mtime)} {path.name}"
 
 
-UNUSED = {"nccl-again", "nccl-stale", "sem.mp-stale", "torch_1_2", f"__KMP_REGISTERED_LIB_{DEAD}_0"}
+UNUSED = {*GONE, f"__KMP_REGISTERED_LIB_{DEAD}_0"}
 
 
 def test_what_is_unused(place: Path, shell: str) -> None:
     """Neither what is open or mapped, nor what is not a segment by its name and kind."""
     found = use(place, shell)
     assert {each.name for each in found.unused} == UNUSED
-    assert (found.used, found.used_bytes) == (3, 21)
+    assert (found.used, found.used_bytes) == (5, 35)
     (stale,) = [each for each in found.unused if each.name == "nccl-stale"]
     assert f"{stale.inode} {stale.modified} {stale.name}" == line(place / "nccl-stale")
     assert (stale.size, stale.mode, stale.uid) == (7, "644", os.getuid())
@@ -76,13 +88,62 @@ def test_what_is_unused(place: Path, shell: str) -> None:
 def test_what_is_removed(place: Path, shell: str) -> None:
     """All that is asked for and unused; what is in use by now is told and stays, and all others."""
     before = {path.name for path in place.iterdir()}
-    asked = [line(place / name) for name in (*NAMES, *OTHERS[:2])]
+    asked = [line(place / name) for name in (*GONE, *LIVE, "psm_8d1c", "sem.a-users", "torch_shm")]
     done = removed(place, shell, asked)
     assert (done.code, done.err) == (0, "")
-    gone = {"nccl-again", "nccl-stale", "sem.mp-stale", "torch_1_2"}
-    assert {path.name for path in place.iterdir()} == before - gone
-    kept = {"nccl-open", "nccl-mapped"}
-    assert {each.removeprefix("kept ") for each in done.out.splitlines()} == kept
+    assert {path.name for path in place.iterdir()} == before - {*GONE}
+    assert {each.removeprefix("kept ") for each in done.out.splitlines()} == {*LIVE}
+
+
+# A process among pids of its own, whose pid there is no process's out here.
+NAMESPACE = """
+unshare --pid --fork sh -c 'until sh -c "[ -e /proc/\\$\\$ ] && exit 1
+  echo \\$\\$ >$0; exec sleep 20"; do :; done' {file} <&- >&- 2>&- &
+until [ -s {file} ]; do sleep 0.1; done
+mv {place}/torch_X_7 {place}/torch_$(cat {file})_7"""
+
+
+def test_a_pid_of_a_container(tmp_path: Path, shell: str) -> None:
+    """The name has the pid that the container knows: that process is alive, so the file stays."""
+    place, file = tmp_path / "shm", tmp_path / "pid"
+    place.mkdir()
+    (place / "torch_X_7").write_bytes(b"segment")
+    inode, modified, _ = line(place / "torch_X_7").split()
+    asked = [f"{inode} {modified} torch_{pid}_7" for pid in range(1, 40_000)]
+    done = run_apart(
+        command(place, asked), shell, NAMESPACE.format(file=file, place=place), ["kill $!"]
+    )
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"kept torch_{file.read_text().strip()}_7\n"
+
+
+def test_where_pids_of_containers_are_unknown(place: Path, shell: str) -> None:
+    """Before Linux 4.1 any pid in a name may be a container's: what has one stays."""
+    look = f"{LOOK}\nhas_unknown_pids() {{ :; }}"
+    done = run(command(place, [line(place / name) for name in GONE], look), shell)
+    assert (done.code, done.err) == (0, "")
+    assert set(done.out.split()) == {"kept", f"torch_{DEAD}_2", f"torch_{DEAD}_77_1"}
+
+
+JOB = "import mmap, sys, time; a = open(sys.argv[1], 'rb'); b = mmap.mmap(a.fileno(), 0, access=1)"
+
+
+@pytest.mark.parametrize("allow", ["no", "yes"])
+def test_while_a_job_runs(tmp_path: Path, shell: str, allow: str) -> None:
+    """A process that has a libnccl mapped is named and nothing is removed, until it is allowed."""
+    (tmp_path / "libnccl.so.2").write_bytes(b"library")
+    (tmp_path / "nccl-stale").write_bytes(b"segment")
+    words = [sys.executable, "-c", f"{JOB}; print(1, flush=True); time.sleep(60)"]
+    words.append(str(tmp_path / "libnccl.so.2"))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as job:
+        assert job.stdout is not None and job.stdout.readline() == "1\n"
+        asked = command(tmp_path, [line(tmp_path / "nccl-stale")], allow=allow)
+        done = run(asked, shell)
+        job.kill()
+    assert (tmp_path / "nccl-stale").exists() == (allow == "no")
+    assert done.code == (1 if allow == "no" else 0)
+    if allow == "no":
+        assert f"pid {job.pid} (" in done.err and "--data allow_disruption=true" in done.err
 
 
 def test_another_file_of_the_name_stays(place: Path, shell: str) -> None:
@@ -121,8 +182,7 @@ unshare --mount sh -c 'umount {tmp_path}/shm 2>/dev/null; exec sleep 20' <&7 7<&
 exec 7<&-
 umount -l {tmp_path}/elsewhere"""
     lines = [line(tmp_path / "shm" / name) for name in ("nccl-theirs", "nccl-nobodys")]
-    asked = script("segments", "\n".join(lines), look=LOOK, place=str(tmp_path / "shm"))
-    done = run_apart(asked, shell, before, ["kill $!"])
+    done = run_apart(command(tmp_path / "shm", lines), shell, before, ["kill $!"])
     assert (done.code, done.out) == (0, "kept nccl-theirs\n")
     assert [path.name for path in (tmp_path / "shm").iterdir()] == ["nccl-theirs"]
 
