@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from facts import segments
+from facts import segments, shm_boot
 from facts.area import AreaFact, State
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
@@ -16,10 +16,10 @@ PATH = "/dev/shm"
 # Bit of CAP_SYS_ADMIN in a capability mask (linux/capability.h): needed to mount and remount.
 CAP_SYS_ADMIN = 21
 
-_FSTAB = """
+_FSTAB = f"""
 [ ! -e /etc/fstab ] ||
-awk '$1 !~ /^#/ && $2 ~ "^/dev/shm/?$" { print NR " " $0 }' /etc/fstab
-"""
+awk '$1 !~ /^#/ && $2 ~ "^/dev/shm/?$" {{ print NR " " $0 }}' /etc/fstab || exit 1
+{shm_boot.ASK}"""
 # The first marker found names the container manager; the environment of pid 1 needs root.
 _CONTAINER = r"""
 kind=none
@@ -104,6 +104,8 @@ class ShmState(State):
     usage: Usage | None
     mode: Mode | None
     fstab: tuple[FstabLine, ...] | None
+    # What else gives it a size at boot; read with fstab.
+    boot: tuple[shm_boot.BootLine, ...] | None = None
     container: Container | None
     # Bytes of the node's memory: what a size in percent, or none at all, is counted from.
     memory: int | None
@@ -140,9 +142,12 @@ def parse_mode(text: str) -> Mode:
     return Mode(mode=f"{special:o}{bits:03o}", uid=int(uid), gid=int(gid))
 
 
-def parse_fstab(text: str) -> tuple[FstabLine, ...]:
-    """Parse lines `NUMBER device point type options …` (fstab(5))."""
-    return tuple(_fstab_line(line) for line in text.splitlines() if line.strip())
+def parse_fstab(text: str) -> tuple[tuple[FstabLine, ...], tuple[shm_boot.BootLine, ...]]:
+    """Parse lines `NUMBER device point type options …` (fstab(5)), and those of `shm_boot.ASK`."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    fstab = [line for line in lines if line[0].isdigit()]
+    others = [line for line in lines if not line[0].isdigit()]
+    return tuple(map(_fstab_line, fstab)), shm_boot.parse(others)
 
 
 def _fstab_line(line: str) -> FstabLine:
@@ -161,11 +166,13 @@ def parse_container(text: str) -> Container:
 
 def parse(readings: Readings) -> ShmState:
     """Return the area's state from the probe's answers."""
+    fstab, boot = readings.take("shm.fstab", parse_fstab) or (None, None)
     return ShmState(
         mount=readings.take("shm.mount", parse_mount),
         usage=readings.take("shm.size", parse_usage),
         mode=readings.take("shm.mode", parse_mode),
-        fstab=readings.take("shm.fstab", parse_fstab),
+        fstab=fstab,
+        boot=boot,
         container=readings.take("shm.container", parse_container),
         memory=readings.take("shm.memory", lambda text: int(text) * 1024),
         use=readings.take("shm.use", segments.parse),

@@ -16,6 +16,8 @@ from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand
 from deploy.arguments import of_operation
 from deploy.replacement import refuse_unread, replace, unread
 from deploy.scripts import script
+from drift.fstab import new_line
+from drift.fstab import with_size as line_with_size
 from drift.report.visible import visible
 from drift.segments import is_certain, orphans, stale
 from facts.files import FileBytes
@@ -29,9 +31,6 @@ _LINE = re.compile(
     r"([ \t]*[^#\s]\S*[ \t]+/dev/shm/?[ \t]+tmpfs)(?:([ \t]+)([^\s#]\S*))?(\s.*)?",
     re.DOTALL | re.ASCII,
 )
-_SIZE = re.compile(r"(^|,)size=[^,]*")
-# Flags of the mount that fstab's new line keeps.
-_KEPT_FLAGS = ("nosuid", "nodev", "noexec")
 # Refuse what findmnt finds wrong, unless it found the old file wrong already. util-linux before
 # 2.29 (CentOS 7) has no --verify: there the edit stands on its own tests.
 _VERIFY = """
@@ -50,20 +49,13 @@ def with_size(fstab: str, size: str, flags: tuple[str, ...] = ()) -> str:
             _resized(match, size) if match else line
             for line, match in zip(lines, matches, strict=True)
         )
-    options = ",".join(["defaults", *(flag for flag in _KEPT_FLAGS if flag in flags)])
     gap = "" if fstab.endswith("\n") or not fstab else "\n"
-    return f"{fstab}{gap}tmpfs /dev/shm tmpfs {options},size={size} 0 0\n"
+    return f"{fstab}{gap}{new_line(size, flags)}\n"
 
 
 def _resized(line: re.Match[str], size: str) -> str:
     device_to_type, gap, options, rest = line.groups(default="")
-    return f"{device_to_type}{gap or ' '}{_with_option(options, size)}{rest}"
-
-
-def _with_option(options: str, size: str) -> str:
-    if _SIZE.search(options):
-        return _SIZE.sub(lambda found: f"{found[1]}size={size}", options)
-    return f"{options},size={size}" if options else f"size={size}"
+    return f"{device_to_type}{gap or ' '}{line_with_size(options, size)}{rest}"
 
 
 def _state() -> ShmState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from drift.builds import capability, nccl_of, release_of, releases, runs_on
 from drift.driver import models
@@ -80,8 +81,8 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             f"loaded, whatever pip lists, and {FAILS}",
             fix=hindrance(environment)
             or (
-                f"{prefix}/bin/pip uninstall {wrong}, which deletes the shared file, and then "
-                f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+                f"{quote(prefix)}/bin/pip uninstall {wrong}, which deletes the shared file, and "
+                f"then {quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
                 if keep
                 else "torch does not say which one it wants: keep the right one by hand"
             ),
@@ -103,7 +104,7 @@ def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             cause="another wheel has overwritten the file, or its removal has deleted it; pip "
             f"check says that all is well, and {FAILS}, or torch cannot be imported",
             fix=hindrance(environment)
-            or f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}",
+            or f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}",
             fixable=hindrance(environment) is None,
         )
 
@@ -179,7 +180,7 @@ def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: N
         path = environment.loads.path if environment.loads else ""
         return f"{path} goes before the package's own: look in /etc/ld.so.conf.d, and run ldconfig"
     if keep is not None and reason != "ld.so.cache":
-        return f"{prefix}/bin/pip install --force-reinstall --no-deps {keep}"
+        return f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
     if reason in ("ld.so.cache", None):
         return f"install libnccl {release(found, wanted) or 'of that version'}"
     pin = pinned(environment, wanted)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 
+from drift.fstab import kept, new_line, with_size
 from drift.quantity import size
 from drift.rules.rule import Fault, rule
 from facts.shm import FstabLine, ShmState
+from facts.shm_boot import BootLine
 from inventories.schema import ShmWanted, format_size
 
 MODE = "1777"
@@ -44,7 +47,7 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
         return
     foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
     option = f"size={format_size(wanted.size)}"
-    remount = f"mount -o remount,{option} /dev/shm"
+    remount = f"mount -o {','.join(['remount', *kept(found.mount.flags), option])} /dev/shm"
     mount = f"mount -t tmpfs -o {option} tmpfs /dev/shm"
     ours = remount if found.mount.layers else mount
     yield Fault(
@@ -81,19 +84,54 @@ def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
     if _restricted(found) or found.fstab is None:
         return
-    if not found.fstab and not _is_boot_default(found, wanted):
-        yield _fstab_fault("no line for /dev/shm", wanted, fixable=True)
+    enough = _is_boot_default(found, wanted) or any(
+        each.state == "runs" and _is_enough(each.size, found, wanted) for each in found.boot or ()
+    )
+    if not found.fstab and not enough:
+        add = new_line(format_size(wanted.size), found.mount.flags if found.mount else ())
+        yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}")
     for line in found.fstab:
         if found.memory is None and (not line.size or line.size.endswith("%")):
             continue  # unknown, and told as shm.unreadable
-        given = _line_size(line, found.memory)
+        where = f"line {line.line}"
         if line.fstype != "tmpfs":
-            yield _fstab_fault(f"line {line.line}: type {line.fstype}", wanted, fixable=False)
+            fix = "that line mounts something else over /dev/shm: take it out"
+            yield _fstab_fault(f"{where}: type {line.fstype}", wanted, fix, fixable=False)
         elif spoilt := _spoilt(line):
-            yield _fstab_fault(f"line {line.line}: {spoilt}", wanted, fixable=False, take=spoilt)
-        elif given is None or 0 < given < wanted.size:
+            fix = f"take {spoilt} out of that line"
+            yield _fstab_fault(f"{where}: {spoilt}", wanted, fix, fixable=False)
+        elif not _is_enough(line.size, found, wanted):
             said = f"size={line.size}" if line.size else "no size"
-            yield _fstab_fault(f"line {line.line}: {said}", wanted, fixable=True)
+            options = with_size(line.options, format_size(wanted.size))
+            fix = f"set the options of {where} of /etc/fstab to {options}"
+            yield _fstab_fault(f"{where}: {said}", wanted, fix)
+    for other in found.boot or ():
+        if other.state == "ignored" or not _is_enough(other.size, found, wanted):
+            yield _boot_fault(other, wanted)
+
+
+def _boot_fault(line: BootLine, wanted: ShmWanted) -> Fault:
+    """Return the fault of a unit, a drop-in or rc.local that gives /dev/shm a size."""
+    option = f"size={format_size(wanted.size)}"
+    ignored = line.state == "ignored"
+    cause = "it runs after the boot has mounted /dev/shm as /etc/fstab specifies"
+    if ignored:
+        cause = (
+            "systemd mounts /dev/shm itself and refuses a mount unit for it ('Cannot create mount "
+            "unit for API file system'): /etc/fstab decides"
+        )
+    elif line.state == "waits":
+        cause = f"no target starts it at boot; once it runs, /dev/shm has size={line.size}"
+    change = f"write {option} in line {line.line} of {quote(line.path)}"
+    return Fault(
+        subject=line.path,
+        found=f"line {line.line}: {line.text}",
+        wanted="no size for /dev/shm beside /etc/fstab" if ignored else option,
+        cause=cause,
+        fix=f"remove line {line.line} of {quote(line.path)}" if ignored else change,
+        fixable=False,
+        severity=None if line.state == "runs" else "info",
+    )
 
 
 def _spoilt(line: FstabLine) -> str:
@@ -107,18 +145,13 @@ def _spoilt(line: FstabLine) -> str:
     )
 
 
-def _fstab_fault(said: str, wanted: ShmWanted, fixable: bool, take: str = "") -> Fault:
-    by_hand = "that line mounts something else over /dev/shm: take it out"
-    if take:
-        by_hand = f"take {take} out of that line"
+def _fstab_fault(said: str, wanted: ShmWanted, fix: str, fixable: bool = True) -> Fault:
     return Fault(
         subject="/etc/fstab",
         found=said,
         wanted=f"size={format_size(wanted.size)}",
         cause="the next boot mounts /dev/shm as /etc/fstab says, or with half of the memory",
-        fix=f"tmpfs /dev/shm tmpfs defaults,size={format_size(wanted.size)} 0 0"
-        if fixable
-        else by_hand,
+        fix=fix,
         fixable=fixable,
     )
 
@@ -133,9 +166,15 @@ def _is_boot_default(found: ShmState, wanted: ShmWanted) -> bool:
     return abs(found.usage.size - found.memory / 2) < 0.02 * found.memory / 2
 
 
-def _line_size(line: FstabLine, memory: int | None) -> int | None:
+def _is_enough(said: str, found: ShmState, wanted: ShmWanted) -> bool:
+    """Whether the size that a line gives is as large as wanted; 0 is without a limit."""
+    given = _bytes(said, found.memory)
+    return given is not None and not 0 < given < wanted.size
+
+
+def _bytes(said: str, memory: int | None) -> int | None:
     """Return the bytes of a `size=` (8G, 8388608k, 50%, see tmpfs(5)); None if there is none."""
-    match = re.fullmatch(r"(\d+)([kmgt%]?)", line.size.lower() or "50%")
+    match = re.fullmatch(r"(\d+)([kmgt%]?)", said.lower() or "50%")
     if match is None:
         return None
     count, unit = int(match[1]), match[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from drift.among import Among
 from drift.mesh import comes_from, has_mesh, lets_in, state_of
@@ -41,7 +42,7 @@ def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
                 wanted=f"owned by {account.user}, mode {_closed(name, mode)}",
                 cause="sshd takes no key from files that others may write to (StrictModes), ssh "
                 "none that others may read: 'Permission denied (publickey)'",
-                fix=f"chown {account.user} {path} && chmod {take} {path}"
+                fix=f"chown {account.user} {quote(path)} && chmod {take} {quote(path)}"
                 if may_change
                 else by_hand,
                 fixable=may_change,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from packaging.version import Version
 
@@ -111,8 +112,8 @@ def package_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 wanted=pin,
                 cause="nodes with other versions fail, or compute something else, on their own: "
                 "what was built or saved with one version may not be read by another",
-                fix=f"{prefix}/bin/python -m pip install {name}=={pin}, all other packages held "
-                "where they are",
+                fix=f"{quote(prefix)}/bin/python -m pip install {name}=={pin}, all other packages "
+                "held where they are",
             )
 
 

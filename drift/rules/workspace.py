@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from drift.among import Among
 from drift.copied import can_install_rsync, is_asked_to_copy
@@ -59,14 +60,14 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
         for name, value in (("mode", wanted.mode), ("owner", wanted.owner), ("group", wanted.group))
         if value is not None
     ]
-    words = f"install -d {f'-m {wanted.mode} ' if wanted.mode else ''}{wanted.path}"
+    words = f"install -d {f'-m {wanted.mode} ' if wanted.mode else ''}{quote(wanted.path)}"
     return Fault(
         subject=wanted.path,
         found=found,
         wanted=", ".join(["a directory", *said]),
         cause="what a training reads and writes there fails, on this node alone: No such file or "
         "directory, or Permission denied",
-        fix=words if fixable else f"look at it by hand: ls -ld {wanted.path}",
+        fix=words if fixable else f"look at it manually: ls -ld {quote(wanted.path)}",
         fixable=fixable,
     )
 
@@ -188,7 +189,7 @@ def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
         wanted=f"as on {copy.source}{_amount(copy)}",
         cause="nodes that run other code, or read other data, train something that nobody wrote, "
         "or stop in the middle of it",
-        fix=f"rsync {copy.origin}/ from {copy.source}",
+        fix=f"rsync {quote(copy.origin)}/ from {copy.source}",
         fixable=can_copy(found, wanted.workspace, among) if wanted.workspace else False,
     )
 

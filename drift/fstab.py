@@ -1,0 +1,28 @@
+"""The line of /etc/fstab for /dev/shm, as the report advises it and as the deploy writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_SIZE = re.compile(r"(^|,)size=[^,]*")
+# What restricts a mount.
+_KEPT_FLAGS = ("nosuid", "nodev", "noexec")
+
+
+def kept(flags: Sequence[str]) -> list[str]:
+    """Return the flags of a mount that a new line, and a remount, keep."""
+    return [flag for flag in _KEPT_FLAGS if flag in flags]
+
+
+def with_size(options: str, size: str) -> str:
+    """Return a line's options with `size=` in the place of its size, or behind its options."""
+    if _SIZE.search(options):
+        return _SIZE.sub(lambda found: f"{found[1]}size={size}", options)
+    return f"{options},size={size}" if options else f"size={size}"
+
+
+def new_line(size: str, flags: Sequence[str] = ()) -> str:
+    """Return a line for /dev/shm that keeps the flags of its mount which restrict it."""
+    options = ",".join(["defaults", *kept(flags)])
+    return f"tmpfs /dev/shm tmpfs {with_size(options, size)} 0 0"
