@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from drift.pam_limits import (
     above_nr_open,
@@ -17,7 +18,7 @@ from drift.pam_limits import (
 )
 from drift.quantity import at_least, limit
 from drift.rules.rule import Fault, rule
-from facts.limits import OWN_FILE, Item, LimitsState, Line
+from facts.limits import OWN_FILE, UNITS, Item, LimitsState, Line
 from inventories.schema import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
@@ -78,12 +79,32 @@ def _by_hand(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | None
         return "find out first what could not be read, see limits.unreadable"
     line = exemption(found.user, found.files or ()) if found.user else None
     if line is not None:
-        return f"{line.path} line {line.line} takes {line.domain} out of all limits: remove it"
+        return (
+            f"{quote(line.path)} line {line.line} takes {line.domain} out of all limits: remove it"
+        )
     line = _overruling(found, wanted, item)
     if line is not None:
-        return f"{line.path} line {line.line} decides: raise or remove it"
+        return f"{quote(line.path)} line {line.line} decides: raise or remove it"
     trouble = _pam_trouble(found)
     return trouble[1] if trouble else None
+
+
+def _decided(found: LimitsState, wanted: LimitsWanted, item: Item) -> str:
+    """Return which lines of the files set what the session lacks, in front of a cause."""
+    now = deciding(found, found.files or (), item)
+    lines = [now[kind] for kind in lacking(found, wanted, item) if kind in now]
+    low = {f"{quote(each.path)} line {each.line}": each for each in lines}
+    named = [
+        f"{where} ({each.domain} {each.kind} {item} {_written(each, item)})"
+        for where, each in low.items()
+        if not _suffices(each, wanted, item)
+    ]
+    return f"{' and '.join(named)} decide{'' if named[1:] else 's'} now; " if named else ""
+
+
+def _written(line: Line, item: Item) -> str:
+    """Return a line's value as limits.conf(5) counts it."""
+    return str(line.value if line.value == "unlimited" else int(line.value) // UNITS[item])
 
 
 def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
@@ -95,7 +116,7 @@ def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[F
         subject=item,
         found=_session_value(found, item),
         wanted=wish,
-        cause=_CAUSES[item],
+        cause=f"{_decided(found, wanted, item)}{_CAUSES[item]}",
         fix=by_hand or f"raise {item} to {wish} in {OWN_FILE}",
         fixable=by_hand is None,
     )
@@ -232,8 +253,8 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
         subject="stack",
         found="unlimited",
         wanted=limit(wanted.stack, True),
-        cause="with 'ulimit -s unlimited' glibc gives NCCL's threads stacks of 2 MB, and they "
-        "overflow (NCCL before 2.28)",
+        cause=f"{_decided(found, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
+        "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
         fix=by_hand or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}",
         fixable=by_hand is None,
     )
