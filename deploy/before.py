@@ -39,4 +39,5 @@ def states(state: State) -> dict[str, NodeState]:
 
 def among(host: Host, found: Mapping[str, NodeState]) -> Among:
     """Return a host among the nodes of its cluster, of which these were found."""
-    return Among(host.name, peers_of(host.data.dict()), found)
+    allowed = host.data.get("allow_deletions") is True
+    return Among(host.name, peers_of(host.data.dict()), found, allowed)

@@ -6,7 +6,8 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gevent.lock import BoundedSemaphore
@@ -14,8 +15,10 @@ from paramiko import SSHException
 from pyinfra import logger
 from pyinfra.api import Host, State
 
+from deploy.arguments import of_operation
 from deploy.progress import bar
 from deploy.rsync_codes import Copier, is_whole, way_on
+from deploy.scripts import script
 from drift.report.visible import visible
 from facts.cluster import Peer
 from facts.mesh import AS_USER
@@ -33,18 +36,43 @@ _HAS_PROGRESS = (3, 1)
 _PROGRESS = re.compile(
     r"\s*([\d,.]+)\s+\d+%\s+\S+/s\s+[\d:?]+(?:\s+\(xfe?r#[^)]*\))?(.*)", re.DOTALL
 )
-# In the place of rsync's code where the way to the source broke.
-_BROKEN = -1
+# In the place of rsync's code where the way to the source broke, or a job uses the node.
+_BROKEN, _REFUSED = -1, -2
 # A host key that is not known, or another one, ends the copy.
 STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
 
 
-def command(excludes: Sequence[str], delete: bool, owners: bool, version: str) -> list[str]:
-    """Return rsync with its options; folders' times are left out, as they change with each file."""
+@dataclass(frozen=True)
+class Removal:
+    """What a copy may destroy: it deletes `most` entries at most, and keeps them in `backup`.
+
+    `backup` is a folder of the node, or empty: what is overwritten is put there, too. `at_once`: a
+    file comes in the place of a folder, which takes deleting before it is sent. `owner` and `allow`
+    are for workspace.sh, which looks for a running job right before anything is deleted.
+    """
+
+    most: int = 0
+    backup: str = ""
+    at_once: bool = False
+    owner: str = ""
+    allow: str = "yes"
+
+
+def command(
+    excludes: Sequence[str], owners: bool, version: str, removal: Removal | None = None
+) -> list[str]:
+    """Return rsync with its options; folders' times are left out, as they change with each file.
+
+    Where more has to be deleted than was reported, the limit stops rsync.
+    """
+    removal = removal or Removal()
     found = ["rsync", "-rlpt", "--omit-dir-times", f"--partial-dir={PARTIAL}"]
     found += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
     found += ["--owner", "--group"] if owners else []
-    found += ["--delete-delay"] if delete else []
+    found += ["--backup", f"--backup-dir={removal.backup}"] if removal.backup else []
+    if removal.most:
+        when = "--delete-before" if removal.at_once else "--delete-delay"
+        found += [when, f"--max-delete={removal.most}"]
     return [*found, *progress(version)]
 
 
@@ -89,24 +117,47 @@ def send(
     origin: str,
     path: str,
     excludes: Sequence[str],
-    delete: bool,
     version: str,
     peer: Mapping[str, Any],
     total: int,
+    removal: Removal,
 ) -> bool:
     """Copy the workspace to a host; what a copy that was cut off has sent is not sent again.
 
-    From a node it goes from its training user to this one's.
+    From a node it is sent by its training user to this one's. All is sent before anything is
+    deleted, and a job that has started meanwhile stops that.
     """
+    given = (state, host, source, origin, path, excludes, version, peer)
+    passes = [(removal, total)]
+    if removal.most and not removal.at_once:
+        passes = [(replace(removal, most=0), total), (removal, 0)]
+    return all(_pass(*given, size, each) for each, size in passes)
+
+
+def _pass(
+    state: State,
+    host: Host,
+    source: str,
+    origin: str,
+    path: str,
+    excludes: Sequence[str],
+    version: str,
+    peer: Mapping[str, Any],
+    total: int,
+    removal: Removal,
+) -> bool:
+    """Run rsync once, and report how it failed."""
     data, target = host.data.dict(), Peer.model_validate(peer)
     is_local = source == CONTROLLER
     user = (data.get("ssh_user") or "") if is_local else named_by(data).user
     to = place(target, user, path)
     ssh = ssh_of(data) if is_local else ["ssh", *STRICT, "-p", str(target.port)]
-    argv = command(excludes, delete, not is_local, version)
+    argv = command(excludes, not is_local, version, removal)
     argv += ["-e", shlex.join(ssh), f"{origin}/", to]
-    code, said, sent = transfer(state, host, source, argv, total)
-    if not is_whole(code):
+    code, said, sent = transfer(
+        state, host, source, argv, total, lambda: _may_start(state, host, path, removal)
+    )
+    if not is_whole(code) and code != _REFUSED:
         why = visible("; ".join(said[-3:]))
         login = f"{user}@{target.address}" if user else target.address
         copier = Copier(
@@ -119,16 +170,38 @@ def send(
     return is_whole(code)
 
 
+def _may_start(state: State, host: Host, path: str, removal: Removal) -> bool:
+    """Whether nothing is to be deleted, or no job of the node uses a GPU by now."""
+    if not removal.most or removal.allow == "yes":
+        return True
+    asked = {"owner": removal.owner, "allow": removal.allow, "backup": removal.backup}
+    done, output = host.run_shell_command(
+        script("workspace", path=path, **asked), **of_operation(state, host, IDLE_SECONDS)
+    )
+    if not done:
+        ended = "nothing was deleted" if removal.at_once else "sent, and nothing was deleted"
+        logger.error(f"{host.print_prefix}{path}: {ended}: {visible(output.stderr)}")
+    return done
+
+
 def transfer(
-    state: State, host: Host, source: str, argv: list[str], total: int
+    state: State,
+    host: Host,
+    source: str,
+    argv: list[str],
+    total: int,
+    may_start: Callable[[], bool] = lambda: True,
 ) -> tuple[int, list[str], bool]:
     """Run rsync on the source, with a bar of so many bytes.
 
-    Return its code, what it said, and whether anything was sent.
+    `may_start` is asked when the source's other copies leave room for this one. Return its code,
+    its messages, and whether anything was sent.
     """
     said: list[str] = []
     sent: list[int] = []
     with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
+        if not may_start():
+            return _REFUSED, [], False
         try:
             lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
             code = _follow(lines, advance, said, sent)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 # Files went away meanwhile, as those of a running job do.
 VANISHED = 24
+# --max-delete stopped it.
+MORE_TO_DELETE = 25
 # rsync(1), EXIT VALUES: socket or stream broke, a signal, a time limit; 255 is ssh's own. A code
 # below 0 is a signal's, or that of a connection which went away without one.
 _INTERRUPTED = frozenset({10, 12, 20, 30, 35, 255})
@@ -42,6 +44,8 @@ def way_on(code: int, said: Sequence[str], has_sent: bool, copier: Copier) -> st
         if has_sent or any(received):
             return "what was sent stays, and the next run sends the rest"
         return f"nothing was sent: {_login(copier)}"
+    if code == MORE_TO_DELETE:
+        return "more would be deleted than the report lists; the rest stays: look at it, run again"
     if _DENIED.search(text):
         who = f"{copier.user} of {copier.source}" if copier.user else "you"
         return (

@@ -14,12 +14,14 @@ class Among:
     """The node's own name, every node of the inventory, and the states of those that were asked.
 
     A node of `nodes` that is not in `found` was not asked in this run, or gave no answer: nothing
-    is known of it, and nothing may be concluded.
+    is known of it, and nothing may be concluded. `allow_deletions`: this run has
+    `--data allow_deletions=true`.
     """
 
     name: str = ""
     nodes: tuple[Peer, ...] = ()
     found: Mapping[str, NodeState] = field(default_factory=dict)
+    allow_deletions: bool = False
 
     @property
     def others(self) -> tuple[Peer, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,16 +74,77 @@ class Copy:
         return _some("not sent (a pipe, socket or device)", paths) if paths else ""
 
     @property
+    def is_source_empty(self) -> bool:
+        """Whether the source was listed, and has folders at most."""
+        return self.is_known and all(_is_folder(rest) for rest in self._sent.values())
+
+    @property
     def bytes(self) -> int:
         """The bytes of the files that are sent."""
-        entries = (self._theirs[path].split(" ") for path in (*self.send, *self.change))
-        return sum(int(entry[2]) for entry in entries if entry[0] == "-")
+        return _bytes(self._theirs[path] for path in (*self.send, *self.change))
+
+    @property
+    def kept(self) -> int:
+        """The bytes of the node's files that are deleted, or overwritten by others."""
+        changed = (path for path in self.change if self._has_other_content(path))
+        return _bytes(self._ours[path] for path in (*changed, *self.remove))
+
+    def _has_other_content(self, path: str) -> bool:
+        """Whether rsync sends a file anew: another mode alone is set in its place."""
+        ours, theirs = (tree[path].split(" ") for tree in (self._ours, self._sent))
+        return (ours[0], ours[2:]) != (theirs[0], theirs[2:])
+
+    @property
+    def removals(self) -> int:
+        """How many entries rsync deletes at most, with those in whose place another kind comes."""
+        if not self.remove and not self.replaces_folder:
+            return 0
+        return len(self.remove) + sum(map(self._is_replaced, self.change))
+
+    def _is_replaced(self, path: str) -> bool:
+        kinds = {self._ours[path][0], self._sent[path][0]}
+        return kinds not in ({"-"}, {"d"})
+
+    @property
+    def replaces_folder(self) -> bool:
+        """Whether a file or link comes in the place of a folder, which takes deleting first."""
+        return self.delete and any(map(self._is_folder_replaced, self.change))
+
+    def _is_folder_replaced(self, path: str) -> bool:
+        return _is_folder(self._ours[path]) and not _is_folder(self._sent[path])
+
+    @property
+    def removed(self) -> tuple[int, int]:
+        """How many of the node's files are deleted, and their bytes."""
+        gone = [self._ours[path] for path in self.remove]
+        return sum(not _is_folder(rest) for rest in gone), _bytes(gone)
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """How many files the node has, and their bytes."""
+        return sum(not _is_folder(rest) for rest in self._ours.values()), _bytes(
+            self._ours.values()
+        )
 
     @property
     def shown(self) -> str:
         """How many are sent, changed and deleted, with a few names of each."""
-        parts = (("to send", self.send), ("changed", self.change), ("extra", self.remove))
+        parts = (
+            ("to send", self.send),
+            ("changed", self.change),
+            ("would be deleted", self.remove),
+        )
         return "; ".join(_some(words, paths) for words, paths in parts if paths)
+
+
+def _is_folder(rest: str) -> bool:
+    return rest.startswith("d ")
+
+
+def _bytes(entries: Iterable[str]) -> int:
+    """Return the bytes of the files among entries."""
+    parts = (rest.split(" ") for rest in entries)
+    return sum(int(each[2]) for each in parts if each[0] == "-")
 
 
 def _some(words: str, paths: list[str]) -> str:

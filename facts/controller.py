@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import time
 from pathlib import Path
 
+from facts import mounts
 from facts.named import CONTROLLER, Copied
 from facts.node import NodeState, UnreadSection
 from facts.probe import Unreadable
@@ -37,9 +39,14 @@ def own_tree(copied: Copied) -> Tree:
     kept = _kept.get(copied)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
         return kept[1]
-    found = _listed(copied)
+    found = _listed(copied).model_copy(update=_mount(copied.origin))
     _kept[copied] = (time.monotonic(), found)
     return found
+
+
+def _mount(path: str) -> dict[str, str | bool]:
+    asked = f"{mounts.ASK}mounts {shlex.quote(path)}"
+    return mounts.parse(_run(["sh", "-c", asked]).stdout)[0]
 
 
 def _listed(copied: Copied) -> Tree:

@@ -19,6 +19,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from facts import mounts
 from facts.area import AreaFact, SectionFact, State
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
@@ -38,6 +39,7 @@ done
 """
 _TREE = """
 path={path}
+{mounts}mounts "$path"
 [ -d "$path/" ] || {{
   ls -ld "$path/" 2>&1 | grep -q 'Permission denied' && {{ echo "$path is closed"; exit 1; }}
   echo absent; exit 0
@@ -79,7 +81,7 @@ def _directories(paths: Sequence[str]) -> Section:
 
 def _tree(path: str, excludes: Sequence[str]) -> Section:
     words = shlex.join(listing(excludes))
-    command = _TREE.format(path=shlex.quote(path), listing=words)
+    command = _TREE.format(path=shlex.quote(path), listing=words, mounts=mounts.ASK)
     return Section(section_of(path), command, TREE_SECONDS)
 
 
@@ -102,7 +104,9 @@ class Directory(State):
 class Tree(State):
     """The files below a folder: their number and bytes, and the list of them, compressed.
 
-    `digest` is of the list, and empty where there is no rsync to make one.
+    `digest` is of the list, and empty where there is no rsync to make one. `unmounted` is the mount
+    point in /etc/fstab that the folder is below, or is, where nothing is mounted there. `is_mount`:
+    the folder is a mount point.
     """
 
     exists: bool
@@ -110,6 +114,8 @@ class Tree(State):
     bytes: int = 0
     digest: str = ""
     packed: str = ""
+    unmounted: str = ""
+    is_mount: bool = False
 
     @property
     def entries(self) -> dict[str, str]:
@@ -160,16 +166,17 @@ def _directory(said: str) -> Directory:
 
 
 def parse_tree(text: str) -> Tree:
-    """Parse `absent`, `unlisted`, or the coded list of a folder's files."""
-    kind, _, coded = text.partition("\n")
+    """Parse what `mounts` prints, then `absent`, `unlisted`, or the coded list of the files."""
+    mount, rest = mounts.parse(text)
+    kind, _, coded = rest.partition("\n")
     if kind in ("absent", "unlisted"):
-        return Tree(exists=kind == "unlisted")
+        return Tree(exists=kind == "unlisted").model_copy(update=mount)
     try:
         packed = base64.b64decode(coded) if kind == "base64" else bytes.fromhex(coded)
         listed = zlib.decompress(packed, wbits=zlib.MAX_WBITS | 16)
     except (ValueError, binascii.Error, zlib.error) as error:
         raise Unreadable(f"the list of files is broken: {error}") from error
-    return tree(listed.decode("ascii", "backslashreplace"))
+    return tree(listed.decode("ascii", "backslashreplace")).model_copy(update=mount)
 
 
 def tree(listed: str) -> Tree:

@@ -26,7 +26,7 @@ from inventories.wanted import Areas, flat_key, leaf_paths
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 # What a run may do beyond repairs that harm nobody; they are of no cluster file.
-SWITCHES = ("allow_disruption", "reboot")
+SWITCHES = ("allow_disruption", "allow_deletions", "reboot")
 # What a run repairs alone: of the areas, these; of the nodes, these, the others being asked only.
 PARTS = ("areas", "change")
 AREAS = ("driver", "ssh", "shm", "limits", "network", "env", "toolchain", "nccl", "workspace")

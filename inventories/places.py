@@ -6,10 +6,18 @@ import re
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic.fields import FieldInfo
 
-from inventories.fields import _LABEL, User, _matching, _text
+from inventories.fields import _LABEL, WRITTEN, Size, User, _matching, _text
 
 # The word for the machine that all this runs on, where the name of a node may stand.
 CONTROLLER = "controller"
@@ -97,6 +105,16 @@ _SYSTEM = (
 )
 
 
+def _share(value: object, info: ValidationInfo) -> object:
+    """A share in percent; as a number only from Python code."""
+    if info.context != WRITTEN and type(value) is int:
+        return value
+    match = re.fullmatch(r"([0-9]{1,3})%", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("the % is missing" if isinstance(value, int) else "")
+    return int(match[1])
+
+
 def _folder(value: object) -> str:
     text = _text(value)
     if not re.fullmatch(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*", text):
@@ -154,6 +172,23 @@ Patterns = Annotated[
     BeforeValidator(_patterns),
     Field(description="a list of rsync's patterns, relative to the source: [.git/, cache/*]"),
 ]
+
+
+Share = Annotated[
+    int,
+    BeforeValidator(_share),
+    Field(ge=0, le=100, description="a share in percent, such as 20%"),
+]
+Kept = Annotated[StrictInt, Field(ge=0, le=100, description="a whole number, 0 to 100")]
+
+
+class Backup(BaseModel):
+    """What a copy deletes or overwrites is kept: of `keep` runs, and of one run `max` bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keep: Kept = 3
+    max: Size = 5 << 30
 
 
 class Directory(BaseModel):

@@ -112,6 +112,9 @@ class WorkspaceWanted(Model):
     origin: places.Folder | None = Field(default=None, alias="from")
     exclude: places.Patterns | None = None
     delete: fields.Switch | None = None
+    # In percent of the target's files, and of their bytes.
+    delete_limit: places.Share = 20
+    backup: places.Backup = places.Backup()
 
 
 class Areas(Model):

@@ -12,7 +12,7 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
-from deploy.copying import send
+from deploy.copying import Removal, send
 from deploy.scripts import script
 from drift.rules.workspace import lacking, mode_of
 from facts.workspace import Directory as Found
@@ -73,10 +73,13 @@ def files(
     digest: str,
     peer: Mapping[str, Any],
     excludes: Sequence[str] = (),
-    delete: bool = False,
+    removals: int = 0,
+    at_once: bool = False,
     version: str = "",
     total: int = 0,
     owner: str = "",
+    backup: str = "",
+    keep: int = 0,
     allow_disruption: bool = False,
 ) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
@@ -88,17 +91,25 @@ def files(
     + digest: of the list of the source's files
     + peer: this node's name, address and port, as the source reaches it
     + excludes: patterns of what is neither sent nor deleted
-    + delete: whether what the source has not goes
+    + removals: how many entries are deleted at most that the source does not have
+    + at_once: they are deleted before files are sent
     + version: of the source's rsync
     + total: bytes that are to be sent
     + owner: who gets the folder where it is made, if that is not the SSH user
+    + backup: the folder of the node that gets what is deleted or overwritten, eg
+      ``/data/.ws.gpu-node-backup/20261122T204829Z-0a1b2c``
+    + keep: how many such folders stay
     + allow_disruption: delete files although a process of this node holds a GPU
     """
     found = host.get_fact(FilesFact, path=path, excludes=list(excludes))
     if found["digest"] == digest:
         host.noop(f"{path} is as on {source}")
         return
-    allow = "yes" if allow_disruption or not delete else "no"
-    yield script("workspace", path=path, owner=owner, allow=allow)
-    said = [source, origin, path, list(excludes), delete, version, dict(peer), total]
+    allow = "yes" if allow_disruption or not removals else "no"
+    yield script("workspace", path=path, owner=owner, allow=allow, backup=backup)
+    removal = Removal(removals, backup, at_once, owner, allow)
+    said = [source, origin, path, list(excludes), version, dict(peer), total, removal]
     yield FunctionCommand(send, said, {})
+    if backup:
+        folder = backup.rpartition("/")[0]
+        yield script("workspace_backups", folder=folder, backup=backup, keep=str(keep))

@@ -1,15 +1,32 @@
-# Make room for the workspace; what a copy is to delete, a running job may have open.
-# Variables: path; owner, a user or empty; allow for in_use.sh, which stands before this: yes where
-# nothing is deleted.
+# Make room for the workspace, and for what a copy deletes or overwrites. It runs again right before
+# anything is deleted.
+# Variables: path; owner, a user or empty; backup, a folder or empty; allow for in_use.sh, which
+# stands before this: yes where nothing is deleted.
 # shellcheck shell=sh disable=SC2154
 # It belongs to who copies: the SSH user, whom it takes sudo for to make it below a directory of
 # root's, or the training user, who may go through what is made on the way to it.
+fail() { echo "gpu-node: $1" >&2; exit 1; }
+give() {
+  if [ -n "$owner" ]; then
+    chown -h -- "$owner:" "$1"
+  elif [ -n "${SUDO_UID:-}" ]; then
+    chown -h -- "$SUDO_UID:${SUDO_GID:-}" "$1"
+  fi
+}
 [ -d "$path" ] || {
   [ -z "$owner" ] || umask 022
   mkdir -p -- "$path" || exit 1
-  if [ -n "$owner" ]; then
-    chown -- "$owner:" "$path"
-  elif [ -n "${SUDO_UID:-}" ]; then
-    chown -- "$SUDO_UID:${SUDO_GID:-}" "$path"
-  fi
+  give "$path" || exit 1
+}
+[ -n "$backup" ] || exit 0
+folder=${backup%/*}
+[ ! -L "$folder" ] || fail "$folder is a link; the backup was to be a folder"
+umask 077
+mkdir -p -- "$backup" || fail "no backup, so nothing was deleted or overwritten: make $folder for \
+the user who copies, or set workspace: {backup: {keep: 0}}"
+give "$folder" && give "$backup" || exit 1
+# Elsewhere rsync would copy each file, and another disk may be full.
+[ "$(stat -c %d "$path")" = "$(stat -c %d "$backup")" ] || {
+  rmdir -- "$backup" "$folder" 2>/dev/null
+  fail "$folder is on another file system than $path; nothing was deleted or overwritten"
 }

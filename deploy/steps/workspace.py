@@ -11,6 +11,8 @@ from pyinfra.api import deploy
 from deploy.copying import another_user
 from deploy.operations import workspace
 from deploy.plan import Plan
+from deploy.replacement import run
+from drift.deletions import backups, keeps
 from drift.quantity import size
 from drift.report.visible import visible
 from drift.workspace import Copy, copy_of
@@ -41,8 +43,9 @@ def converge(plan: Plan) -> None:
         return
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:
+        backup = f"{backups(copy.path)}/{run()}" if keeps(copy, wanted) else ""
         # In a dry run an operation has but a line.
-        for line in lines_of(copy):
+        for line in lines_of(copy, backup):
             logger.info(f"{host.print_prefix}{line}")
         workspace.files(
             # One name for all nodes, as pyinfra takes it for one operation.
@@ -53,10 +56,13 @@ def converge(plan: Plan) -> None:
             digest=copy.theirs.digest,
             peer=plan.among.itself.model_dump(),
             excludes=list(wanted.exclude or ()),
-            delete=bool(copy.remove),
+            removals=copy.removals,
+            at_once=copy.replaces_folder,
             version=_version(plan, copy),
             total=copy.bytes,
             owner="" if copy.source == CONTROLLER else another_user(host),
+            backup=backup,
+            keep=wanted.backup.keep,
             allow_disruption=plan.allow_disruption,
         )
     # rsync gives a folder the mode that the source's has.
@@ -85,12 +91,17 @@ def _amount(copy: Copy) -> str:
     return f"{told}, delete {len(copy.remove)}" if copy.remove else told
 
 
-def lines_of(copy: Copy) -> Iterator[str]:
-    """Yield how much is sent and deleted, its names, and what is not sent although it is there."""
+def lines_of(copy: Copy, backup: str = "") -> Iterator[str]:
+    """Yield how much is sent and deleted, its names, and what is not sent although it is there.
+
+    `backup` is the folder that gets what is deleted or overwritten.
+    """
     yield f"{copy.path}: {_amount(copy)}"
     for verb, paths in (("send", [*copy.send, *copy.change]), ("delete", copy.remove)):
         yield from (f"{verb} {visible(path)}" for path in paths[:_SHOWN])
         if paths[_SHOWN:]:
             yield f"{verb} {len(paths) - _SHOWN} more"
+    if backup:
+        yield f"keep what is deleted or overwritten in {backup}"
     if copy.passed_over:
         yield visible(copy.passed_over)

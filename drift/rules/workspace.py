@@ -8,11 +8,12 @@ from shlex import quote
 from drift.among import Among
 from drift.copied import can_install_rsync, is_asked_to_copy
 from drift.copied import missing as missing_environments
+from drift.deletions import Objection, objection
 from drift.quantity import size
 from drift.rules.rule import Fault, rule
 from drift.workspace import Copy, can_copy, copy_of, is_source
 from facts.node import NodeState
-from facts.workspace import Directory, WorkspaceState
+from facts.workspace import Directory, Tree, WorkspaceState
 from inventories.places import CONTROLLER, is_below, relative
 from inventories.places import Directory as DirectoryWanted
 from inventories.schema import NodeWanted, WorkspaceWanted
@@ -140,29 +141,42 @@ def missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
     if is_source(wanted.workspace, among):
         own = found.workspace.trees.get(origin)
         if own is not None and not own.exists:
-            yield _missing(origin, "on this node", fixable=False)
+            yield _missing(origin, "on this node", False, _unmounted(own))
         return
     copy = copy_of(found, wanted.workspace, among)
     if copy is None:
         return
+    against = objection(copy, wanted.workspace, among)
     if copy.source == CONTROLLER and copy.theirs is not None and not copy.theirs.exists:
-        yield _missing(f"{origin} on the controller", "there", fixable=False)
+        yield _missing(f"{origin} on the controller", "there", False, _unmounted(copy.theirs))
     if copy.ours is not None and not copy.ours.exists:
         there = copy.theirs is not None and copy.theirs.exists
         fixable = there and can_copy(found, wanted.workspace, among)
-        yield _missing(copy.path, f"as on {copy.source}{_amount(copy)}", fixable)
+        yield _missing(copy.path, f"as on {copy.source}{_amount(copy)}", fixable, against)
 
 
-def _missing(subject: str, where: str, fixable: bool) -> Fault:
+def _unmounted(source: Tree) -> Objection | None:
+    """Return why a source that is missing may be there after all."""
+    point = source.unmounted
+    reason = f"{point} of /etc/fstab is not mounted there"
+    return Objection(reason, f"mount {point} there") if point else None
+
+
+def _missing(subject: str, where: str, fixable: bool, against: Objection | None = None) -> Fault:
+    fix = "copy it with rsync" if fixable else "find out where it is, and say so in workspace"
     return Fault(
         subject=subject,
         found="missing",
         wanted=f"the workspace, {where}",
-        cause="the launcher goes to the same folder on every node, and the training does not start "
-        "where it is not",
-        fix="copy it with rsync" if fixable else "find out where it is, and say so in workspace",
-        fixable=fixable,
+        cause=f"{_because(against)}the launcher uses the same folder on every node, and the "
+        "training does not start where it is missing",
+        fix=against.fix if against else fix,
+        fixable=fixable and against is None,
     )
+
+
+def _because(against: Objection | None) -> str:
+    return f"{against.reason}; " if against else ""
 
 
 def _amount(copy: Copy) -> str:
@@ -181,17 +195,36 @@ def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
     is_there = copy.ours is not None and copy.ours.exists
     if is_there and copy.source != CONTROLLER and copy.source not in among.found:
         yield _not_compared(copy)
-    if not copy.is_known or copy.is_same:
+    if not copy.is_known or wanted.workspace is None:
         return
+    if copy.is_same:
+        yield from _same_as_nothing(copy)
+        return
+    against = objection(copy, wanted.workspace, among)
     yield Fault(
         subject=copy.path,
         found=copy.shown,
         wanted=f"as on {copy.source}{_amount(copy)}",
-        cause="nodes that run other code, or read other data, train something that nobody wrote, "
-        "or stop in the middle of it",
-        fix=f"rsync {quote(copy.origin)}/ from {copy.source}",
-        fixable=can_copy(found, wanted.workspace, among) if wanted.workspace else False,
+        cause=f"{_because(against)}nodes that run other code, or read other data, train something "
+        "that is not in the source, or stop in the middle of it",
+        fix=against.fix if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
+        fixable=against is None and can_copy(found, wanted.workspace, among),
     )
+
+
+def _same_as_nothing(copy: Copy) -> Iterator[Fault]:
+    """Yield a fault where a node is like a source whose files are on a mount that is missing."""
+    point = copy.theirs.unmounted if copy.theirs else ""
+    if point:
+        yield Fault(
+            subject=copy.path,
+            found=f"compared with {copy.source}, where {point} of /etc/fstab is not mounted",
+            wanted=f"as on {copy.source}",
+            cause="the files of the source are on that mount",
+            fix=f"mount {point} on {copy.source}",
+            fixable=False,
+            severity="warning",
+        )
 
 
 def _not_compared(copy: Copy) -> Fault:

@@ -45,3 +45,32 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "gpu-node.lock"
     monkeypatch.setattr(scripts, "LOCK", str(file))
     return file
+
+
+@pytest.fixture
+def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that stands for ssh, and notes what it was called with."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >{tmp_path}/called\n'
+        'while [ "$1" != rsync ]; do shift; done\nexec "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return tmp_path / "called"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A source with a cache, and a target with a file of its own and another version of one."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    for path in (source / "lib", source / "cache", target / "cache", target / "lib"):
+        path.mkdir(parents=True)
+    (source / "lib" / "two words.py").write_text("new")
+    (source / "cache" / "old").write_text("not wanted")
+    (source / "link").symlink_to("lib")
+    (target / "lib" / "two words.py").write_text("other")
+    (target / "own.log").write_text("mine")
+    (target / "cache" / "kept").write_text("theirs")
+    return source, target

@@ -9,69 +9,20 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyinfra.api import Host, State
+from pyinfra.api import Host
 from typing_extensions import override
 
 from deploy import progress
-from deploy.copying import _follow, another_user, as_trainer, command, place, send, ssh_of
+from deploy.copying import Removal, _follow, another_user, as_trainer, command, place, ssh_of
 from deploy.rsync_codes import Copier, way_on
 from deploy.scripts import script
 from facts import named
 from facts.cluster import Peer
 from facts.named import Copied
-from facts.workspace import PARTIAL, Tree, listing, tree
+from facts.workspace import PARTIAL
 from inventories import places
+from tests.deploy.copies import PEER, RUN, listed, sent
 from tests.deploy.running import run, run_apart
-
-PEER = Peer(name="v100-01", address="192.0.2.11", port=2222)
-
-
-class Wire:
-    """In the place of ssh: rsync's other end runs here, in a folder."""
-
-    data = SimpleNamespace(dict=lambda: {"ssh_user": "train", "ssh_key": "/k", "ssh_port": 2222})
-    name, print_prefix = "v100-01", "[v100-01] "
-
-
-@pytest.fixture
-def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that stands for ssh, and notes what it was called with."""
-    program = tmp_path / "bin" / "ssh"
-    program.parent.mkdir()
-    program.write_text(
-        f'#!/bin/sh\necho "$@" >{tmp_path}/called\n'
-        'while [ "$1" != rsync ]; do shift; done\nexec "$@"\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return tmp_path / "called"
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """A source with a cache, and a target with a file of its own and another version of one."""
-    source, target = tmp_path / "source", tmp_path / "target"
-    for path in (source / "lib", source / "cache", target / "cache", target / "lib"):
-        path.mkdir(parents=True)
-    (source / "lib" / "two words.py").write_text("new")
-    (source / "cache" / "old").write_text("not wanted")
-    (source / "link").symlink_to("lib")
-    (target / "lib" / "two words.py").write_text("other")
-    (target / "own.log").write_text("mine")
-    (target / "cache" / "kept").write_text("theirs")
-    return source, target
-
-
-def sent(source: Path, target: Path, delete: bool = False) -> bool:
-    """Copy from the controller's folder."""
-    said = ("controller", str(source), str(target), ["cache/*"], delete, "3.2.7")
-    return send(cast(State, None), cast(Host, Wire()), *said, PEER.model_dump(), 10)
-
-
-def listed(folder: Path) -> Tree:
-    """What the rules would see of a folder."""
-    words = [*listing(["cache/*"]), f"{folder}/"]
-    return tree(subprocess.run(words, capture_output=True, text=True).stdout + "end 0")
 
 
 def test_a_copy(folders: tuple[Path, Path], wire: Path) -> None:
@@ -90,7 +41,7 @@ def test_a_copy(folders: tuple[Path, Path], wire: Path) -> None:
 def test_what_the_source_has_not_goes_when_asked(folders: tuple[Path, Path], wire: Path) -> None:
     """And what is excluded stays all the same."""
     source, target = folders
-    assert sent(source, target, delete=True)
+    assert sent(source, target, Removal(most=1))
     assert not (target / "own.log").exists()
     assert (target / "cache" / "kept").exists()
     assert listed(source) == listed(target)
@@ -189,12 +140,12 @@ def test_who_trains(data: dict[str, str], user: str) -> None:
 )
 def test_which_rsync_shows_its_progress(version: str, shows: bool) -> None:
     """The one of CentOS 7 is the first."""
-    assert ("--info=progress2" in command([], False, False, version)) == shows
+    assert ("--info=progress2" in command([], False, version)) == shows
 
 
 def test_what_is_left_of_a_copy_is_no_file_of_the_workspace() -> None:
     """Half a file waits where neither a list nor --delete sees it."""
-    words = command(["*.pyc"], True, True, "3.1.2")
+    words = command(["*.pyc"], True, "3.1.2", Removal(most=1))
     assert f"--partial-dir={PARTIAL}" in words and f"--exclude={PARTIAL}" in words
     assert "--delete-delay" in words and "--owner" in words and "--exclude=*.pyc" in words
 
@@ -261,17 +212,22 @@ def test_a_directory_of_nobody(tmp_path: Path, shell: str) -> None:
 def test_room_for_the_workspace(tmp_path: Path, shell: str) -> None:
     """With its parents; what is there already is left as it is."""
     for _ in range(2):
-        asked = script("workspace", path=str(tmp_path / "data" / "ws"), owner="", allow="yes")
+        path, backup = f"{tmp_path}/data/ws", f"{tmp_path}/data/.ws.gpu-node-backup/{RUN}"
+        asked = script("workspace", path=path, owner="", allow="yes", backup=backup)
         assert run(asked, shell).code == 0
-    assert (tmp_path / "data" / "ws").is_dir()
+    assert Path(path).is_dir() and Path(backup).is_dir()
+    assert Path(backup).parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_room_for_the_training_users_workspace(tmp_path: Path, shell: str) -> None:
     """It is given to who copies; the folders on the way stay the SSH user's, and open."""
-    asked = script("workspace", path=f"{tmp_path}/data/ws", owner="nobody", allow="yes")
+    backup = f"{tmp_path}/data/.ws.gpu-node-backup/{RUN}"
+    path = f"{tmp_path}/data/ws"
+    asked = script("workspace", path=path, owner="nobody", allow="yes", backup=backup)
     after = [
         f'[ "$(stat -c %U:%a {tmp_path}/data)" = root:755 ]',
         f'[ "$(stat -c %U {tmp_path}/data/ws)" = nobody ]',
+        f'[ "$(stat -c %U:%a {backup} {backup}/..)" = "$(printf "nobody:700\\nnobody:700")" ]',
         f"rm -r {tmp_path}/data",
     ]
     done = run_apart(asked, shell, "umask 077", after)

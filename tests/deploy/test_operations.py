@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pyinfra.context import ctx_host, ctx_state
 from pyinfra_testing.util import FakeState, create_host
 
 from deploy import controller, replacement, scripts
+from deploy.copying import Removal
 from deploy.operations import toolchain
 from deploy.operations.env import BASH_CHECK
 from deploy.scripts import FOLDER
@@ -48,9 +50,7 @@ def sha(text: str) -> str:
 def shown(command: object, found: str) -> Any:
     """A command as a case writes it."""
     if isinstance(command, FunctionCommand):
-        args = [
-            shown(each, found) if isinstance(each, StringCommand) else each for each in command.args
-        ]
+        args = [argument_shown(each, found) for each in command.args]
         return {"function": getattr(command.function, "__name__", ""), "args": args}
     if isinstance(command, FileUploadCommand):
         return {"upload": str(command.src), "to": str(command.dest)}
@@ -65,6 +65,13 @@ def shown(command: object, found: str) -> Any:
     return shlex.split(text)
 
 
+def argument_shown(argument: object, found: str) -> Any:
+    """An argument of a function as a case writes it."""
+    if isinstance(argument, Removal):
+        return asdict(argument)
+    return shown(argument, found) if isinstance(argument, StringCommand) else argument
+
+
 def script_shown(name: str, head: str, command: StringCommand, found: str) -> dict[str, str]:
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
@@ -75,7 +82,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         name
         not in (
             *("confirm", "remount", "restore", "persistence", "as_user", "ssh_modes"),
-            *("directory", "workspace"),
+            *("directory", "workspace", "workspace_backups"),
         )
     )
     if name == "as_user":

@@ -40,6 +40,16 @@ def test_what_is_deleted_is_named() -> None:
     assert lines == ["/data/ws: send 1 entry, 5 B, delete 1", "send lib/a.py", "delete old.py"]
 
 
+def test_the_backup_is_named() -> None:
+    """Behind the names of what it is to hold."""
+    copy = Copy("controller", "/ws", "/data/ws", listed(*SOURCE[1:]), listed(*SOURCE), delete=True)
+    lines = list(workspace.lines_of(copy, "/data/.ws.gpu-node-backup/1"))
+    assert lines[-2:] == [
+        "delete lib/a.py",
+        "keep what is deleted or overwritten in /data/.ws.gpu-node-backup/1",
+    ]
+
+
 def test_a_run_names_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many more there are is said."""
     monkeypatch.setattr(workspace, "_SHOWN", 1)

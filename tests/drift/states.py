@@ -47,7 +47,8 @@ def listed(said: Any) -> Any:
     """Return a workspace's tree; one that is written as rsync's lines is read from them."""
     if not isinstance(said, Mapping) or "listed" not in said:
         return said
-    return tree("\n".join([*said["listed"], "end 0"])).model_dump()
+    mount = {key: said[key] for key in said.keys() - {"listed"}}
+    return tree("\n".join([*said["listed"], "end 0"])).model_dump() | mount
 
 
 def meshed(change: Overrides | None) -> Overrides:

@@ -35,7 +35,9 @@ def _beside(said: dict[str, Any] | None) -> Among:
     """The node among others: `found` are those that answered, each a change of the healthy one."""
     case = said or {}
     found = {name: states.found(change) for name, change in case.get("found", {}).items()}
-    return Among(case.get("name", ""), peers(case.get("nodes", ())), found)
+    return Among(
+        case.get("name", ""), peers(case.get("nodes", ())), found, bool(case.get("allow_deletions"))
+    )
 
 
 def test_the_healthy_node_has_no_finding() -> None:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.lab
 NODES = ("a100-01", "v100-01", "v100-02")
 FILES, BIG, BYTES = 20_000, 10, 1 << 30
 PATH = "/data/workspace/XuanYuan"
+KEPT = "/data/workspace/.XuanYuan.gpu-node-backup"
 COPY = "Workspace | Copy"
 MESH = "cd /root/.ssh && rm -f id_ed25519 && ssh-keygen -q -t ed25519 -N '' -f id_ed25519"
 
@@ -165,7 +166,7 @@ def test_nothing_is_deleted_unasked_nor_under_a_job(path: str, source: Path) -> 
     assert "v100-02" not in findings(path)
     write(path, **{"source": "controller", "from": str(source), "delete": True})
     found = findings(path)["v100-02"]["workspace.differs"]
-    assert found["found"] == "1 extra: my.log"
+    assert found["found"] == "1 would be deleted: my.log"
     on("v100-02", ": >/dev/nvidia7; sleep 600 </dev/nvidia7 >/dev/null 2>&1 &")
     refused = converge(path, "--limit", "v100-02")
     assert refused.code == 1 and "in use by pid " in refused.err
@@ -174,6 +175,22 @@ def test_nothing_is_deleted_unasked_nor_under_a_job(path: str, source: Path) -> 
     assert done.code == 0, done.err
     assert on("v100-02", f"cat {PATH}/my.log || echo gone").strip() == "gone"
     assert on("v100-02", f"cat {PATH}/llm-code/cache/new") == "kept\n"
+    assert on("v100-02", f"cat {KEPT}/*/my.log") == "mine\n"
+
+
+def test_an_empty_source_deletes_nothing(path: str, tmp_path: Path) -> None:
+    """Refused, whatever the limit is; nothing was sent, deleted or put aside."""
+    said = {"delete": True, "delete_limit": "100%", "backup": {"max": "2G"}}
+    (empty := tmp_path / "empty").mkdir()
+    write(path, **{"source": "controller", "from": str(empty), **said})
+    found = findings(path)["v100-02"]["workspace.differs"]
+    assert (found["fixable"], found["severity"]) == (False, "error")
+    assert "has no file" in found["cause"] and "allow_deletions=true" in found["fix"]
+    before = on("v100-02", f"ls {KEPT}; find {PATH} | sort")
+    refused = converge(path, "--limit", "v100-02")
+    assert (refused.code, refused.executed.get(f"{COPY} {PATH} from controller")) == (1, None)
+    assert "--data allow_deletions=true" in refused.err
+    assert on("v100-02", f"ls {KEPT}; find {PATH} | sort") == before
 
 
 @pytest.mark.lab_slow
