@@ -12,6 +12,7 @@ from cli.words import require_file
 from drift.report.model import Seen
 from facts.cluster import peers_of
 from facts.gather import Answer, gather
+from inventories import handshake
 from inventories.refusals import explained, refusal
 from inventories.schema import InventoryError, NodeWanted
 
@@ -19,6 +20,7 @@ from inventories.schema import InventoryError, NodeWanted
 def ask(inventory: str, limit: Iterable[str] = (), deep: bool = False) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once; every failure of a node stays with it."""
     require_file(inventory)
+    handshake.install()
     with at_once(), Console(stderr=True).status(f"Reading the nodes of {inventory}"):
         answers = gather(inventory, limit, deep)
     return {name: _seen(inventory, name, answer) for name, answer in answers.items()}

@@ -13,7 +13,7 @@ from cli.interrupt import at_once
 from facts.gather import host_data
 from facts.host_key import NoHostKey, offered
 from facts.ssh import fingerprint
-from inventories.pinned import keys_of, lookups, read, repinned, write
+from inventories.pinned import keys_of, lookups, read, repinned, stale, write
 
 SAME, OTHER = 0, 2
 
@@ -51,9 +51,8 @@ def _offered(node: str, data: dict[str, Any]) -> list[PKey]:
 
 
 def _is_same(pinned: list[str], keys: list[str]) -> bool:
-    """Whether a connection will find a pinned key, and no other where it looks for one."""
-    kinds = {key.split()[0]: key for key in keys}
-    return bool(pinned) and all(kinds.get(each.split()[0]) == each for each in pinned)
+    """Whether a connection finds a pinned key, and no other key of a kind that it asks for."""
+    return any(key in pinned for key in keys) and not stale(pinned, keys)
 
 
 def _show(title: str, keys: Iterable[str]) -> None:

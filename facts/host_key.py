@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from paramiko import PKey, SSHException, Transport
@@ -13,7 +13,7 @@ from pyinfra.connectors.sshuserclient import SSHClient
 SECONDS = 10
 # What paramiko says of a handshake that has not ended.
 UNFINISHED = "No existing session"
-# A handshake shows one key; these are the kinds that a server may have, one of each.
+# A handshake shows one key; these are the kinds that a server may have, of ECDSA one a curve.
 _KINDS = (
     ("ssh-ed25519",),
     ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
@@ -28,12 +28,20 @@ class NoHostKey(Exception):
 def offered(data: Mapping[str, Any]) -> list[PKey]:
     """Return the host keys of the node that host data tells of, on the way pyinfra would take."""
     try:
-        keys = [key for kinds in _KINDS if (key := _handshake(data, kinds)) is not None]
+        keys = [key for kinds in _KINDS for key in _of(data, kinds)]
     except (OSError, SSHException, EOFError) as error:
         raise NoHostKey(str(error).replace("[Errno None] ", "") or type(error).__name__) from error
     if not keys:
         raise NoHostKey("it offers no host key of a kind that is known here")
     return keys
+
+
+def _of(data: Mapping[str, Any], kinds: tuple[str, ...]) -> Iterator[PKey]:
+    """Yield the keys of these kinds that the node has."""
+    while kinds and (key := _handshake(data, kinds)) is not None:
+        yield key
+        # An RSA key, of whatever algorithm, is the only one of its kind.
+        kinds = tuple(each for each in kinds if each != key.get_name() and "rsa-" not in each)
 
 
 def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:

@@ -15,6 +15,7 @@ from pyinfra_cli.exceptions import CliError
 from pyinfra_cli.util import parse_cli_arg
 from typing_extensions import override
 
+from inventories import handshake
 from inventories.cluster import Cluster, PyinfraGroup
 from inventories.problems import InventoryError, did_you_mean, quoted, shown
 from inventories.refusals import explain
@@ -24,6 +25,8 @@ from inventories.wanted import Areas, flat_key, leaf_paths
 # A node that hangs up is told by pyinfra in a line; without a handler paramiko's log of it, with
 # its traceback, would go to stderr as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
+# pyinfra connects once it has read its inventory.
+handshake.install()
 
 # What a run may do beyond repairs that harm nobody; they are of no cluster file.
 SWITCHES = ("allow_disruption", "allow_deletions", "reboot")

@@ -40,6 +40,16 @@ def keys_of(text: str, lookup: str) -> list[str]:
     ]
 
 
+def stale(pinned: Collection[str], offered: Collection[str]) -> list[str]:
+    """Return the pinned keys of the kinds of which a node offers another key.
+
+    All keys are `kind key`. OpenSSH takes any pinned key of a kind, and asks for the pinned kinds
+    alone: a key of another kind beside them makes no difference.
+    """
+    other = {key.split()[0] for key in offered if key not in pinned}
+    return [key for key in pinned if key.split()[0] in other]
+
+
 def revoked(text: str, names: Collection[str]) -> list[str]:
     """Return the keys, as `kind key`, that `@revoked` lines name for one of a server's names.
 

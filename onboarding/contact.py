@@ -13,7 +13,17 @@ from paramiko import PKey, SSHException
 from facts.host_key import SECONDS, UNFINISHED, NoHostKey
 from facts.host_key import offered as offered_at
 from facts.ssh import fingerprint
-from inventories.pinned import SSH_PORT, keys_of, lookups, read, repinned, revoked, without, write
+from inventories.pinned import (
+    SSH_PORT,
+    keys_of,
+    lookups,
+    read,
+    repinned,
+    revoked,
+    stale,
+    without,
+    write,
+)
 
 ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 # A folder for known_hosts that was not there: ~/.ssh as ssh itself makes it.
@@ -166,8 +176,7 @@ def choose(
             return key
     known = pinned(server)
     same = [key for key in told if key in known]
-    kinds = {key.split()[0]: key for key in told}
-    changed = [key for key in known if kinds.get(key.split()[0], key) != key]
+    changed = stale(known, told)
     if same and not changed:
         return same[0]
     if accept is not None:

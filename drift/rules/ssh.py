@@ -145,6 +145,7 @@ def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
         unknown = [
             (lookup, key)
             for lookup, told in known.items()
+            if not set(keys) & set(told)  # ssh asks for the kinds that it knows
             for key in keys
             if _kind(key) not in map(_kind, told)
         ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from paramiko import ECDSAKey, PKey, ServerInterface, SSHException, Transport
+from paramiko import ECDSAKey, PKey, RSAKey, ServerInterface, SSHException, Transport
 
 from cli.host_key import host_key
 
@@ -110,3 +110,21 @@ def test_nobody_answers(pins: Path, tmp_path: Path) -> None:
 def test_a_node_that_is_not_there(pins: Path) -> None:
     """The names there are are told, and nobody is contacted."""
     assert "names no host m; hosts: n" in str(asked(pins, "m").exception)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "code"),
+    [([1], 0), ([2], 0), ([0, 1], 0), ([3], 2), ([3, 0], 0), ([3, 1], 2), ([4], 2), ([4, 0], 0)],
+)
+def test_keys_of_several_kinds(pins: Path, server: Server, pinned: list[int], code: int) -> None:
+    """The pinned kind decides, as for OpenSSH; the server has the first three keys."""
+    keys = [ECDSAKey.generate(), ECDSAKey.generate(bits=521), RSAKey.generate(2048)]
+    keys += [ECDSAKey.generate(), ECDSAKey.generate(bits=384)]
+    server.keys = keys[:3]
+    name = f"[127.0.0.1]:{server.port}"
+    lines = [f"{name} {keys[n].get_name()} {keys[n].get_base64()}\n" for n in pinned]
+    pins.write_text("".join(lines))
+    shown = asked(pins)
+    assert shown.return_value == code
+    offered = shown.stdout.partition("offered at")[2]
+    assert [key.fingerprint in offered for key in keys] == [True, True, True, False, False]

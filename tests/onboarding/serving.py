@@ -160,7 +160,8 @@ def _serve(listener: socket.socket, sshd: Sshd) -> None:
             if sshd.instead:
                 sshd.instead(client)
                 continue
-            transport = Transport(client)
+            # OpenSSH from 8.8 proves no RSA key by SHA-1.
+            transport = Transport(client, disabled_algorithms={"keys": ["ssh-rsa"]})
             for key in sshd.keys:
                 transport.add_server_key(key)
             with suppress(SSHException, EOFError):

@@ -96,6 +96,15 @@ def test_a_pinned_key_needs_no_fingerprint(sshd: Sshd) -> None:
     assert "SHA256:other is none of" in refusal(server, keys, "SHA256:other")
 
 
+def test_one_of_two_pinned_keys_of_a_kind(sshd: Sshd) -> None:
+    """OpenSSH takes either; so does a first contact."""
+    server = sshd.server()
+    keys = offered(server)
+    for old in (ECDSAKey.generate(), RSAKey.generate(2048)):
+        server.known_hosts.write_text(line(sshd, old) + line(sshd))
+        assert choose(server, keys, None, None) == sshd.host_key
+
+
 @pytest.mark.parametrize("pattern", ["[127.0.0.1]:{port}", "[n]:{port}", "*", "nas,[127.*"])
 def test_a_revoked_key(sshd: Sshd, pattern: str) -> None:
     """It is not believed: neither pinned, nor given beforehand, nor by whoever is asked."""
