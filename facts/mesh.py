@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 
+from facts import logins
 from facts.block import BEGIN, END, PRINT
 from facts.cluster import SSH_PORT, Peer
 from facts.kernels import SBIN
@@ -18,11 +19,7 @@ from facts.probe import Section
 USERS_KNOWN_HOSTS = ".ssh/known_hosts"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 HOSTS = "/etc/hosts"
-# A login that hangs, and all of them together: what is not begun by then is not asked.
-CONNECT_SECONDS, LOGIN_SECONDS, LOGINS_SECONDS = 5, 12, 60
 NAME_SECONDS = 8
-# sshd drops some of more than ten logins at a time (MaxStartups 10:30:100).
-LANES = 4
 
 # Runs $1 as sh of the training user, $user, who may be another than the one that logs in.
 AS_USER = """
@@ -141,53 +138,10 @@ $0 == end {{ inside = 0 }}
   for (i = 2; i <= parts; i++) if (words[i] in wanted) {{ print "line " NR " " $0; next }} }}
 ' {HOSTS}
 """
-# It must neither add a key to known_hosts nor go over a connection that is open already.
-_LOGINS = (
-    LIMITED
-    + r"""
-unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
-end=$(($(date +%s) + SECONDS_IN_ALL))
-try() {
-  limited SECONDS_FOR_ONE both ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
-    -o UpdateHostKeys=no -o CheckHostIP=no -o ConnectTimeout=SECONDS_TO_CONNECT \
-    -o NumberOfPasswordPrompts=0 -o ControlMaster=no -o ControlPath=none \
-    -o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no \
-    $port "$1" 'exit 0'
-  # The greeting of the other node's shell may be in any encoding.
-  output=$(printf '%s\n' "$output" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?' |
-    sed '/^[[:space:]]*$/d' | tail -n 1)
-}
-login() {
-  [ "$(date +%s)" -lt "$end" ] || { printf 'pair %s %s -\n' "$1" "$2"; return; }
-  port=
-  [ "$4" = 22 ] || port="-p $4"
-  try "$3"
-  # Whom sshd has dropped for one login too many at a time (MaxStartups) asks once more.
-  case "$code $output" in
-    255*kex_exchange_identification* | 255*"Connection reset by"* | 255*"Connection closed by"*)
-      sleep 1
-      try "$3" ;;
-  esac
-  printf 'pair %s %s %s %s\n' "$1" "$2" "$code" "$output"
-}
-lane() {
-  count=0
-  while read -r node how target port; do
-    [ -z "$node" ] || [ "$((count % LANES))" != "$1" ] || login "$node" "$how" "$target" "$port"
-    count=$((count + 1))
-  done <<END
-ASKED
-END
-}
-BEGIN_LANES
-wait
-"""
-)
 
 
 def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about the mesh of the nodes that are `named`."""
-    logins = LOGINS_SECONDS + 2 * LOGIN_SECONDS + 4
     known = f"{_as_user(named, _known(named))} || exit 1\n{_KNOWN_BLOCK}"
     return (
         Section("ssh.host-keys", _HOST_KEYS),
@@ -197,7 +151,7 @@ def sections(named: Named) -> tuple[Section, ...]:
         Section("ssh.known", known, seconds=20),
         Section("ssh.names", _names(named), seconds=2 * NAME_SECONDS + 4),
         Section("ssh.hosts", _hosts(named)),
-        Section("ssh.logins", _as_user(named, _logins(named)), seconds=logins),
+        Section("ssh.logins", _as_user(named, logins.script(named)), seconds=logins.seconds()),
     )
 
 
@@ -235,31 +189,3 @@ def _hosts(named: Named) -> str:
     given = {"begin": BEGIN, "end": END, "asked": names}
     head = "\n".join(f"{name}={shlex.quote(value)}" for name, value in given.items())
     return f"{head}\n{_HOSTS_BLOCK}\n{_HOSTS_LINES}"
-
-
-def _logins(named: Named) -> str:
-    rows = [
-        f"{peer.name} {how} {target} {peer.port}"
-        for peer in _from_here(named)
-        for how, target in (("name", peer.name), ("address", peer.address))
-    ]
-    if not rows:
-        return ":"
-    words = {
-        "SECONDS_IN_ALL": str(LOGINS_SECONDS),
-        "SECONDS_FOR_ONE": str(LOGIN_SECONDS),
-        "SECONDS_TO_CONNECT": str(CONNECT_SECONDS),
-        "LANES": str(LANES),
-        "ASKED": "\n".join(rows),
-    }
-    script = _LOGINS.replace("BEGIN_LANES", "\n".join(f"lane {n} &" for n in range(LANES)))
-    for word, value in words.items():
-        script = script.replace(word, value)
-    return script
-
-
-def _from_here(named: Named) -> list[Peer]:
-    """The nodes with this one first: all of them at once would else begin with one sshd."""
-    nodes = list(named.nodes)
-    start = next((i for i, peer in enumerate(nodes) if peer.address == named.address), 0)
-    return nodes[start:] + nodes[:start]

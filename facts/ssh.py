@@ -6,13 +6,14 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from facts import mesh
+from facts import logins, mesh
 from facts.area import AreaFact, ProbeFact, State
 from facts.block import Block, parse_block
+from facts.logins import Login, is_left, parse_logins, place
 from facts.named import Named
 from facts.probe import Readings, Section, Unread, Unreadable, read
 from facts.shm import Mode, parse_mode
@@ -73,15 +74,6 @@ class Hosts(State):
 
     block: Block
     lines: tuple[HostsLine, ...]
-
-
-class Login(State):
-    """How a login to a node ended, by its name or address: ssh's exit code and last words."""
-
-    node: str
-    how: Literal["name", "address"]
-    code: int
-    said: str
 
 
 class SshState(State):
@@ -173,44 +165,19 @@ def _about(text: str, word: str) -> Iterator[str]:
     return (line.removeprefix(word) for line in text.splitlines() if line.startswith(word))
 
 
-def parse_logins(text: str) -> tuple[Login, ...]:
-    """Parse `pair NODE how CODE last words`; a pair that there was no time for is left out.
-
-    They end in any order, and stand by node, by name first: two nodes tell the same in one text.
-    """
-    found = [_login(line) for line in text.splitlines() if not _is_left(line)]
-    return tuple(sorted(found, key=lambda each: _place(each.node, each.how)))
-
-
-def _place(node: str, how: str) -> tuple[str, bool]:
-    """Return what pairs, and what is asked about names, are sorted by."""
-    return node, how != "name"
-
-
-def _is_left(line: str) -> bool:
-    return line.split(" ")[3:] == ["-"]
-
-
-def _login(line: str) -> Login:
-    if not line.startswith("pair "):
-        raise Unreadable(line)
-    _, node, how, code, said = [*line.split(" ", 4), ""][:5]
-    return Login.model_validate({"node": node, "how": how, "code": int(code), "said": said})
-
-
 def _untold(readings: Readings) -> None:
     """Tell of the pairs that there was no time for, and of names that no resolver told.
 
     They are unknown, and not right.
     """
-    left = [line.split() for line in _lines(readings, "ssh.logins") if _is_left(line)]
+    left = [line.split() for line in _lines(readings, "ssh.logins") if is_left(line)]
     if left:
-        places = sorted((_place(node, how), f"{node} by {how}") for _, node, how, _ in left)
+        places = sorted((place(node, how), f"{node} by {how}") for _, node, how, _ in left)
         pairs = ", ".join(told for _, told in places)
-        reason = f"no time left within {mesh.LOGINS_SECONDS} s for {pairs}"
+        reason = f"no time left within {logins.LOGINS_SECONDS} s for {pairs}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names")]
-    unknown = sorted((_place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
+    unknown = sorted((place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
     silent = ", ".join(f"the {row[0]} of {row[1]}" for _, row in unknown)
     if silent:
         reason = f"the resolver gave no answer about {silent}"

@@ -31,10 +31,18 @@ from drift.rules.ssh import (
 )
 from facts.block import Block
 from facts.cluster import Peer
+from facts.logins import FULL_MESH, Login
 from facts.mesh import HOSTS, KNOWN_HOSTS
 from facts.node import NodeState
-from facts.ssh import HostsLine, Login
+from facts.ssh import HostsLine
 from inventories.schema import NodeWanted
+
+
+_WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
+_PUNISHED = (
+    "its sshd refuses this node's address for a while, because earlier logins from there failed "
+    "(PerSourcePenalties)"
+)
 
 
 @rule("ssh.name-unresolved", "error", between=True)
@@ -142,19 +150,45 @@ def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fau
             continue  # the inventory keeps that node out of the mesh
         asked = state is not None
         heals = asked and _heals(peer, found, wanted, among)
+        punished = any(each.is_punished for each in failed)
         yield Fault(
             subject=peer.name,
             found="; ".join(f"by {each.how}: {_words(each)}" for each in failed),
             wanted="a login without a password, by name and by address",
-            cause="launchers start their ranks over ssh: this one never starts, and the others "
-            "wait for it",
-            fix=_way_on(peer, asked, heals),
+            cause=_PUNISHED if punished else _WAITS,
+            fix=_way_on(peer, asked, heals, punished),
             fixable=heals,
             severity=None if asked else "warning",
         )
 
 
+@rule("ssh.logins-partial", "info", between=True)
+def logins_partial(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Of a large cluster the logins from and to the first node alone are tried."""
+    count = len(among.nodes)
+    if count <= FULL_MESH or not has_mesh(wanted, among) or found.ssh.logins is None:
+        return
+    states = [(peer, state_of(peer.name, found, among)) for peer in among.nodes]
+    tried = [(peer.name, state.logins) for peer, state in states if state and state.logins]
+    if not tried or tried[0][0] != among.name:
+        return  # once a report
+    pairs = sum(len({each.node for each in logins}) for _, logins in tried)
+    first = among.nodes[0].name
+    yield Fault(
+        subject="logins",
+        found=f"{pairs} of {count * count} pairs of nodes tried",
+        wanted=f"logins from and to {first} alone, of more than {FULL_MESH} nodes",
+        cause="sshd refuses an address for a while after failed logins (PerSourcePenalties), and "
+        "every pair is a login",
+        fix="to try another pair, on its first node: ssh -o BatchMode=yes NODE true",
+        fixable=False,
+    )
+
+
 def _words(login: Login) -> str:
+    if login.is_punished:
+        rest = "; by address: not tried" if login.how == "name" else ""
+        return f"{login.said}{rest}"
     if login.code == 255 and login.said:
         return login.said
     if login.code in (124, 137):
@@ -183,11 +217,16 @@ def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bo
     return any(each.fixable for each in (*here, *lets))
 
 
-def _way_on(peer: Peer, asked: bool, heals: bool) -> str:
+def _way_on(peer: Peer, asked: bool, heals: bool, punished: bool) -> str:
     if not asked:
         return f"{peer.name} was not part of this run, or gave no answer: run again with it"
     if heals:
         return CONVERGE
+    if punished:
+        return (
+            "wait until the penalty ends (10 minutes at most, unless sshd_config sets max) and run "
+            f"again; PerSourcePenaltyExemptList in {peer.name}'s sshd_config exempts addresses"
+        )
     return (
         f"on {peer.name}: sshd -T | grep -iE 'permitrootlogin|pubkey|allow|deny|authorizedkeys', "
         "and what its sshd logs of the login"

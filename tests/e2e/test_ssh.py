@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,26 @@ def test_a_folder_that_sshd_refuses(converged: Converge, story: Story) -> None:
     assert (host["status"], done.failed) == ("unreachable", ["v100-02"])
     for said in (host["error"], done.err):
         assert "StrictModes" in said and "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in said
+
+
+def failing(node: str, since: str, source: str) -> int:
+    """How many logins from an address the sshd of a node logged as not accepted after `since`."""
+    new = nodes.logs(node).removeprefix(since)
+    there = re.escape(roster.NODES[source].address)
+    begun = set(re.findall(rf"Connection from {there} port (\d+)", new))
+    return len(begun - set(re.findall(rf"Accepted \S+ for \S+ from {there} port (\d+)", new)))
+
+
+def test_logins_that_fail_are_few(converged: Converge, story: Story) -> None:
+    """Newer sshd punishes them: a report tries one by name and one by address, and no more."""
+    path = "/root/.ssh/authorized_keys"
+    on("v100-02", f"cp -p {path} /root/kept && sed -i '/gpu-node:a100-01$/d' {path}")
+    since = nodes.logs("v100-02")
+    found = story.findings()
+    counted = {source: failing("v100-02", since, source) for source in NODES}
+    on("v100-02", f"cat /root/kept >{path} && rm /root/kept")
+    assert ("a100-01", "ssh.no-login") in found
+    assert counted == {"a100-01": 2, "v100-01": 0, "v100-02": 0}
 
 
 @pytest.mark.lab_slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from facts import mesh, ssh
+from facts import logins, mesh, ssh
 from facts.block import BEGIN, END
 from facts.cluster import Peer
 from facts.named import Named
@@ -55,13 +55,13 @@ def test_each_node_is_logged_in_to(
     """By name and by address, with its port, and never so that a key would be taken on trust."""
     asked = _stand_in(tmp_path, monkeypatch)
     readings = ask(shell, [_section(Named(nodes=NODES, address="192.0.2.2"), "ssh.logins")])
-    logins = ssh.parse_logins(readings.sections["ssh.logins"].require())
-    assert {(each.node, each.how): each.code for each in logins} == {
+    found = logins.parse_logins(readings.sections["ssh.logins"].require())
+    assert {(each.node, each.how): each.code for each in found} == {
         (peer.name, how): 255 if (peer.name, how) == ("c", "address") else 0
         for peer in NODES
         for how in ("name", "address")
     }
-    (refused,) = (each.said for each in logins if each.code)
+    (refused,) = (each.said for each in found if each.code)
     assert refused == "root@192.0.2.3: Permission denied (publickey)."
     calls = asked.read_text().splitlines()
     assert all("-o StrictHostKeyChecking=yes -o UpdateHostKeys=no" in call for call in calls)
@@ -69,10 +69,86 @@ def test_each_node_is_logged_in_to(
     assert sum(" -p " in call for call in calls) == 3  # the one that was dropped, once more
 
 
+# Stands for ssh -v to an sshd from OpenSSH 9.8: WORDS are what it shows on stderr before it fails.
+VERBOSE_SSH = """#!/bin/sh
+printf '%s\\n' "$*" >>FOLDER/asked
+cat >&2 <<'END'
+OpenSSH_9.2p1 Debian-2+deb12u6, OpenSSL 3.0.19 27 Jan 2026
+debug1: Reading configuration data /etc/ssh/ssh_config
+debug1: Connecting to 192.0.2.1 [192.0.2.1] port 22.
+debug1: Connection established.
+WORDS
+END
+exit 255
+"""
+PENALTY = """debug1: kex_exchange_identification: banner line 0: Not allowed at this time
+kex_exchange_identification: Connection closed by remote host
+Connection closed by 192.0.2.1 port 22"""
+OLD_PENALTY = """debug1: ssh_exchange_identification: Not allowed at this time
+ssh_exchange_identification: Connection closed by remote host"""
+FULL = """debug1: kex_exchange_identification: banner line 0: Exceeded MaxStartups
+kex_exchange_identification: Connection closed by remote host
+Connection closed by 192.0.2.1 port 22"""
+NO_KEY = """debug1: Remote protocol version 2.0, remote software version OpenSSH_9.9
+debug1: Authentications that can continue: publickey
+root@192.0.2.1: Permission denied (publickey)."""
+HUNG_UP = """debug1: Remote protocol version 2.0, remote software version OpenSSH_9.9
+Connection closed by 192.0.2.1 port 22"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("words", "calls", "said"),
+    [
+        (PENALTY, 1, ["Not allowed at this time"]),
+        (OLD_PENALTY, 1, ["Not allowed at this time"]),
+        (FULL, 4, ["Connection closed by 192.0.2.1 port 22"] * 2),
+        (NO_KEY, 2, ["root@192.0.2.1: Permission denied (publickey)."] * 2),
+        (HUNG_UP, 2, ["Connection closed by 192.0.2.1 port 22"] * 2),
+    ],
+    ids=["penalty", "penalty, old ssh", "MaxStartups", "no key", "hung up later"],
+)
+def test_logins_that_fail_are_few(
+    shell: str,
+    words: str,
+    calls: int,
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One by name, one by address; none after a penalty. Only one that was dropped is repeated."""
+    (tmp_path / "ssh").write_text(
+        VERBOSE_SSH.replace("FOLDER", str(tmp_path)).replace("WORDS", words)
+    )
+    (tmp_path / "ssh").chmod(0o755)
+    (tmp_path / "sleep").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    readings = ask(shell, [_section(Named(nodes=NODES[:1]), "ssh.logins")])
+    found = logins.parse_logins(readings.sections["ssh.logins"].require())
+    assert [each.said for each in found] == said
+    assert [each.is_punished for each in found] == [said[0].startswith("Not allowed")] * len(said)
+    assert len((tmp_path / "asked").read_text().splitlines()) == calls
+
+
+def test_a_large_cluster_is_tried_from_and_to_its_first_node() -> None:
+    """With 16 nodes every pair is tried, with one more 33 of 289."""
+    for count, pairs in ((16, 16 * 16), (17, 17 + 16), (50, 50 + 49)):
+        nodes = tuple(Peer(name=f"n{i:02}", address=f"198.51.100.{i}") for i in range(count))
+        tried = {
+            (here.name, peer.name)
+            for here in nodes
+            for peer in logins.tried(Named(nodes=nodes, address=here.address))
+        }
+        assert len(tried) == pairs
+        assert pairs == count * count or all("n00" in pair for pair in tried)
+    unnamed = logins.tried(Named(nodes=nodes, address=""))
+    assert [peer.name for peer in unnamed] == ["n00"]
+
+
 def test_nobody_is_asked_after_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair that there was no time for is told as unreadable, and is neither right nor wrong."""
     asked = _stand_in(tmp_path, monkeypatch)
-    monkeypatch.setattr(mesh, "LOGINS_SECONDS", 0)
+    monkeypatch.setattr(logins, "LOGINS_SECONDS", 0)
     readings = ask("dash", [_section(Named(nodes=NODES), "ssh.logins")])
     assert not asked.exists()
     text = readings.sections["ssh.logins"].text
@@ -111,7 +187,7 @@ def test_a_silent_resolver_is_told() -> None:
 
 def test_each_node_begins_with_itself() -> None:
     """All of them at once would else begin with the same sshd, which drops some."""
-    first = mesh._from_here(Named(nodes=NODES, address="192.0.2.3"))
+    first = logins.tried(Named(nodes=NODES, address="192.0.2.3"))
     assert [peer.name for peer in first] == ["c", "a", "b"]
 
 
