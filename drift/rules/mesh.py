@@ -37,7 +37,6 @@ from facts.node import NodeState
 from facts.ssh import HostsLine
 from inventories.schema import NodeWanted
 
-
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
 _PUNISHED = (
     "its sshd refuses this node's address for a while, because earlier logins from there failed "
