@@ -37,6 +37,15 @@ def with_lines(text: str, lines: Mapping[str, Iterable[str]], nodes: Iterable[st
     return text[:start] + block + _BLOCK.sub("", text[stop:])
 
 
+def with_body(text: str, body: str) -> str:
+    """Return `text` with `body`, whole lines, as our block; without the block where it is empty."""
+    block = f"{BEGIN}\n{body}{END}\n" if body else ""
+    found = _BLOCK.search(text)
+    if found is None:
+        return block + text
+    return text[: found.start()] + block + text[found.end() :]
+
+
 def put_out(text: str, is_meant: Callable[[str], bool]) -> str:
     """Return `text` with our mark, a comment's, before each line that is meant."""
     lines = text.split("\n")

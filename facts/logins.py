@@ -72,9 +72,11 @@ lane() {
   count=0
   while read -r node address number; do
     if [ -n "$node" ] && [ "$((count % LANES))" = "$1" ]; then
+      # Launchers run `ssh NAME`: its port is that of ssh's own settings.
       port=
+      login "$node" name "$node" || { count=$((count + 1)); continue; }
       [ "$number" = SSH_PORT ] || port="-p $number"
-      login "$node" name "$node" && login "$node" address "$address"
+      login "$node" address "$address"
     fi
     count=$((count + 1))
   done <<END

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shlex
 
-from facts import logins
+from facts import logins, ssh_settings
 from facts.block import BEGIN, END, PRINT
 from facts.cluster import SSH_PORT, Peer
 from facts.kernels import SBIN
 from facts.limited import LIMITED
 from facts.named import Named
 from facts.probe import Section
+from facts.ssh_settings import CLIENT, SETTING_LINES
 
 USERS_KNOWN_HOSTS = ".ssh/known_hosts"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
@@ -88,15 +89,30 @@ for file in $files; do
 done
 """
 )
-_KNOWN = """
-for file in "$home/%s" %s; do
-  [ -r "$file" ] || continue
-  for each in $asked; do
-    ssh-keygen -F "$each" -f "$file" 2>/dev/null | awk -v each="$each" '!/^[#@]/ && NF > 2 {
-      print "known " each " " $2 " " $3 }'
+_KNOWN = f"""{CLIENT}
+set -f
+newline='
+'
+while read -r node names; do
+  [ -n "$node" ] || continue
+  told=$(client "$node")
+  [ -z "$told" ] || printf '%s\\n' "$told"
+  files=$(read_files "$told")
+  IFS=$newline
+  for file in ${{files:-$home/{USERS_KNOWN_HOSTS}$newline{KNOWN_HOSTS}}}; do
+    IFS=' '
+    [ -r "$file" ] || continue
+    for each in $names; do
+      ssh-keygen -F "$each" -f "$file" 2>/dev/null | awk -v each="$each" '!/^[#@]/ && NF > 2 {{
+        print "known " each " " $2 " " $3 }}'
+    done
   done
-done
-"""
+  IFS=' '
+done <<END
+ASKED
+END
+unset IFS
+{SETTING_LINES}"""
 _KNOWN_BLOCK = f"[ ! -r {KNOWN_HOSTS} ] || {PRINT} <{KNOWN_HOSTS} | sed 's/^/block /'"
 # getent says 2 for a name that nobody knows; any other failure leaves it untold.
 _NAMES = (
@@ -138,6 +154,15 @@ $0 == end {{ inside = 0 }}
   for (i = 2; i <= parts; i++) if (words[i] in wanted) {{ print "line " NR " " $0; next }} }}
 ' {HOSTS}
 """
+# cloud-init's settings, in the order in which it reads them: the last one decides.
+_HOSTS_MANAGED = r"""
+for file in /etc/cloud/cloud.cfg /etc/cloud/cloud.cfg.d/*.cfg \
+  /var/lib/cloud/instance/cloud-config.txt; do
+  [ ! -r "$file" ] || awk -v file="$file" '/^manage_etc_hosts[ \t]*:/ { value = $0
+    sub(/^[^:]*:[ \t]*/, "", value); sub(/[ \t]*(#.*)?$/, "", value)
+    print "managed " NR " " file "\t" value }' "$file"
+done
+"""
 
 
 def sections(named: Named) -> tuple[Section, ...]:
@@ -147,6 +172,7 @@ def sections(named: Named) -> tuple[Section, ...]:
         Section("ssh.host-keys", _HOST_KEYS),
         account(named),
         Section("ssh.authorized", _as_user(named, _AUTHORIZED)),
+        Section("ssh.sshd", ssh_settings.sshd(named), seconds=20),
         Section("ssh.pending", _as_user(named, _PENDING)),
         Section("ssh.known", known, seconds=20),
         Section("ssh.names", _names(named), seconds=2 * NAME_SECONDS + 4),
@@ -172,9 +198,8 @@ def lookups(peer: Peer) -> tuple[str, str]:
 
 
 def _known(named: Named) -> str:
-    asked = dict.fromkeys(each for peer in named.nodes for each in lookups(peer))
-    words = shlex.quote(" ".join(asked))
-    return f"set -f\nasked={words}\n{_KNOWN % (USERS_KNOWN_HOSTS, KNOWN_HOSTS)}"
+    rows = (f"{peer.name} {' '.join(dict.fromkeys(lookups(peer)))}" for peer in named.nodes)
+    return _KNOWN.replace("ASKED", "\n".join(rows))
 
 
 def _names(named: Named) -> str:
@@ -188,4 +213,4 @@ def _hosts(named: Named) -> str:
     names = " ".join(peer.name for peer in named.nodes)
     given = {"begin": BEGIN, "end": END, "asked": names}
     head = "\n".join(f"{name}={shlex.quote(value)}" for name, value in given.items())
-    return f"{head}\n{_HOSTS_BLOCK}\n{_HOSTS_LINES}"
+    return f"{head}\n{_HOSTS_BLOCK}\n{_HOSTS_LINES}\n{_HOSTS_MANAGED}"

@@ -17,6 +17,7 @@ from facts.logins import Login, is_left, parse_logins, place
 from facts.named import Named
 from facts.probe import Readings, Section, Unread, Unreadable, read
 from facts.shm import Mode, parse_mode
+from facts.ssh_settings import ClientSettings, ServerSettings, parse_client, parse_sshd
 
 SECTIONS = mesh.sections(Named())
 
@@ -69,11 +70,25 @@ class HostsLine(State):
     text: str
 
 
+class Managed(State):
+    """Where cloud-init's manage_etc_hosts is set, and to what: true, template, localhost, false."""
+
+    path: str
+    line: int
+    value: str
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether cloud-init writes the whole file at each boot, from a template."""
+        return self.value.strip("\"'").lower() in ("true", "template", "yes", "on", "1")
+
+
 class Hosts(State):
-    """Our block of /etc/hosts, and the lines of others about the same names."""
+    """Our block of /etc/hosts, the lines of others about the same names, and who else writes it."""
 
     block: Block
     lines: tuple[HostsLine, ...]
+    managed: Managed | None = None
 
 
 class SshState(State):
@@ -93,6 +108,9 @@ class SshState(State):
     names: Names | None
     hosts: Hosts | None
     logins: tuple[Login, ...] | None
+    # What ssh does for each node, and sshd for who comes from there; the latter root alone can ask.
+    client: ClientSettings | None = None
+    server: ServerSettings | None = None
 
 
 def fingerprint(key: str) -> str:
@@ -155,10 +173,18 @@ def parse_names(text: str) -> Names:
 
 
 def parse_hosts(text: str) -> Hosts:
-    """Parse `line NUMBER text` of others, and the lines of the block."""
+    """Parse `line NUMBER text` of others, `managed NUMBER FILE<tab>value`, and the block."""
     numbered = [line.split(" ", 1) for line in _about(text, "line ")]
     lines = tuple(HostsLine(line=int(number), text=content) for number, content in numbered)
-    return Hosts(block=parse_block(_about(text, "block ")), lines=lines)
+    managed = [_managed(line) for line in _about(text, "managed ")]
+    block = parse_block(_about(text, "block "))
+    return Hosts(block=block, lines=lines, managed=managed[-1] if managed else None)
+
+
+def _managed(line: str) -> Managed:
+    number, _, rest = line.partition(" ")
+    path, _, value = rest.partition("\t")
+    return Managed(path=path, line=int(number), value=value)
 
 
 def _about(text: str, word: str) -> Iterator[str]:
@@ -195,16 +221,19 @@ def parse(readings: Readings) -> SshState:
     if "ssh.account" not in readings.sections:
         return SshState.model_validate({**dict.fromkeys(SshState.model_fields), "left_out": True})
     _untold(readings)
+    known = readings.take("ssh.known", parse_known)
     return SshState(
         left_out=False,
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
         account=readings.take("ssh.account", parse_account),
         authorized=readings.take("ssh.authorized", lambda text: parse_block(text.splitlines())),
         pending=readings.take("ssh.pending", lambda text: tuple(text.splitlines())),
-        known_hosts=readings.take("ssh.known", parse_known),
+        known_hosts=known,
         names=readings.take("ssh.names", parse_names),
         hosts=readings.take("ssh.hosts", parse_hosts),
         logins=readings.take("ssh.logins", parse_logins),
+        client=readings.take("ssh.known", parse_client) if known is not None else None,
+        server=readings.take("ssh.sshd", parse_sshd),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
-from deploy.block import is_cut, put_back, put_out, with_lines
+from deploy.block import is_cut, put_back, put_out, with_body, with_lines
 from deploy.confirmation import CONFIRM_SECONDS, keep_or_restore
 from deploy.keys import public_keys
 from deploy.replacement import replace, sum_of, unread
@@ -155,3 +155,26 @@ def lines(
         host.noop(f"{path} has the lines of every node")
         return
     yield replace(path, old, new)
+
+
+# ssh reads the file by itself, and stops at a line that it does not know.
+_SSH_CHECK = 'ssh -F "$1" -G localhost </dev/null >/dev/null'
+
+
+@operation()
+def settings(path: str, body: str) -> Commands:
+    """
+    Write our block of ssh's settings; every other byte of the file stays.
+
+    + path: the file, eg ``/etc/ssh/ssh_config.d/10-gpu-node.conf``
+    + body: the lines of the block; empty for no block
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"] or is_cut(old["text"]):
+        yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
+        return
+    new = with_body(old["text"], body)
+    if new == old["text"]:
+        host.noop(f"{path} has the settings of every node")
+        return
+    yield replace(path, old, new, check=_SSH_CHECK)

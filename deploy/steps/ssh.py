@@ -13,6 +13,7 @@ from deploy.operations import ssh
 from deploy.plan import Plan
 from drift.mesh import comes_from, hosts_wanted, installers_line, known_wanted, state_of
 from drift.rules.ssh import AUTHORIZED
+from drift.ssh_settings import PORTS, ports
 from facts.mesh import HOSTS, KNOWN_HOSTS
 
 
@@ -45,6 +46,9 @@ def converge(plan: Plan) -> None:
     if plan.repairs("ssh.unknown-host-key", "ssh.host-key-changed") or KNOWN_HOSTS in outdated:
         told = known_wanted(plan.found, among)
         ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, told=told)
+    if plan.repairs("ssh.port-unset"):
+        body = ports(among.nodes)
+        ssh.settings(name=f"Write {PORTS}", path=PORTS, body=body)
     if plan.repairs("ssh.name-unresolved") or HOSTS in outdated:
         told = hosts_wanted(plan.found, among)
         name, own = f"Write {HOSTS}", _loopback(plan)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from drift.among import Among
 from drift.mesh import (
     Lines,
+    comes_from,
     has_mesh,
     hosts_lines,
     hosts_wanted,
@@ -29,12 +30,14 @@ from drift.rules.ssh import (
     permissions,
     unknown_host_key,
 )
+from drift.rules.ssh_port import port_unset
+from drift.ssh_settings import client, detour, reads_home
 from facts.block import Block
 from facts.cluster import Peer
 from facts.logins import FULL_MESH, Login
 from facts.mesh import HOSTS, KNOWN_HOSTS
 from facts.node import NodeState
-from facts.ssh import HostsLine
+from facts.ssh import HostsLine, SshState
 from inventories.schema import NodeWanted
 
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
@@ -55,8 +58,8 @@ def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
             continue
         expected = meant(peer, names) or ()
         installers = installers_line(peer.name, hosts.lines) if peer.name == among.name else None
-        in_the_way = "" if installers else _in_the_way(peer, expected, hosts.lines)
         has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
+        in_the_way = "" if installers else _in_the_way(peer, expected, hosts.lines, has_line)
         yield Fault(
             subject=peer.name,
             found=", ".join(names.names[peer.name]) or "does not resolve",
@@ -80,11 +83,19 @@ def _line_for(has_line: bool, installers: HostsLine | None) -> str:
     return f"a line for it in {HOSTS}"
 
 
-def _in_the_way(peer: Peer, expected: tuple[str, ...], lines: tuple[HostsLine, ...]) -> str:
-    """Say which line of others decides: of several lines a loopback address comes first."""
+def _in_the_way(
+    peer: Peer, expected: tuple[str, ...], lines: tuple[HostsLine, ...], has_line: bool
+) -> str:
+    """Say which line of others decides: of several lines a loopback address comes first.
+
+    Of two other addresses the resolver may prefer either, whichever line is first: it sorts them by
+    the networks of this node. That shows only beside our own line.
+    """
     for each in lines:
         address, *names = each.text.split("#")[0].split()
-        if peer.name in names and is_loopback(address) and address not in expected:
+        if peer.name not in names or address in expected:
+            continue
+        if is_loopback(address) or has_line:
             return f"take {peer.name} out of line {each.line} of {HOSTS}: {each.text.strip()}"
     return ""
 
@@ -107,7 +118,8 @@ def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     }
     healed = {each.subject for each in name_unresolved(found, wanted, among) if each.fixable}
     hosts = {name: each for name, each in hosts_wanted(found, among).items() if name not in healed}
-    yield from _outdated(AUTHORIZED, ssh.authorized, {}, among)
+    if reads_home(ssh):
+        yield from _outdated(AUTHORIZED, ssh.authorized, {}, among)
     if ssh.known_hosts is not None:
         yield from _outdated(KNOWN_HOSTS, ssh.known_hosts.block, known, among)
     if ssh.hosts is not None:
@@ -155,7 +167,7 @@ def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fau
             found="; ".join(f"by {each.how}: {_words(each)}" for each in failed),
             wanted="a login without a password, by name and by address",
             cause=_PUNISHED if punished else _WAITS,
-            fix=_way_on(peer, asked, heals, punished),
+            fix=_way_on(peer, found, among, heals, punished),
             fixable=heals,
             severity=None if asked else "warning",
         )
@@ -204,7 +216,7 @@ def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bo
         *key_missing(found, wanted, among),
         *(
             each
-            for check in (unknown_host_key, host_key_changed, name_unresolved)
+            for check in (unknown_host_key, host_key_changed, name_unresolved, port_unset)
             for each in check(found, wanted, among)
             if each.subject == peer.name
         ),
@@ -216,8 +228,9 @@ def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bo
     return any(each.fixable for each in (*here, *lets))
 
 
-def _way_on(peer: Peer, asked: bool, heals: bool, punished: bool) -> str:
-    if not asked:
+def _way_on(peer: Peer, found: NodeState, among: Among, heals: bool, punished: bool) -> str:
+    there = state_of(peer.name, found, among)
+    if there is None:
         return f"{peer.name} was not part of this run, or gave no answer: run again with it"
     if heals:
         return CONVERGE
@@ -226,7 +239,27 @@ def _way_on(peer: Peer, asked: bool, heals: bool, punished: bool) -> str:
             "wait until the penalty ends (10 minutes at most, unless sshd_config sets max) and run "
             f"again; PerSourcePenaltyExemptList in {peer.name}'s sshd_config exempts addresses"
         )
+    if leads := detour(found.ssh, peer):
+        return f"on this node, look at {leads}: ssh does not go straight to {peer.name}"
+    if users := _users(peer, found, there):
+        return users
+    user = there.account.user if there.account is not None else "USER"
+    addresses = comes_from(among.itself, found.ssh) if among.itself is not None else ()
+    address = next(iter(addresses), "ADDRESS")
     return (
-        f"on {peer.name}: sshd -T | grep -iE 'permitrootlogin|pubkey|allow|deny|authorizedkeys', "
-        "and what its sshd logs of the login"
+        f"on {peer.name}: sshd -T -C user={user},host={among.name},addr={address} | grep -iE "
+        "'permitrootlogin|pubkey|allow|deny|authorizedkeys', and what its sshd logs of the login"
+    )
+
+
+def _users(peer: Peer, found: NodeState, there: SshState) -> str:
+    """Name the users of two nodes where ssh logs in as one and the mesh is that of the other."""
+    told, own = client(found.ssh, peer), found.ssh.account
+    user = told.user if told is not None else own.user if own is not None else None
+    if user is None or there.account is None or user == there.account.user:
+        return ""
+    return (
+        f"ssh logs in as {user} here, the training user of {peer.name} is {there.account.user}: "
+        "give both nodes one user (launcher: {user: ...} or ssh: {user: ...} in the inventory), or "
+        f"write User {there.account.user} for Host {peer.name} {peer.address} into ~/.ssh/config"
     )

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import TypedDict
 
 from drift.among import Among
-from drift.mesh import comes_from, has_mesh, lets_in, state_of
+from drift.mesh import authorized_line, comes_from, has_mesh, lets_in, state_of
 from drift.rules.rule import Fault, rule
+from drift.ssh_settings import (
+    elsewhere,
+    has_key,
+    known_hosts_elsewhere,
+    lets_in_already,
+    reads_home,
+)
 from facts.cluster import Peer
 from facts.mesh import KNOWN_HOSTS, lookups
 from facts.node import NodeState
 from facts.shm import Mode
 from facts.ssh import Account, SshState, fingerprint
 from inventories.schema import NodeWanted
+
+
+class _Way(TypedDict):
+    """The part of a fault that is about its repair."""
+
+    fix: str
+    fixable: bool
+
 
 KEY = "~/.ssh/id_ed25519"
 AUTHORIZED = "~/.ssh/authorized_keys"
@@ -30,6 +46,8 @@ def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     if account is None or not has_mesh(wanted, among):
         return
     for name, mode in account.modes.items():
+        if name != "key" and not reads_home(found.ssh):
+            continue  # sshd looks at neither of them
         told = refused(name, mode, account)
         if told:
             path = f"{account.home}{_PATHS.get(name, '/.ssh/id_ed25519')}"
@@ -110,6 +128,12 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
         if public is None and state.account.unusable:
             continue
         addresses = comes_from(peer, state)
+        files = elsewhere(found.ssh, peer.name)
+        if files is not None:
+            if public and not lets_in_already(state, among):
+                itself = peer.name == among.name
+                yield from _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, itself)
+            continue
         if public and lets_in(block, peer.name, public, addresses):
             continue
         yield Fault(
@@ -122,6 +146,30 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
             fix=CONVERGE,
             fixable=block.is_whole,
         )
+
+
+def _not_let_in_elsewhere(
+    ssh: SshState,
+    peer: Peer,
+    public: str,
+    addresses: tuple[str, ...],
+    files: tuple[str, ...],
+    itself: bool,
+) -> Iterator[Fault]:
+    if has_key(ssh, files, public) is not False:
+        return  # it is there, or cannot be looked for: whether it lets in shows in the logins
+    user = ssh.account.user if ssh.account is not None else "the user"
+    line = authorized_line(peer.name, public, addresses, itself)
+    yield Fault(
+        subject=peer.name,
+        found=f"sshd reads {', '.join(files)} for {user} (AuthorizedKeysFile), which has no line "
+        "that lets it in",
+        wanted=f"its key, from {', '.join(addresses)}",
+        cause="'Permission denied (publickey)' where the launcher logs in from there; sshd does "
+        f"not read {AUTHORIZED}",
+        fix=f"add to {files[0]}: {line}",
+        fixable=False,
+    )
 
 
 @rule("ssh.unconfirmed", "error", between=True)
@@ -158,8 +206,7 @@ def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
                 wanted=", ".join(key for key in keys if _kind(key) in kinds),
                 cause="ssh asks whether to go on, and nobody answers: 'Host key verification "
                 "failed', or rank 0 waits for ever",
-                fix=f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys",
-                fixable=_is_whole(found.ssh),
+                **_lines_of(found.ssh, peer),
             )
 
 
@@ -181,8 +228,7 @@ def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
                     wanted=key,
                     cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
                     "installed anew, or it is another one",
-                    fix=f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys",
-                    fixable=_is_whole(found.ssh),
+                    **_lines_of(found.ssh, peer),
                 )
 
 
@@ -190,8 +236,14 @@ def _kind(key: str) -> str:
     return key.split()[0]
 
 
-def _is_whole(ssh: SshState) -> bool:
-    return ssh.known_hosts is not None and ssh.known_hosts.block.is_whole
+def _lines_of(ssh: SshState, peer: Peer) -> _Way:
+    """Return how a node's lines get into known_hosts, and whether a deploy can do that."""
+    if other := known_hosts_elsewhere(ssh, peer):
+        fix = f"its keys in {other}: ssh does not read {KNOWN_HOSTS} for it"
+        return {"fix": fix, "fixable": False}
+    is_whole = ssh.known_hosts is not None and ssh.known_hosts.block.is_whole
+    fix = f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys"
+    return {"fix": fix, "fixable": is_whole}
 
 
 def _known(

@@ -38,6 +38,7 @@ OPERATIONS = {
     *("network.nccl_conf", "env.blocks"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
     *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),
+    "ssh.settings",
 }
 CACHE = Path("/cache")
 

@@ -65,8 +65,9 @@ def test_each_node_is_logged_in_to(
     assert refused == "root@192.0.2.3: Permission denied (publickey)."
     calls = asked.read_text().splitlines()
     assert all("-o StrictHostKeyChecking=yes -o UpdateHostKeys=no" in call for call in calls)
-    assert sum("-p 2222 b exit 0" in call for call in calls) == 1
-    assert sum(" -p " in call for call in calls) == 3  # the one that was dropped, once more
+    assert sum(call.endswith("=no b exit 0") for call in calls) == 1  # as launchers do
+    assert sum("-p 2222 192.0.2.2 exit 0" in call for call in calls) == 2  # dropped, once more
+    assert sum(" -p " in call for call in calls) == 2
 
 
 # Stands for ssh -v to an sshd from OpenSSH 9.8: WORDS are what it shows on stderr before it fails.
@@ -217,3 +218,17 @@ def test_lines_of_others_about_our_names(
     ]
     assert found.block.of("a") == ("192.0.2.1 a # gpu-node:a",)
     assert found.block.is_whole
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_cloud_inits_settings(shell: str, tmp_path: Path) -> None:
+    """The file that is read last decides; comments and quotes are no part of a value."""
+    (tmp_path / "cloud.cfg.d").mkdir()
+    (tmp_path / "cloud.cfg").write_text("# manage_etc_hosts: a\nmanage_etc_hosts: localhost\n")
+    (tmp_path / "cloud.cfg.d" / "9.cfg").write_text("x: 1\nmanage_etc_hosts : 'True'  # site\n")
+    section = _section(Named(nodes=NODES), "ssh.hosts")
+    command = section.command.replace("/etc/cloud/", f"{tmp_path}/")
+    text = ask(shell, [Section(section.name, command)]).sections["ssh.hosts"].require()
+    managed = ssh.parse_hosts(text).managed
+    assert managed is not None and managed.is_rewritten
+    assert (managed.path, managed.line) == (f"{tmp_path}/cloud.cfg.d/9.cfg", 2)

@@ -1,0 +1,114 @@
+"""What ssh and sshd go by beside the usual files, as far as it decides about a login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drift.among import Among
+from facts.cluster import SSH_PORT, Peer
+from facts.mesh import KNOWN_HOSTS
+from facts.ssh import SshState
+from facts.ssh_settings import (
+    DROP_IN_FOLDER,
+    GLOBAL_KNOWN_HOSTS,
+    PROXIES,
+    SSH_CONFIG,
+    Client,
+    lines_about,
+)
+
+# Ours, where ssh reads the ports of the nodes.
+PORTS = f"{DROP_IN_FOLDER}/10-gpu-node.conf"
+
+_SHOWN = {
+    "proxycommand": "ProxyCommand",
+    "proxyjump": "ProxyJump",
+    "hostname": "HostName",
+    "user": "User",
+    "port": "Port",
+    GLOBAL_KNOWN_HOSTS: "GlobalKnownHostsFile",
+}
+
+
+def elsewhere(ssh: SshState, node: str) -> tuple[str, ...] | None:
+    """Return the files in which sshd looks for the key of a node, where ~/.ssh has none of them.
+
+    It is None where sshd reads ~/.ssh/authorized_keys, or could not be asked.
+    """
+    if ssh.server is None or ssh.account is None or node not in ssh.server.reads:
+        return None
+    reads = ssh.server.reads[node]
+    return None if f"{ssh.account.home}/.ssh/authorized_keys" in reads else reads
+
+
+def reads_home(ssh: SshState) -> bool:
+    """Whether sshd reads ~/.ssh/authorized_keys for any node, which it does unless it is set."""
+    asked = ssh.server.reads if ssh.server is not None else {}
+    return not asked or any(elsewhere(ssh, node) is None for node in asked)
+
+
+def has_key(ssh: SshState, files: Iterable[str], public: str) -> bool | None:
+    """Whether one of sshd's files elsewhere has a key; None where none of them could be read."""
+    keys = ssh.server.keys if ssh.server is not None else {}
+    found = [public in keys[file] for file in files if file in keys]
+    return any(found) if found else None
+
+
+def lets_in_already(there: SshState, among: Among) -> bool:
+    """Whether a node has just logged in to this one, by name and by address."""
+    tried = [each for each in there.logins or () if each.node == among.name]
+    return len(tried) > 1 and not any(each.code for each in tried)
+
+
+def client(ssh: SshState, peer: Peer) -> Client | None:
+    """Return what ssh does for a node; None where it could not be asked."""
+    return ssh.client.nodes.get(peer.name) if ssh.client is not None else None
+
+
+def known_hosts_elsewhere(ssh: SshState, peer: Peer) -> str:
+    """Say which files ssh reads in the place of ours for a node; empty where it reads ours."""
+    told = client(ssh, peer)
+    if told is None or not told.known_hosts or KNOWN_HOSTS in told.known_hosts:
+        return ""
+    where = set_by(ssh, (GLOBAL_KNOWN_HOSTS,)) or "GlobalKnownHostsFile"
+    return f"{', '.join(told.known_hosts)} ({where})"
+
+
+def detour(ssh: SshState, peer: Peer) -> str:
+    """Say which setting of this node's ssh leads a login elsewhere; empty where none does."""
+    told = client(ssh, peer)
+    if told is None:
+        return ""
+    if told.proxy:
+        return set_by(ssh, PROXIES) or f"a proxy of ssh's settings: {told.proxy}"
+    if told.hostname not in (peer.name, peer.address):
+        return set_by(ssh, ("hostname",)) or f"HostName {told.hostname}"
+    return ""
+
+
+def is_included(ssh: SshState) -> bool:
+    """Whether ssh reads the folder with other packages' settings."""
+    lines = lines_about(ssh.client, ("include",)) if ssh.client is not None else ()
+    return any(each.path == SSH_CONFIG and DROP_IN_FOLDER in each.text for each in lines)
+
+
+def ports(nodes: Iterable[Peer]) -> str:
+    """Return the settings by which `ssh NAME` finds each sshd that is not on port 22.
+
+    An address that several nodes share, behind one that forwards ports, has no port of its own.
+    """
+    listed = list(nodes)
+    shared = [peer.address for peer in listed]
+    blocks = []
+    for peer in listed:
+        if peer.port != SSH_PORT:
+            by = [peer.name, *([peer.address] if shared.count(peer.address) == 1 else [])]
+            blocks.append(f"Host {' '.join(dict.fromkeys(by))}\n    Port {peer.port}\n")
+    # What follows it in the file is for all hosts again.
+    return "".join([*blocks, "Match all\n"]) if blocks else ""
+
+
+def set_by(ssh: SshState, keywords: Iterable[str]) -> str:
+    """Name the lines of ssh's files that set a keyword: `ProxyCommand in FILE line 2`."""
+    lines = lines_about(ssh.client, keywords) if ssh.client is not None else ()
+    return ", ".join(f"{_SHOWN[each.keyword]} in {each.path} line {each.line}" for each in lines)

@@ -1,0 +1,110 @@
+"""What ssh and sshd are asked about themselves, in real shells, with stand-ins for both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from facts import mesh, ssh
+from facts.cluster import Peer
+from facts.named import Named
+from facts.probe import Section
+from facts.ssh_settings import parse_client, parse_sshd
+from tests.shells import SHELLS, ask
+
+NODES = (
+    Peer(name="a", address="192.0.2.1", port=2222),
+    Peer(name="b", address="192.0.2.2"),
+    Peer(name="c", address="no-such-name.invalid"),
+)
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9xeKnotxRZzOU4fsjzFvm/yrds3AhyeW7KsSpUguHS"
+# Stands for `sshd -T -C`: who comes from b finds another file.
+SSHD = """#!/bin/sh
+printf '%s\\n' "$*" >>FOLDER/asked
+file='/keys/%u .ssh/authorized_keys2'
+case $3 in *host=b,*) file=FOLDER/keys/%U-%%-%u ;; esac
+printf 'port 22\\nauthorizedkeysfile %s\\npermitrootlogin yes\\n' "$file"
+"""
+# Stands for `ssh -G`.
+SSH = """#!/bin/sh
+printf 'user root\\nhostname %s\\nport 2222\\nciphers x\\n' "$2"
+printf 'globalknownhostsfile FOLDER/global\\nuserknownhostsfile ~/.ssh/mine\\n'
+[ "$2" != b ] || printf 'proxyjump jump\\n'
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the stand-ins, and a user whose home is in it."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (tmp_path / "config").mkdir()
+    getent = f"#!/bin/sh\n[ \"$1\" = passwd ] || exit 2\necho 'root:x:0:0::{home}:/bin/sh'\n"
+    for name, text in {"sshd": SSHD, "ssh": SSH, "getent": getent}.items():
+        (tmp_path / name).write_text(text.replace("FOLDER", str(tmp_path)))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return tmp_path
+
+
+def answer(shell: str, name: str, folder: Path) -> str:
+    """What a section prints whose /etc/ssh is in the folder."""
+    named = Named(nodes=NODES, user="root", address="192.0.2.1")
+    (section,) = (each for each in mesh.sections(named) if each.name == name)
+    command = section.command.replace("/etc/ssh/", f"{folder}/config/")
+    return ask(shell, [Section(name, command, 20)]).sections[name].require()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_sshd_is_asked_as_who_comes_from_each_node(shell: str, folder: Path) -> None:
+    """Where there is a Match block; the tokens of a file's name stand for the user."""
+    (folder / "config" / "sshd_config").write_text("UsePAM yes\n\tmatch Host b\n")
+    (folder / "keys").mkdir()
+    file = folder / "keys" / "0-%-root"
+    file.write_text(f'# ssh-rsa AAAA\nfrom="192.0.2.1,::1" {KEY} zhang\n')
+    found = parse_sshd(answer(shell, "ssh.sshd", folder))
+    default = ("/keys/root", f"{folder}/home/.ssh/authorized_keys2")
+    assert found.reads == {"a": default, "b": (str(file),), "c": default}
+    assert found.keys == {str(file): (KEY,)}
+    assert found.settings["a"] == {"permitrootlogin": "yes"}
+    asked = (folder / "asked").read_text().splitlines()
+    common = "laddr=127.0.0.1,lport=2222"
+    assert asked[0] == f"-T -C user=root,host=a,addr=192.0.2.1,{common}"
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_a_match_block_sshd_is_asked_once(shell: str, folder: Path) -> None:
+    """One answer is that for every node."""
+    (folder / "config" / "sshd_config").write_text("# Match nothing\nUsePAM yes\n")
+    found = parse_sshd(answer(shell, "ssh.sshd", folder))
+    assert list(found.reads) == ["a", "b", "c"]
+    assert len((folder / "asked").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_ssh_is_asked_about_each_node(shell: str, folder: Path) -> None:
+    """Keys are looked for in the files that it reads; lines that may decide are named."""
+    (folder / "global").write_text(f"[a]:2222 {KEY}\n")
+    (folder / "home" / ".ssh" / "mine").write_text(f"b {KEY}\n")
+    (folder / "home" / ".ssh" / "known_hosts").write_text(f"c {KEY}\n")
+    config = folder / "home" / ".ssh" / "config"
+    config.write_text("Host *\n\tproxyJump=jump\n# Port 1\n  Port 2222\nPortals 1\n")
+    (folder / "config" / "ssh_config.d").mkdir()
+    (folder / "config" / "ssh_config").write_text("Include x\nUser train")
+    text = answer(shell, "ssh.known", folder)
+    assert set(ssh.parse_known(text).keys) == {"[a]:2222", "b"}
+    found = parse_client(text)
+    assert {name: each.proxy for name, each in found.nodes.items()} == {
+        "a": "",
+        "b": "jump",
+        "c": "",
+    }
+    assert found.nodes["a"].known_hosts == (f"{folder}/global",)
+    assert [(each.path, each.line, each.text) for each in found.lines] == [
+        (str(config), 2, "proxyJump=jump"),
+        (str(config), 4, "Port 2222"),
+        (f"{folder}/config/ssh_config", 1, "Include x"),
+        (f"{folder}/config/ssh_config", 2, "User train"),
+    ]
