@@ -160,14 +160,16 @@ def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fau
         if state is not None and state.left_out:
             continue  # the inventory keeps that node out of the mesh
         asked = state is not None
-        heals = asked and _heals(peer, found, wanted, among)
+        # As another user no repair of the mesh lets it in.
+        users = _users(peer, found, state) if state is not None else ""
+        heals = asked and not users and _heals(peer, found, wanted, among)
         punished = any(each.is_punished for each in failed)
         yield Fault(
             subject=peer.name,
             found="; ".join(f"by {each.how}: {_words(each)}" for each in failed),
             wanted="a login without a password, by name and by address",
             cause=_PUNISHED if punished else _WAITS,
-            fix=_way_on(peer, found, among, heals, punished),
+            fix=users or _way_on(peer, found, among, heals, punished),
             fixable=heals,
             severity=None if asked else "warning",
         )
@@ -241,8 +243,6 @@ def _way_on(peer: Peer, found: NodeState, among: Among, heals: bool, punished: b
         )
     if leads := detour(found.ssh, peer):
         return f"on this node, look at {leads}: ssh does not go straight to {peer.name}"
-    if users := _users(peer, found, there):
-        return users
     user = there.account.user if there.account is not None else "USER"
     addresses = comes_from(among.itself, found.ssh) if among.itself is not None else ()
     address = next(iter(addresses), "ADDRESS")
