@@ -96,11 +96,13 @@ newline='
 while read -r node names; do
   [ -n "$node" ] || continue
   told=$(client "$node")
-  [ -z "$told" ] || printf '%s\\n' "$told"
-  files=$(read_files "$told")
   IFS=$newline
-  for file in ${{files:-$home/{USERS_KNOWN_HOSTS}$newline{KNOWN_HOSTS}}}; do
+  for line in ${{told:-reads $home/{USERS_KNOWN_HOSTS}$newline"reads {KNOWN_HOSTS}"}}; do
     IFS=' '
+    case $line in
+      'reads '*) file=${{line#reads }} ;;
+      *) printf '%s\\n' "$line"; continue ;;
+    esac
     [ -r "$file" ] || continue
     for each in $names; do
       ssh-keygen -F "$each" -f "$file" 2>/dev/null | awk -v each="$each" '!/^[#@]/ && NF > 2 {{

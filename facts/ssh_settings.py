@@ -18,21 +18,18 @@ from facts.probe import Unreadable
 GLOBAL_KNOWN_HOSTS, PROXIES = "globalknownhostsfile", ("proxycommand", "proxyjump")
 # What the settings of ssh's files may change about the way to a node.
 KEYWORDS = ("hostname", "port", "user", "hostkeyalias", *PROXIES, GLOBAL_KNOWN_HOSTS)
-_SERVER = ("authorizedkeysfile", "authorizedkeyscommand", "pubkeyauthentication", "permitrootlogin")
 # The folder for other packages' settings, which not every ssh_config includes.
 SSH_CONFIG, DROP_IN_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d"
 
-# sh that defines `client NODE`, which prints what ssh does for a node, and `read_files`, which
-# prints the known_hosts files that it then reads; home is set.
+# sh that defines `client NODE`, which prints what ssh does for a node, and in lines with `reads`
+# the known_hosts files that it then reads; home is set.
 CLIENT = rf"""
 client() {{
-  ssh -G "$1" 2>/dev/null </dev/null | awk -v node="$1" '
-    $1 ~ /^({"|".join((*KEYWORDS, "userknownhostsfile"))})$/ {{ print "client " node " " $0 }}'
-}}
-read_files() {{
-  printf '%s\n' "$1" | awk -v home="$home" '$3 ~ /knownhostsfile$/ {{
-    for (i = 4; i <= NF; i++) {{ file = $i; if (file ~ /^~\//) file = home substr(file, 2)
-      print file }} }}'
+  ssh -G "$1" 2>/dev/null </dev/null | awk -v node="$1" -v home="$home" '
+    $1 ~ /^({"|".join(KEYWORDS)})$/ {{ print "client " node " " $0 }}
+    $1 ~ /^(user|global)knownhostsfile$/ {{ for (i = 2; i <= NF; i++) {{
+      file = $i; if (file ~ /^~\//) file = home substr(file, 2)
+      print "reads " file }} }}'
 }}
 """
 # The lines of ssh's files that set one of the keywords, for whatever host.
@@ -56,10 +53,13 @@ uid=$(printf '%s\n' "$entry" | awk -F: '{ print $3; exit }')
 root=
 [ "$(id -u)" = 0 ] || root=$sudo
 [ "$(id -u)" = 0 ] || [ -n "$root" ] || exit 0
-# Without a Match block one answer is that for all nodes.
+# Without a Match block one answer is that for all nodes; the default needs no question.
+set=$($root cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
+  awk '$2 ~ /^\/etc\/ssh\/sshd_config\.d\// { next }
+    tolower($1) ~ /^(match|authorizedkeysfile|include)/ { print tolower($1) }')
+[ -n "$set" ] || exit 0
 many=
-! $root cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
-  grep -i '^[[:space:]]*match[[:space:]]' >/dev/null || many=yes
+case $set in *match* | *include*) many=yes ;; esac
 ask() {
   address=$2
   case $address in
@@ -74,8 +74,7 @@ ask() {
           gsub(/%h/, home, file); gsub(/%u/, user, file)
           gsub(/%U/, uid, file); gsub(/%%/, "%", file)
           if (file != "none") print "reads " (file ~ /^\// ? file : home "/" file) }
-        next }
-      $1 ~ /^(WORDS)$/ { print $0 }'
+        if ($2 == "none") print "reads" }'
 }
 keys() {
   $root cat "$1" 2>/dev/null | awk -v file="$1" '/^[ \t]*#/ { next }
@@ -93,8 +92,8 @@ ASKED
 END
 }
 each | awk -v ssh="$home/.ssh/" '{ print }
-  $3 == "reads" { file = substr($0, index($0, " reads ") + 7) }
-  $3 == "reads" && index(file, ssh) != 1 && !seen[file]++ { print "file " file }' |
+  NF > 3 { file = substr($0, index($0, " reads ") + 7) }
+  NF > 3 && index(file, ssh) != 1 && !seen[file]++ { print "file " file }' |
 while IFS= read -r line; do
   case $line in
     'file '*) keys "${line#file }" ;;
@@ -135,13 +134,12 @@ class ClientSettings(State):
 class ServerSettings(State):
     """What sshd does when the training user comes from each node, as far as root could ask it.
 
-    `reads` are the files of authorized keys; `keys` are those in files outside of ~/.ssh, as type
-    and key.
+    `reads` are the files of authorized keys, of no node where none are set; `keys` are those in
+    files outside of ~/.ssh, as type and key.
     """
 
     reads: dict[str, tuple[str, ...]]
     keys: dict[str, tuple[str, ...]]
-    settings: dict[str, dict[str, str]]
 
 
 def sshd(named: Named) -> str:
@@ -152,7 +150,7 @@ def sshd(named: Named) -> str:
     own = next((peer.port for peer in named.nodes if peer.address == named.address), SSH_PORT)
     sudo = "sudo -n" if named.sudo else ""
     head = f"user={shlex.quote(named.user)}\nsudo={shlex.quote(sudo)}\nown={own}\n"
-    return head + _SSHD.replace("ASKED", rows).replace("WORDS", "|".join(_SERVER))
+    return head + _SSHD.replace("ASKED", rows)
 
 
 def parse_client(text: str) -> ClientSettings:
@@ -184,19 +182,13 @@ def _client(said: dict[str, str]) -> Client:
 
 
 def parse_sshd(text: str) -> ServerSettings:
-    """Parse `server NODE reads FILE`, `server NODE keyword value` and `key FILE<tab>type key`."""
+    """Parse `server NODE reads FILE`, without FILE for none, and `key FILE<tab>type key`."""
     reads: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
-    settings: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         if line.startswith("server "):
-            _, node, word, value = [*line.split(" ", 3), ""][:4]
-            own = settings.setdefault(node, {})
-            reads.setdefault(node, [])
-            if word == "reads":
-                reads[node].append(value)
-            else:
-                own[word] = value
+            _, node, _, file = [*line.split(" ", 3), ""][:4]
+            reads.setdefault(node, []).extend([file] if file else [])
         elif line.startswith("key "):
             path, _, key = line.removeprefix("key ").partition("\t")
             keys.setdefault(path, []).append(key)
@@ -205,7 +197,6 @@ def parse_sshd(text: str) -> ServerSettings:
     return ServerSettings(
         reads={node: tuple(each) for node, each in reads.items()},
         keys={path: tuple(each) for path, each in keys.items()},
-        settings=settings,
     )
 
 

@@ -67,7 +67,6 @@ def test_sshd_is_asked_as_who_comes_from_each_node(shell: str, folder: Path) -> 
     default = ("/keys/root", f"{folder}/home/.ssh/authorized_keys2")
     assert found.reads == {"a": default, "b": (str(file),), "c": default}
     assert found.keys == {str(file): (KEY,)}
-    assert found.settings["a"] == {"permitrootlogin": "yes"}
     asked = (folder / "asked").read_text().splitlines()
     common = "laddr=127.0.0.1,lport=2222"
     assert asked[0] == f"-T -C user=root,host=a,addr=192.0.2.1,{common}"
@@ -77,7 +76,7 @@ def test_sshd_is_asked_as_who_comes_from_each_node(shell: str, folder: Path) -> 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_without_a_match_block_sshd_is_asked_once(shell: str, folder: Path) -> None:
     """One answer is that for every node."""
-    (folder / "config" / "sshd_config").write_text("# Match nothing\nUsePAM yes\n")
+    (folder / "config" / "sshd_config").write_text("# Match nothing\nauthorizedKeysFile x\n")
     found = parse_sshd(answer(shell, "ssh.sshd", folder))
     assert list(found.reads) == ["a", "b", "c"]
     assert len((folder / "asked").read_text().splitlines()) == 1
@@ -108,3 +107,14 @@ def test_ssh_is_asked_about_each_node(shell: str, folder: Path) -> None:
         (f"{folder}/config/ssh_config", 1, "Include x"),
         (f"{folder}/config/ssh_config", 2, "User train"),
     ]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_default_needs_no_question(shell: str, folder: Path) -> None:
+    """A start of sshd costs more than a look into its file."""
+    config = f"Include {folder}/config/sshd_config.d/*.conf\n#AuthorizedKeysFile x\n"
+    (folder / "config" / "sshd_config").write_text(
+        config.replace(str(folder / "config"), "/etc/ssh")
+    )
+    assert parse_sshd(answer(shell, "ssh.sshd", folder)).reads == {}
+    assert not (folder / "asked").exists()
