@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from drift.boot import bootable, next_boot, version_order
 from drift.builds import capability, rows
+from drift.module import bars
 from facts.driver import DriverState
 from facts.kernels import Kernel, Module, Source
 from facts.node import NodeState
@@ -131,7 +132,9 @@ def is_built(kernel: Kernel, version: str) -> bool:
 
 
 def survives_boot(found: DriverState, version: str) -> bool:
-    """Whether what boots next has its module, or sources to build it from before that."""
+    """Whether what boots next has its module, or can have it before that, and will load it."""
+    if bars(found):
+        return False
     chosen = next_boot(found).kernel
     kernels = [each for each in bootable(found) if chosen in (None, each.name)]
     has_source = source_of(found, version) is not None

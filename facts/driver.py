@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 from typing_extensions import override
 
-from facts import gpus, kernels, packages
+from facts import gpus, kernels, loaded, packages
 from facts.area import AreaFact, State
 from facts.gpus import Device, Process, Smi
 from facts.kernels import Boot, Dkms, Kernels
+from facts.loaded import Loaded
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable, render
 
-# The open module says so in the version that it shows.
-_LOADED = r"""
-[ -d /sys/module ] || { echo '/sys is not mounted'; exit 1; }
-printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
-[ ! -d /sys/module/nouveau ] || echo nouveau
-! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
-"""
-# The library's file name ends in the driver's version.
-_LIBRARY = r"""
-ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
-cache=$("$ldconfig" -p) || exit 1
-path=$(echo "$cache" |
-  sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
-[ -z "$path" ] || readlink -f "$path"
-"""
 # An initramfs carries the blacklist as it was when it was made. To list one takes a second, so only
 # one that is older than the blacklist is listed.
 _NOUVEAU = (
@@ -123,8 +108,7 @@ exit 0
 
 SECTIONS = (
     *kernels.SECTIONS,
-    Section("driver.loaded", _LOADED),
-    Section("driver.library", _LIBRARY),
+    *loaded.SECTIONS,
     *gpus.SECTIONS,
     Section("driver.nouveau", _NOUVEAU, seconds=30),
     Section("driver.secure-boot", _SECURE_BOOT),
@@ -138,14 +122,6 @@ def sections(named: Named) -> tuple[Section, ...]:
 
 
 Firmware = Literal["on", "off", "none"]
-
-
-class Loaded(State):
-    """The version of the loaded nvidia module ("": none), whether it is the open one, nouveau."""
-
-    nvidia: str
-    is_open: bool
-    nouveau: bool
 
 
 class SecureBoot(State):
@@ -205,21 +181,6 @@ class DriverState(State):
     packages: dict[str, str] | None = None
 
 
-def parse_loaded(text: str) -> Loaded:
-    """Parse the module's version, and a word for each of nouveau and the open module."""
-    first, *rest = text.splitlines()
-    version = first.removeprefix("nvidia").strip()
-    return Loaded(nvidia=version, is_open="open" in rest, nouveau="nouveau" in rest)
-
-
-def parse_library(text: str) -> str:
-    """Parse the path of libnvidia-ml: its file name ends in the version; empty where none is."""
-    version = text.strip().rpartition("/")[2].partition(".so.")[2]
-    if text.strip() and not re.fullmatch(r"\d+(\.\d+)+", version):
-        raise Unreadable(f"a library without a version: {text.strip()}")
-    return version
-
-
 def parse_nouveau(text: str) -> Nouveau:
     """Parse `blacklist FILE`, `cmdline`, `kernel NAME` and `initramfs KERNEL yes|no|closed`."""
     rows = [line.split() for line in text.splitlines()]
@@ -256,15 +217,13 @@ def parse_updates(text: str) -> Updates:
 def parse(readings: Readings) -> DriverState:
     """Return the area's state from the probe's answers."""
     own = {
-        "loaded": readings.take("driver.loaded", parse_loaded),
-        "library": readings.take("driver.library", parse_library),
         "nouveau": readings.take("driver.nouveau", parse_nouveau),
         "secure_boot": readings.take("driver.secure-boot", parse_secure_boot),
         "updates": readings.take("driver.updates", parse_updates),
         "packages": packages.parse(readings),
     }
     return DriverState.model_validate(
-        {**kernels.parse(readings), **gpus.parse(readings), **own},
+        {**kernels.parse(readings), **loaded.parse(readings), **gpus.parse(readings), **own},
     )
 
 

@@ -34,4 +34,4 @@ for kernel in $kernels; do
 done
 [ -d /sys/module/nouveau ] || exit 0
 said=$(modprobe -r nouveau 2>&1) || [ "$later" = yes ] ||
-  fail "it cannot be unloaded (a console is in its hands?): $(echo "$said" | tail -n 1); a reboot is due: --data reboot=true"
+  fail "it cannot be unloaded (a console is in its hands?): $said; a reboot is due: --data reboot=true"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from drift.boot import bootable, is_urgent, next_boot
 from drift.driver import installed, is_built, is_version, running, source_of, target
+from drift.module import bars, place, removal
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
 from facts.kernels import Kernel
@@ -130,6 +131,15 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     version = target(found, wanted)
     if version is None or found.kernels is None:
         return
+    for bar in bars(found):
+        yield Fault(
+            subject=place(bar),
+            found=bar.text,
+            wanted="nothing that keeps nvidia from being loaded",
+            cause="a boot loads no module that this line keeps out: the GPUs would be gone",
+            fix=removal(bar),
+            fixable=False,
+        )
     chosen, source = next_boot(found)
     for kernel in bootable(found):
         is_next = chosen in (None, kernel.name)

@@ -18,6 +18,7 @@ from drift.driver import (
     target,
 )
 from drift.libnccl import environments
+from drift.module import bars, hard_bars, removal, shown
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
 from facts.node import NodeState
@@ -41,14 +42,20 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         return
     if is_built(kernel, version) or source_of(found, version):
         said = found.smi.said if found.smi else ""
+        hard = hard_bars(found)
+        causes = [f"{shown(bar)} keeps it out" for bar in bars(found)]
         yield Fault(
             subject="nvidia",
             found=f"not loaded ({said})" if said else "not loaded",
             wanted=f"{version} loaded",
-            cause="there are no GPUs until it is",
-            fix="modprobe nvidia"
+            cause="; ".join([*causes, "there are no GPUs until it is loaded"]),
+            fix=f"{'; '.join(map(removal, hard))}; then: modprobe nvidia"
+            if hard
+            else "modprobe nvidia"
             if is_built(kernel, version)
             else "modprobe nvidia, once it is built",
+            # Whoever wrote such a line meant it: it is never passed by.
+            fixable=not hard,
         )
 
 
@@ -63,8 +70,12 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     buildable = source_of(found, library) is not None
     ready = kernel is not None and is_built(kernel, library)
     holders = _holders(found)
-    curable = target(found, wanted) == library and (ready or (buildable and kernel is not None))
-    if curable:
+    is_there = ready or (buildable and kernel is not None)
+    curable = target(found, wanted) == library and is_there and not hard_bars(found)
+    if hard_bars(found):
+        lines = ", ".join(map(shown, hard_bars(found)))
+        fix = f"{lines} keeps the module out: remove it first, then load the module anew"
+    elif curable:
         fix = "load the module anew; that is enough, no reboot is due"
         if holders:
             fix = f"end {holders}, then load the module anew; neither is done under a running job"

@@ -73,3 +73,12 @@ def test_the_version_that_every_kernel_needs(
     found, wanted = states.found({"driver": change}), states.wanted({"driver_version": "535"})
     assert wanted.driver
     assert driver.target(found.driver, wanted.driver) == version
+
+
+def test_a_boot_that_a_line_keeps_the_module_from() -> None:
+    """No reboot is begun that would lose the GPUs."""
+    version = "535.154.05"
+    assert driver.survives_boot(states.found().driver, version)
+    bar = {"place": "/proc/cmdline", "text": "modprobe.blacklist=nvidia"}
+    found = states.found({"driver": {"loaded": {"bars": [bar]}}})
+    assert not driver.survives_boot(found.driver, version)

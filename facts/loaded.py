@@ -1,0 +1,129 @@
+"""Loaded: the nvidia module in the kernel, what keeps it out, and the driver's libraries."""
+
+from __future__ import annotations
+
+import re
+
+from facts.area import State
+from facts.kernels import SBIN
+from facts.probe import Readings, Section, Unreadable
+
+# The open module says so in the version that it shows. `modprobe -c` has what is in force, with the
+# kernel's command line, and names no file: the files are read to find the line. busybox's modprobe
+# has no -c: there each file counts. Debian calls the module nvidia-current.
+_LOADED = (
+    SBIN
+    + r"""
+[ -d /sys/module ] || { echo '/sys is not mounted'; exit 1; }
+printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
+[ ! -d /sys/module/nouveau ] || echo nouveau
+! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
+set --
+for f in /proc/cmdline /etc/modprobe.conf /etc/modprobe.d/*.conf /run/modprobe.d/*.conf \
+  /usr/local/lib/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf /lib/modprobe.d/*.conf; do
+  [ ! -r "$f" ] || set -- "$@" "$f"
+done
+modprobe -c 2>/dev/null | sed '/^# End of configuration/q' | awk '
+  function named(name) {
+    gsub(/-/, "_", name)
+    return name ~ /^nvidia(_current)?(_open)?$/ ? name : ""
+  }
+  function note(text) {
+    order[++count] = text
+    if (is_config) in_force[text] = 1
+    else if (!(text in places)) places[text] = FILENAME
+  }
+  FILENAME == "/proc/cmdline" {
+    for (i = 1; i <= NF; i++) {
+      if ($i !~ /^(modprobe\.blacklist|module_blacklist)=/) continue
+      value = $i
+      sub(/^[^=]*=/, "", value)
+      parts = split(value, names, ",")
+      for (j = 1; j <= parts; j++) if (named(names[j]) != "") {
+        if ($i ~ /^modprobe/) by_line["blacklist " named(names[j])] = 1
+        print "barred\t" FILENAME "\t" $i
+      }
+    }
+    next
+  }
+  is_config { has_config = 1 }
+  (name = named($2)) == "" { next }
+  $1 == "blacklist" { note("blacklist " name) }
+  $1 == "alias" && $3 == "off" { note("alias " name " off") }
+  $1 == "install" && $3 ~ /^((\/usr)?\/bin\/)?(true|false|:)$/ && (NF == 3 || $4 ~ /^#/) {
+    note("install " name " " $3)
+  }
+  END {
+    for (i = 1; i <= count; i++) {
+      text = order[i]
+      if (shown[text]++ || (has_config && !(text in in_force))) continue
+      if (!(text in places) && (text in by_line)) continue
+      print "barred\t" (text in places ? places[text] : "modprobe -c") "\t" text
+    }
+  }' is_config=1 - is_config=0 "$@"
+"""
+)
+# The library's file name ends in the driver's version.
+_LIBRARY = r"""
+ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
+cache=$("$ldconfig" -p) || exit 1
+path=$(echo "$cache" |
+  sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
+[ -z "$path" ] || readlink -f "$path"
+"""
+
+SECTIONS = (
+    Section("driver.loaded", _LOADED),
+    Section("driver.library", _LIBRARY),
+)
+
+
+class Bar(State):
+    """A line that keeps nvidia from being loaded: its file (or /proc/cmdline) and its text.
+
+    The text is `blacklist nvidia`, `install nvidia /bin/false`, `alias nvidia off`, or the word of
+    the command line, as `modprobe.blacklist=nvidia`.
+    """
+
+    place: str
+    text: str
+
+
+class Loaded(State):
+    """The version of the loaded nvidia module ("": none), whether it is the open one, nouveau.
+
+    `bars` are the lines in force that keep nvidia out.
+    """
+
+    nvidia: str
+    is_open: bool
+    nouveau: bool
+    bars: tuple[Bar, ...] = ()
+
+
+def parse_loaded(text: str) -> Loaded:
+    """Parse the module's version, a word for nouveau and the open module, and `barred` lines."""
+    first, *rest = text.splitlines()
+    rows = [line.split("\t") for line in rest if line.startswith("barred\t")]
+    return Loaded(
+        nvidia=first.removeprefix("nvidia").strip(),
+        is_open="open" in rest,
+        nouveau="nouveau" in rest,
+        bars=tuple(Bar(place=place, text=text) for _, place, text in rows),
+    )
+
+
+def parse_library(text: str) -> str:
+    """Parse the path of libnvidia-ml: its file name ends in the version; empty where none is."""
+    version = text.strip().rpartition("/")[2].partition(".so.")[2]
+    if text.strip() and not re.fullmatch(r"\d+(\.\d+)+", version):
+        raise Unreadable(f"a library without a version: {text.strip()}")
+    return version
+
+
+def parse(readings: Readings) -> dict[str, object]:
+    """Return the values of the area's fields that are about what is loaded."""
+    return {
+        "loaded": readings.take("driver.loaded", parse_loaded),
+        "library": readings.take("driver.library", parse_library),
+    }

@@ -1,0 +1,124 @@
+"""The section on what is loaded, in each kind of sh, over a machine's files and a modprobe."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from pyinfra.api import StringCommand
+
+from facts.loaded import SECTIONS, Bar, Loaded, parse_loaded
+from tests.deploy import running
+from tests.deploy.running import SHELLS, run_apart
+
+(LOADED, _) = SECTIONS
+# As kmod's modprobe shows it: names with underscores, and the command line among them.
+DUMP = "# End of configuration files. Dumping indexes now:\n\nalias pci:v000010DEd* nvidia"
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """Each kind of sh that a node may have."""
+    return str(request.param)
+
+
+class Machine:
+    """A machine whose modprobe, modprobe.d and command line are the test's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.modprobe = ""
+        self.cmdline = "BOOT_IMAGE=/vmlinuz root=/dev/vda ro quiet"
+        for name in ("bin", "etc", "lib", "sys"):
+            (folder / name).mkdir()
+
+    def has(self, place: str, text: str) -> None:
+        """A file of /etc/modprobe.d or /usr/lib/modprobe.d."""
+        folder, name = place.split("/")
+        (self.folder / folder / name).write_text(text)
+
+    def loaded(self, shell: str) -> Loaded:
+        """What the section finds there."""
+        program = self.folder / "bin" / "modprobe"
+        program.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(self.modprobe)}\n")
+        if not self.modprobe:
+            program.write_text("#!/bin/sh\necho 'modprobe: invalid option -- c' >&2\nexit 1\n")
+        program.chmod(0o755)
+        (self.folder / "cmdline").write_text(self.cmdline + "\n")
+        mounts = {"etc": "/etc/modprobe.d", "lib": "/usr/lib/modprobe.d"}
+        mounts |= {"sys": "/sys/module", "cmdline": "/proc/cmdline"}
+        made = "mkdir -p /etc/modprobe.d /usr/lib/modprobe.d\n"
+        before = [f"mount --bind {self.folder / name} {place}" for name, place in mounts.items()]
+        done = run_apart(StringCommand(LOADED.command), shell, made + "\n".join(before))
+        assert (done.code, done.err) == (0, "")
+        return parse_loaded(done.out)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine on which nothing is loaded, and nothing kept out."""
+    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
+    return Machine(tmp_path)
+
+
+def test_nothing_keeps_it_out(machine: Machine, shell: str) -> None:
+    """Other modules' lines, commands that load it, and comments are none."""
+    machine.modprobe = (
+        "blacklist nouveau\ninstall nvidia_uvm /bin/false\nblacklist nvidiafb\n"
+        f"install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n\n{DUMP}\nblacklist nvidia"
+    )
+    machine.has("etc/nvidia.conf", "# blacklist nvidia\nblacklist nouveau\nblacklist nvidiafb\n")
+    machine.cmdline += " modprobe.blacklist=nouveau,nvidiafb rd.driver.blacklist=nvidia"
+    assert machine.loaded(shell).bars == ()
+
+
+def test_a_line_of_a_file(machine: Machine, shell: str) -> None:
+    """Each is named with its file, whatever its blanks and dashes are."""
+    machine.modprobe = (
+        f"blacklist nvidia\nblacklist nvidia_current\ninstall nvidia /bin/false\n\n{DUMP}"
+    )
+    machine.has("etc/a.conf", "blacklist\tnvidia\n")
+    machine.has("etc/b.conf", "install  nvidia   /bin/false # the old one\n")
+    machine.has("lib/c.conf", "blacklist nvidia-current\n")
+    assert machine.loaded(shell).bars == (
+        Bar(place="/etc/modprobe.d/a.conf", text="blacklist nvidia"),
+        Bar(place="/usr/lib/modprobe.d/c.conf", text="blacklist nvidia_current"),
+        Bar(place="/etc/modprobe.d/b.conf", text="install nvidia /bin/false"),
+    )
+
+
+def test_a_file_that_is_masked(machine: Machine, shell: str) -> None:
+    """Ubuntu's prime-select writes one below /usr/lib, which one of /etc may turn off."""
+    machine.has("lib/blacklist-nvidia.conf", "blacklist nvidia\nalias nvidia off\n")
+    machine.modprobe = DUMP
+    assert machine.loaded(shell).bars == ()
+    machine.modprobe = f"blacklist nvidia\nalias nvidia off\n\n{DUMP}"
+    assert {bar.text for bar in machine.loaded(shell).bars} == {
+        "blacklist nvidia",
+        "alias nvidia off",
+    }
+
+
+def test_the_command_line(machine: Machine, shell: str) -> None:
+    """Named as it is written there, once, although modprobe repeats it."""
+    machine.modprobe = f"blacklist nouveau\nblacklist nvidia\n\n{DUMP}"
+    machine.cmdline += " modprobe.blacklist=nouveau,nvidia module_blacklist=nvidia"
+    assert machine.loaded(shell).bars == (
+        Bar(place="/proc/cmdline", text="modprobe.blacklist=nouveau,nvidia"),
+        Bar(place="/proc/cmdline", text="module_blacklist=nvidia"),
+    )
+
+
+def test_where_no_file_shows_it(machine: Machine, shell: str) -> None:
+    """A file that the SSH user cannot read, or a folder that only modprobe knows."""
+    machine.modprobe = f"blacklist nvidia\n\n{DUMP}"
+    assert machine.loaded(shell).bars == (Bar(place="modprobe -c", text="blacklist nvidia"),)
+
+
+def test_a_modprobe_that_shows_nothing(machine: Machine, shell: str) -> None:
+    """busybox's has no -c: the files decide."""
+    machine.has("etc/a.conf", "blacklist nvidia\n")
+    assert machine.loaded(shell).bars == (
+        Bar(place="/etc/modprobe.d/a.conf", text="blacklist nvidia"),
+    )
