@@ -1,45 +1,82 @@
-# Load the running kernel's nvidia module, in the place of one of another version.
+# Load the running kernel's nvidia module, in the place of one of another version. Whatever else was
+# loaded on top of that one is loaded again, whether this succeeds or fails.
 # Variables: version, later (yes: a reboot follows, and does what cannot be done now); in_use.sh
 # stands before this, where a module is loaded already.
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
-give_up() {
-  [ "$later" != yes ] || { echo "gpu-node: nvidia: $1; the reboot will do it"; exit 0; }
-  echo "gpu-node: nvidia: $1" >&2
-  exit 1
-}
 loaded() { cat /sys/module/nvidia/version 2>/dev/null; }
+# users MODULE: the modules that build on it, each before those that it builds on
+users() (
+  for each in /sys/module/"$1"/holders/*; do
+    [ -e "$each" ] || continue
+    users "${each##*/}"
+    echo "${each##*/}"
+  done
+)
+# stack: nvidia and all above it, in the order in which they can be unloaded. nvidia_fs takes its
+# symbols by name at run time, so that it is no holder of nvidia.
+stack() {
+  for each in nvidia_fs $(users nvidia) nvidia_peermem nv_peer_mem gdrdrv nvidia_uvm nvidia_drm \
+    nvidia_modeset nvidia; do
+    [ ! -d "/sys/module/$each" ] || echo "$each"
+  done | awk '!seen[$0]++'
+}
 # A module that is held by more than the modules that build on it.
 held() {
-  for each in /sys/module/nvidia /sys/module/nvidia_*; do
-    [ -r "$each/refcnt" ] || continue
-    others=$(find "$each/holders" -mindepth 1 2>/dev/null | grep -c .)
-    [ "$(cat "$each/refcnt")" -le "$others" ] || { echo "${each##*/}"; return; }
+  for each in $(stack); do
+    [ -r "/sys/module/$each/refcnt" ] || continue
+    # What nvidia_fs holds is seen only when that is gone: rmmod refuses where there is more.
+    [ "$each" != nvidia ] || [ ! -d /sys/module/nvidia_fs ] || continue
+    others=$(find "/sys/module/$each/holders" -mindepth 1 2>/dev/null | grep -c .)
+    [ "$(cat "/sys/module/$each/refcnt")" -le "$others" ] || { echo "$each"; return; }
   done
 }
-begin_again() { [ -z "$stopped" ] || systemctl start nvidia-persistenced >/dev/null 2>&1; }
-stopped=
+# restore: load what this script has unloaded; what cannot be loaded is left in `lost`, with why
+restore() {
+  lost=
+  for each in $gone; do
+    [ ! -d "/sys/module/$each" ] || continue
+    reason=$(modprobe "$each" 2>&1) || lost="$lost
+$each: $reason"
+  done
+  [ -z "$stopped" ] || systemctl start nvidia-persistenced >/dev/null 2>&1
+}
+give_up() {
+  restore
+  trap - EXIT
+  why="$1${lost:+; not loaded again:$lost}"
+  [ "$later" != yes ] || { echo "gpu-node: nvidia: $why; the reboot will do it"; exit 0; }
+  echo "gpu-node: nvidia: $why" >&2
+  exit 1
+}
+stopped='' gone='' lost=''
+trap restore EXIT
+trap 'exit 1' HUP INT TERM
 if [ -n "$(loaded)" ] && [ "$(loaded)" != "$version" ]; then
   if [ -d /run/systemd/system ] && systemctl -q is-active nvidia-persistenced 2>/dev/null; then
     stopped=yes
-    trap begin_again EXIT
     systemctl stop nvidia-persistenced >/dev/null 2>&1
   fi
   holder=$(held)
   [ -z "$holder" ] ||
     give_up "$(loaded) cannot be unloaded: something holds $holder (a display, fabric manager, DCGM?); a reboot is due: --data reboot=true"
-  for module in nvidia_fs nvidia_peermem gdrdrv nvidia_uvm nvidia_drm nvidia_modeset nvidia; do
-    [ -d "/sys/module/$module" ] || continue
+  for module in $(stack); do
     said=$(rmmod "$module" 2>&1) ||
-      give_up "$(loaded) cannot be unloaded: $(echo "$said" | tail -n 1); a reboot is due: --data reboot=true"
+      give_up "$(loaded) cannot be unloaded: $said; a reboot is due: --data reboot=true"
+    gone="$module $gone"
   done
 fi
 if [ -z "$(loaded)" ]; then
   said=$(modprobe nvidia 2>&1) || {
     kernel=$(dmesg 2>/dev/null | grep -iE 'nvidia|NVRM' | tail -n 2 | tr '\n' ' ')
-    give_up "modprobe cannot load it: $(echo "$said" | tail -n 1)${kernel:+; the kernel says: $kernel}"
+    give_up "modprobe cannot load it: ${said:-it gives no reason}${kernel:+; the kernel says: $kernel}"
   }
-  ! modinfo nvidia-uvm >/dev/null 2>&1 || modprobe nvidia-uvm 2>/dev/null || :
 fi
 [ "$(loaded)" = "$version" ] || give_up "$(loaded) is loaded, and not $version"
+if [ ! -d /sys/module/nvidia_uvm ] && modinfo nvidia-uvm >/dev/null 2>&1; then
+  said=$(modprobe nvidia-uvm 2>&1) || echo "gpu-node: nvidia-uvm: modprobe cannot load it: $said"
+fi
+restore
+trap - EXIT
+[ -z "$lost" ] || give_up "$version is loaded, and needs manual action: modules that were loaded before do not fit it"
