@@ -71,7 +71,7 @@ def _remains(found: NodeState) -> str | None:
         return None
     kernels = state.kernels.installed if state.kernels else ()
     left = [f"{each.module.file} ({each.module.version})" for each in kernels if each.module]
-    if state.smi is not None and state.smi.code is not None:
+    if state.smi is not None and (state.smi.code is not None or state.smi.skipped):
         left.append("an nvidia-smi")
     if not left:
         return None

@@ -8,9 +8,10 @@ from facts.area import State
 from facts.probe import Readings, Section
 
 # It can hang for minutes where the module is in trouble, hence the limit. Drivers before 510 do
-# not know compute_cap.
+# not know compute_cap. Where the module is not loaded it would load it: a report changes nothing.
 _SMI = r"""
 command -v nvidia-smi >/dev/null 2>&1 || { echo absent; exit 0; }
+[ -d /sys/module/nvidia ] || { echo skipped; exit 0; }
 ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>&1; }
 common=name,uuid,memory.total,persistence_mode,ecc.mode.current,driver_version
 said=$(ask $common,compute_cap); code=$?
@@ -61,11 +62,15 @@ class Gpu(State):
 
 
 class Smi(State):
-    """How nvidia-smi ended: its GPUs, and what else it said; `code` None: it is absent."""
+    """How nvidia-smi ended: its GPUs, and its other output; `code` None: it was not run.
+
+    It is absent then, or `skipped`: no module is loaded, and it would load that.
+    """
 
     code: int | None
     gpus: tuple[Gpu, ...]
     said: str
+    skipped: bool = False
 
 
 class Device(State):
@@ -87,8 +92,8 @@ class Process(State):
 def parse_smi(text: str) -> Smi:
     """Parse `code N`, then what nvidia-smi said: a line a GPU where it ended well."""
     first, *rest = text.splitlines()
-    if first == "absent":
-        return Smi(code=None, gpus=(), said="")
+    if first in ("absent", "skipped"):
+        return Smi(code=None, gpus=(), said="", skipped=first == "skipped")
     lines = list(filter(str.strip, rest))
     # It may list the good ones beside what it has to say of others, and end 14 for a warning.
     gpus = [line for line in lines if _GPU.match(line)]

@@ -60,13 +60,14 @@ limited 4 hostname -f
 printf 'full %s\n' "$output"
 """
 )
-# The driver's own word; it has question marks until something has woken the GPU.
+# The driver's own word; it has question marks until something has woken the GPU. Without a module
+# nvidia-smi would load it.
 _UUIDS = r"""
 told=$(cat /proc/driver/nvidia/gpus/*/information 2>/dev/null |
   sed -n 's/^GPU UUID:[[:space:]]*//p')
 case $told in
   '' | *\?*)
-    ! command -v nvidia-smi >/dev/null 2>&1 ||
+    [ ! -d /sys/module/nvidia ] || ! command -v nvidia-smi >/dev/null 2>&1 ||
       told=$(nvidia-smi -L 2>/dev/null | sed -n 's/.*(UUID: \(GPU-[^)]*\)).*/\1/p') ;;
 esac
 [ -z "$told" ] || printf '%s\n' "$told"

@@ -19,6 +19,8 @@ done
 """
 _NVLINK = r"""
 command -v nvidia-smi >/dev/null 2>&1 || { echo absent; exit 0; }
+# It would load the module.
+[ -d /sys/module/nvidia ] || { printf 'code 9\nthe nvidia module is not loaded\n'; exit 0; }
 said=$(nvidia-smi nvlink -s 2>&1); code=$?
 echo "code $code"
 echo "$said"

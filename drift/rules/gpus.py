@@ -97,6 +97,8 @@ def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """nvidia-smi fails although the module is loaded and fits the library."""
     if found.smi is None or found.loaded is None or not found.loaded.nvidia:
         return
+    if found.smi.skipped:
+        return  # the module was loaded only after that
     if found.smi.gpus or found.loaded.nvidia != found.library:
         return  # the mismatch has a rule of its own
     yield Fault(
