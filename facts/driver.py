@@ -11,7 +11,7 @@ from facts import gpus, kernels, loaded, packages
 from facts.area import AreaFact, State
 from facts.gpus import Device, Process, Smi
 from facts.kernels import Boot, Dkms, Kernels
-from facts.loaded import Loaded
+from facts.loaded import Cuda, Loaded
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable, render
 
@@ -163,7 +163,8 @@ class Updates(State):
 class DriverState(State):
     """Everything about the driver that a rule asks for.
 
-    `library` is the version of the user-space library ("": none), `packages` are the versions of
+    `library` is the version of the user-space library ("": none), `cuda` the libcuda that programs
+    load, `packages` are the versions of
     those that the inventory names ("": there by half; None: it names none).
     """
 
@@ -179,6 +180,7 @@ class DriverState(State):
     secure_boot: SecureBoot | None
     updates: Updates | None
     packages: dict[str, str] | None = None
+    cuda: Cuda | None = None
 
 
 def parse_nouveau(text: str) -> Nouveau:

@@ -63,13 +63,22 @@ modprobe -c 2>/dev/null | sed '/^# End of configuration/q' | awk '
   }' is_config=1 - is_config=0 "$@"
 """
 )
-# The library's file name ends in the driver's version.
+# A library's file name ends in the driver's version. libcuda may be another driver's: cuda-compat
+# brings one, and LD_LIBRARY_PATH comes before the loader's cache.
 _LIBRARY = r"""
 ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
 cache=$("$ldconfig" -p) || exit 1
 path=$(echo "$cache" |
   sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
 [ -z "$path" ] || readlink -f "$path"
+cuda=
+set -f; IFS=:
+for folder in ${LD_LIBRARY_PATH:-}; do
+  [ -z "$folder" ] || [ ! -f "$folder/libcuda.so.1" ] || { cuda=$folder/libcuda.so.1; break; }
+done
+[ -n "$cuda" ] || cuda=$(echo "$cache" |
+  sed -n 's/^[[:space:]]*libcuda\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
+[ -z "$cuda" ] || printf 'cuda %s\n' "$(readlink -f "$cuda")"
 """
 
 SECTIONS = (
@@ -101,6 +110,16 @@ class Loaded(State):
     bars: tuple[Bar, ...] = ()
 
 
+class Cuda(State):
+    """The libcuda that a program would load ("": none), and the driver's version in its name.
+
+    The version is empty where the name has none, as of the stub in CUDA's toolkit.
+    """
+
+    path: str
+    version: str
+
+
 def parse_loaded(text: str) -> Loaded:
     """Parse the module's version, a word for nouveau and the open module, and `barred` lines."""
     first, *rest = text.splitlines()
@@ -113,17 +132,31 @@ def parse_loaded(text: str) -> Loaded:
     )
 
 
-def parse_library(text: str) -> str:
-    """Parse the path of libnvidia-ml: its file name ends in the version; empty where none is."""
-    version = text.strip().rpartition("/")[2].partition(".so.")[2]
-    if text.strip() and not re.fullmatch(r"\d+(\.\d+)+", version):
-        raise Unreadable(f"a library without a version: {text.strip()}")
-    return version
+def parse_libraries(text: str) -> tuple[str, Cuda]:
+    """Parse the path of libnvidia-ml, then `cuda PATH`; a line is absent where there is none.
+
+    The name of libnvidia-ml ends in the version, which is returned ("": no library).
+    """
+    lines = text.splitlines()
+    paths = [line.removeprefix("cuda ") for line in lines if line.startswith("cuda ")]
+    library = next((line.strip() for line in lines if not line.startswith("cuda ")), "")
+    if library and not _version(library):
+        raise Unreadable(f"a library without a version: {library}")
+    cuda = paths[0].strip() if paths else ""
+    return _version(library), Cuda(path=cuda, version=_version(cuda))
+
+
+def _version(path: str) -> str:
+    """Return 535.154.05 of /usr/lib64/libcuda.so.535.154.05; empty where the name has none."""
+    version = path.rpartition("/")[2].partition(".so.")[2]
+    return version if re.fullmatch(r"\d+(\.\d+)+", version) else ""
 
 
 def parse(readings: Readings) -> dict[str, object]:
     """Return the values of the area's fields that are about what is loaded."""
+    library, cuda = readings.take("driver.library", parse_libraries) or (None, None)
     return {
         "loaded": readings.take("driver.loaded", parse_loaded),
-        "library": readings.take("driver.library", parse_library),
+        "library": library,
+        "cuda": cuda,
     }

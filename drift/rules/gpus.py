@@ -209,8 +209,15 @@ def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[F
 
 @rule("driver.too-old", "error", whole=True)
 def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The driver is older than the CUDA of an environment's torch asks for."""
-    version = found.driver.library
+    """The driver is older than the CUDA of an environment's torch asks for.
+
+    libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
+    """
+    cuda_library = found.driver.cuda
+    version = (cuda_library.version if cuda_library else "") or found.driver.library
+    by = ""
+    if cuda_library and version != found.driver.library:
+        by = f"; programs load {cuda_library.path}, and the driver is {found.driver.library}"
     for prefix, environment in environments(found.nccl) if wanted.driver and version else ():
         cuda = environment.torch.cuda if environment.torch else None
         first = floor(cuda) if cuda else None
@@ -219,8 +226,10 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 subject=f"driver for {prefix}",
                 found=f"{version}",
                 wanted=f"branch {first} or newer, for CUDA {cuda}",
-                cause="'The NVIDIA driver on your system is too old': torch finds no GPU",
-                fix=f"install a driver of branch {first} or newer, or a torch for an older CUDA",
+                cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
+                fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
+                if by and branch(found.driver.library or "0") >= first
+                else f"install a driver of branch {first} or newer, or a torch for an older CUDA",
                 fixable=False,
             )
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.loaded import SECTIONS, Bar, Loaded, parse_loaded
+from facts.loaded import SECTIONS, Bar, Loaded, parse_libraries, parse_loaded
 from tests.deploy import running
-from tests.deploy.running import SHELLS, run_apart
+from tests.deploy.running import SHELLS, run, run_apart
 
-(LOADED, _) = SECTIONS
+(LOADED, LIBRARY) = SECTIONS
 # As kmod's modprobe shows it: names with underscores, and the command line among them.
 DUMP = "# End of configuration files. Dumping indexes now:\n\nalias pci:v000010DEd* nvidia"
 
@@ -122,3 +122,43 @@ def test_a_modprobe_that_shows_nothing(machine: Machine, shell: str) -> None:
     assert machine.loaded(shell).bars == (
         Bar(place="/etc/modprobe.d/a.conf", text="blacklist nvidia"),
     )
+
+
+@pytest.fixture
+def compat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a driver's libcuda in the loader's cache, and a folder of cuda-compat."""
+    for name in ("bin", "compat"):
+        (tmp_path / name).mkdir()
+    rows = [
+        f"\t{name} (libc6,x86-64) => {tmp_path}/{name}"
+        for name in ("libnvidia-ml.so.1", "libcuda.so.1")
+    ]
+    for name in ("libnvidia-ml.so", "libcuda.so"):
+        (tmp_path / f"{name}.535.154.05").touch()
+        (tmp_path / f"{name}.1").symlink_to(f"{name}.535.154.05")
+    program = tmp_path / "bin" / "ldconfig"
+    program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(rows) + "\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
+    return tmp_path / "compat"
+
+
+@pytest.mark.parametrize(
+    ("library_path", "version"),
+    [
+        ("", "535.154.05"),
+        ("/nowhere:{compat}", "580.65.06"),
+        (":{compat}/*:", "535.154.05"),
+    ],
+)
+def test_the_libcuda_that_is_loaded(
+    compat: Path, shell: str, monkeypatch: pytest.MonkeyPatch, library_path: str, version: str
+) -> None:
+    """LD_LIBRARY_PATH comes before the loader's cache; libnvidia-ml is the driver's."""
+    (compat / "libcuda.so.580.65.06").touch()
+    (compat / "libcuda.so.1").symlink_to("libcuda.so.580.65.06")
+    monkeypatch.setenv("LD_LIBRARY_PATH", library_path.format(compat=compat))
+    done = run(StringCommand(LIBRARY.command), shell)
+    assert (done.code, done.err) == (0, "")
+    library, cuda = parse_libraries(done.out)
+    assert (library, cuda.version) == ("535.154.05", version)
