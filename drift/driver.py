@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from drift.boot import bootable, next_boot, version_order
 from drift.builds import capability, rows
-from drift.module import bars
+from drift.module import bars, follows_dkms, unsigned
 from facts.driver import DriverState
 from facts.kernels import Kernel, Module, Source
 from facts.node import NodeState
@@ -96,6 +96,16 @@ def source_of(found: DriverState, version: str) -> Source | None:
     return next((each for each in sources if each.version == version), None)
 
 
+def buildable(found: DriverState, version: str) -> Source | None:
+    """Return the sources that dkms is to build a version from; None where it is not to.
+
+    It is not where the module has another origin, or where Secure Boot would not load it.
+    """
+    if not follows_dkms(found) or unsigned(found):
+        return None
+    return source_of(found, version)
+
+
 def installed(found: DriverState) -> str | None:
     """Return the version of the driver that is there; None: there is none, or not readable.
 
@@ -137,7 +147,7 @@ def survives_boot(found: DriverState, version: str) -> bool:
         return False
     chosen = next_boot(found).kernel
     kernels = [each for each in bootable(found) if chosen in (None, each.name)]
-    has_source = source_of(found, version) is not None
+    has_source = buildable(found, version) is not None
     return bool(kernels) and all(has_source or is_built(each, version) for each in kernels)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from drift.driver import branch, installed, is_version, models, support
-from facts.kernels import Source
+from drift.boot import bootable
+from drift.driver import branch, installed, is_built, is_version, models, support
+from drift.module import brings_module, follows_dkms, signing_key, unsigned
+from facts.kernels import Module, Source
 from facts.node import NodeState
 from inventories.packages import FAMILIES
 from inventories.schema import DriverWanted, NodeWanted
@@ -34,14 +37,32 @@ def is_version_of(package: str, version: str) -> bool:
 def half(found: NodeState, wanted: DriverWanted) -> list[str]:
     """Return the named packages that lack beside others that are there, at the version wanted.
 
-    A driver that came by none of them is somebody else's, and nothing lacks.
+    A driver that came by none of them is another's, and nothing lacks. Where every kernel that may
+    boot has its module, and not by dkms, only what was installed by half lacks: any other package
+    could bring dkms, and with it a module in the place of the one that works.
     """
     there, version = found.driver.packages or {}, installed(found.driver)
     if not there or version is None or wanted.version is None:
         return []
     if not is_version(version, wanted.version):
         return []
-    return [name for name in named(found, wanted) if not there.get(name)]
+    lacking = [name for name in named(found, wanted) if not there.get(name)]
+    return [name for name in lacking if name in there] if _has_all(found, version) else lacking
+
+
+def to_install(found: NodeState, wanted: DriverWanted) -> list[str]:
+    """Return the packages that the deploy installs or finishes, with those that are there."""
+    version = installed(found.driver)
+    names = list(named(found, wanted))
+    there = found.driver.packages or {}
+    return [name for name in names if name in there] if _has_all(found, version) else names
+
+
+def _has_all(found: NodeState, version: str | None) -> bool:
+    """Whether each kernel that may boot has its module, by another way than dkms."""
+    kernels = bootable(found.driver)
+    built = [version is not None and is_built(each, version) for each in kernels]
+    return bool(kernels) and all(built) and not follows_dkms(found.driver)
 
 
 def hindrance(found: NodeState, wanted: NodeWanted) -> str | None:
@@ -61,7 +82,26 @@ def hindrance(found: NodeState, wanted: NodeWanted) -> str | None:
         return "no NVIDIA GPU is on the PCI bus: look for it in the server, and in its firmware"
     if driver.version is None:
         return "say which version its packages are to have: driver: {version: ...}"
-    return _remains(found) or _unfit(found, wanted, names, driver.version)
+    return (
+        _remains(found)
+        or _unfit(found, wanted, names, driver.version)
+        or _unsigned(found, to_install(found, driver))
+    )
+
+
+def _unsigned(found: NodeState, names: list[str]) -> str | None:
+    """Why the module that these packages build would not be loaded.
+
+    A meta package, as nvidia-driver-535, brings dkms without naming it.
+    """
+    if not follows_dkms(found.driver) or brings_module(names):
+        return None
+    why = unsigned(found.driver)
+    return why and (
+        f"{why}: enrol dkms's key first (mokutil --import {signing_key(found.driver)}, and confirm "
+        "it at the console during a boot), or manually install a driver whose module is signed "
+        "(Ubuntu: linux-modules-nvidia-BRANCH-generic)"
+    )
 
 
 def _remains(found: NodeState) -> str | None:
@@ -101,14 +141,21 @@ def _unfit(
     return None
 
 
-def with_driver(found: NodeState, version: str) -> NodeState:
+def with_driver(found: NodeState, names: Sequence[str], version: str) -> NodeState:
     """Return a bare node as it is once the packages are there: a library, and sources for dkms.
 
-    What the sources are called is not known before: their name is empty.
+    What the sources are called is not known before: their name is empty. Packages of a module that
+    is built already bring that for each kernel, and no sources.
     """
     state = found.driver
-    if state.dkms is None:
+    if state.dkms is None or state.kernels is None:
         return found
+    if brings_module(names):
+        module = Module(file="", version=version, license="", signer="")
+        installed = [each.model_copy(update={"module": module}) for each in state.kernels.installed]
+        kernels = state.kernels.model_copy(update={"installed": tuple(installed)})
+        driver = state.model_copy(update={"kernels": kernels, "library": version})
+        return found.model_copy(update={"driver": driver})
     sources = (*state.dkms.sources, Source(name="", version=version))
     dkms = state.dkms.model_copy(update={"sources": sources})
     driver = state.model_copy(update={"dkms": dkms, "library": version})

@@ -1,11 +1,121 @@
-"""The nvidia module: which lines keep it from being loaded."""
+"""The nvidia module: where it comes from, who signs it, which lines keep it from being loaded."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from drift.boot import bootable, version_order
 from facts.driver import DriverState
+from facts.kernels import Kernel
 from facts.loaded import Bar
 
 CMDLINE = "/proc/cmdline"
+# dkms builds it on the node; Ubuntu's linux-modules-nvidia has it built and signed for one kernel;
+# kmod-* is the rpm family's, built for one kernel or for all that are compatible; .run is NVIDIA's
+# installer without dkms.
+Origin = Literal["dkms", "prebuilt", "kmod", ".run"]
+_PREBUILT = re.compile(r"/kernel/(?P<flavour>nvidia-\d[^/]*)/")
+_KMOD = re.compile(r"/(extra|weak-updates)/.+/")
+_BRINGS_MODULE = re.compile(r"(linux-modules-nvidia-|kmod-nvidia)")
+# As in nvidia-dkms-535, kmod-nvidia-latest-dkms, akmod-nvidia.
+_BRINGS_DKMS = re.compile(r"(^|-)(dkms|akmod)(-|$)")
+
+
+def origin_of(found: DriverState, kernel: Kernel) -> Origin | None:
+    """Return where a kernel's module comes from, by its path; None: it has none, or unknown."""
+    module = kernel.module
+    if module is None:
+        return None
+    built = {(each.kernel, each.version) for each in (found.dkms.builds if found.dkms else ())}
+    if _PREBUILT.search(module.file):
+        return "prebuilt"
+    if "/updates/dkms/" in module.file or (kernel.name, module.version) in built:
+        return "dkms"
+    if "/kernel/drivers/video/" in module.file:
+        return ".run"
+    return "kmod" if _KMOD.search(module.file) else None
+
+
+def origin(found: DriverState) -> Origin | None:
+    """Return where the node's module comes from: the running kernel's, else the newest one's."""
+    running = found.kernels.running if found.kernels else None
+    kernels = sorted(bootable(found), key=lambda each: version_order(each.name))
+    kernels.sort(key=lambda each: each.name == running)
+    origins = [origin_of(found, each) for each in reversed(kernels) if each.module]
+    return origins[0] if origins else None
+
+
+def follows_dkms(found: DriverState) -> bool:
+    """Whether dkms is to build the module: no other origin is known."""
+    return origin(found) in ("dkms", None)
+
+
+def brings_dkms(package: str) -> bool:
+    """Whether a package builds the module on the node."""
+    return _BRINGS_DKMS.search(package) is not None
+
+
+def brings_module(packages: Iterable[str]) -> bool:
+    """Whether packages bring a module that is built already, and nothing that builds one."""
+    names = list(packages)
+    return any(map(_BRINGS_MODULE.match, names)) and not any(map(brings_dkms, names))
+
+
+def unsigned(found: DriverState) -> str | None:
+    """Return why a module that dkms builds may not be loaded after a boot; None if it may.
+
+    Unknown is not fine: the GPUs would be gone with the next boot.
+    """
+    boot = found.secure_boot
+    if boot is None:
+        return "whether Secure Boot is on is unknown (is efivarfs mounted?)"
+    if boot.state != "on" or boot.enrolled:
+        return None
+    if not boot.keys:
+        return "Secure Boot is on, and dkms has no enrolled key to sign with"
+    if boot.enrolled is None:
+        return (
+            f"Secure Boot is on, and whether {signing_key(found)}, with which dkms signs, is "
+            "enrolled is unknown (is mokutil installed?)"
+        )
+    return f"Secure Boot is on, and {signing_key(found)}, with which dkms signs, is not enrolled"
+
+
+def signing_key(found: DriverState) -> str:
+    """Return the certificate that dkms signs with."""
+    keys = found.secure_boot.keys if found.secure_boot else {}
+    return next(iter(keys), "/var/lib/dkms/mok.pub")
+
+
+def advice(found: DriverState, kernel: str, version: str) -> str | None:
+    """Return how a kernel gets its module where it does not come by dkms; None where it does."""
+    by = origin(found)
+    if by == "prebuilt":
+        package = f"linux-modules-{_flavour(found)}-{kernel}"
+        return (
+            f"install {package}, Ubuntu's prebuilt and signed module, at {version}; dkms is not "
+            "put beside it"
+        )
+    if by == "kmod":
+        return (
+            f"install the kmod-nvidia package of {version} for this kernel; its name is what "
+            "rpm -qf shows of the other kernels' nvidia.ko"
+        )
+    if by == ".run":
+        return (
+            f"run NVIDIA's installer of {version} for this kernel (--kernel-module-only "
+            f"--kernel-name={kernel}), or again with --dkms, so that it follows the kernel"
+        )
+    return None
+
+
+def _flavour(found: DriverState) -> str:
+    """Return what Ubuntu's packages call the branch: nvidia-535, nvidia-535-server-open."""
+    files = [each.module.file for each in bootable(found) if each.module]
+    matches = [match for match in map(_PREBUILT.search, files) if match]
+    return matches[0]["flavour"] if matches else "nvidia-BRANCH"
 
 
 def bars(found: DriverState) -> tuple[Bar, ...]:

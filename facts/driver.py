@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from typing_extensions import override
 
-from facts import gpus, kernels, loaded, packages
+from facts import gpus, kernels, loaded, packages, secure_boot
 from facts.area import AreaFact, State
 from facts.gpus import Device, Process, Smi
 from facts.kernels import Boot, Dkms, Kernels
 from facts.loaded import Cuda, Loaded
 from facts.named import Named
-from facts.probe import Readings, Section, Unreadable, render
+from facts.probe import Readings, Section, render
+from facts.secure_boot import SecureBoot
 
 # An initramfs carries the blacklist as it was when it was made. To list one takes a second, so only
 # one that is older than the blacklist is listed.
@@ -58,28 +58,6 @@ for d in /lib/modules/*; do
 done
 """
 )
-# The fifth byte is the value; the four before it are the variable's attributes.
-_SECURE_BOOT = (
-    kernels.SBIN
-    + r"""
-[ -d /sys/firmware/efi ] || { echo none; exit 0; }
-said=
-for f in /sys/firmware/efi/efivars/SecureBoot-*; do
-  [ -r "$f" ] || continue
-  case $(od -An -t u1 "$f" | awk '{ print $5 }') in 1) said=on ;; 0) said=off ;; esac
-done
-# A machine with UEFI that does not show its variables is not one without.
-[ -n "$said" ] || { [ -n "$(ls /sys/firmware/efi/efivars 2>/dev/null)" ] && said=none; }
-echo "${said:-closed}"
-# What dkms signs with is of use where the firmware was told of it.
-if [ "$said" = on ] && [ -e /var/lib/dkms/mok.pub ] && command -v mokutil >/dev/null 2>&1; then
-  case $(mokutil --test-key /var/lib/dkms/mok.pub 2>&1) in
-    *'already enrolled'*) echo enrolled ;;
-    *'not enrolled'*) echo 'not enrolled' ;;
-  esac
-fi
-"""
-)
 # What installs updates by itself, and the packages that it is told to leave.
 _UPDATES = r"""
 if command -v unattended-upgrade >/dev/null 2>&1; then
@@ -111,7 +89,7 @@ SECTIONS = (
     *loaded.SECTIONS,
     *gpus.SECTIONS,
     Section("driver.nouveau", _NOUVEAU, seconds=30),
-    Section("driver.secure-boot", _SECURE_BOOT),
+    *secure_boot.SECTIONS,
     Section("driver.updates", _UPDATES),
 )
 
@@ -119,19 +97,6 @@ SECTIONS = (
 def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about the driver with that about its packages, where some are named."""
     return (*SECTIONS, *packages.sections(named.packages))
-
-
-Firmware = Literal["on", "off", "none"]
-
-
-class SecureBoot(State):
-    """Whether it is on (none: not started by UEFI), and whether dkms's key is enrolled.
-
-    `enrolled` is None where there is no such key, or nobody can tell.
-    """
-
-    state: Firmware
-    enrolled: bool | None
 
 
 class Nouveau(State):
@@ -195,16 +160,6 @@ def parse_nouveau(text: str) -> Nouveau:
     )
 
 
-def parse_secure_boot(text: str) -> SecureBoot:
-    """Parse on, off, or none for a machine without UEFI; then whether dkms's key is enrolled."""
-    said: dict[str, Firmware] = {"on": "on", "off": "off", "none": "none"}
-    first, *rest = [*text.splitlines(), ""]
-    if first not in said:
-        raise Unreadable(f"no answer about Secure Boot: {first!r}")
-    enrolled = {"enrolled": True, "not enrolled": False}.get(rest[0])
-    return SecureBoot(state=said[first], enrolled=enrolled)
-
-
 def parse_updates(text: str) -> Updates:
     """Parse `by PROGRAM`, `pattern REGEX`, `excluded GLOB` and `held NAME` lines."""
     rows = [line.partition(" ")[::2] for line in text.splitlines()]
@@ -220,12 +175,17 @@ def parse(readings: Readings) -> DriverState:
     """Return the area's state from the probe's answers."""
     own = {
         "nouveau": readings.take("driver.nouveau", parse_nouveau),
-        "secure_boot": readings.take("driver.secure-boot", parse_secure_boot),
         "updates": readings.take("driver.updates", parse_updates),
         "packages": packages.parse(readings),
     }
     return DriverState.model_validate(
-        {**kernels.parse(readings), **loaded.parse(readings), **gpus.parse(readings), **own},
+        {
+            **kernels.parse(readings),
+            **loaded.parse(readings),
+            **gpus.parse(readings),
+            **secure_boot.parse(readings),
+            **own,
+        },
     )
 
 

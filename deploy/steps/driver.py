@@ -13,7 +13,7 @@ from deploy.proof import refuse
 from drift.check import check
 from drift.driver import source_of, target
 from drift.finding import Severity
-from drift.installing import is_full, named, with_driver
+from drift.installing import is_full, to_install, with_driver
 
 _BUILT = ("driver.module-not-built", "driver.next-boot")
 _LOADED = ("driver.not-loaded", "driver.library-mismatch")
@@ -109,7 +109,7 @@ def _with_driver(plan: Plan) -> Plan:
         return plan
     if not plan.repairs("driver.not-installed"):
         return plan
-    found = with_driver(plan.found, wanted.version)
+    found = with_driver(plan.found, to_install(plan.found, wanted), wanted.version)
     told = [each for each in plan.findings if each.rule == "driver.not-installed"]
     return replace(plan, found=found, findings=(*told, *check(found, plan.wanted, plan.among)))
 
@@ -119,11 +119,11 @@ def _install(plan: Plan) -> None:
     if wanted is None or wanted.version is None or not plan.repairs(*_LACKING):
         return
     if manager not in (None, "none"):
-        names = named(plan.found, wanted)
+        names = to_install(plan.found, wanted)
         driver.install(
             name=f"Install {', '.join(names)} {wanted.version}",
             manager=manager,
-            names=list(names),
+            names=names,
             version=wanted.version,
             hold=is_full(wanted.version),
             allow_disruption=plan.allow_disruption,

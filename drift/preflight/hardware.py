@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from drift.builds import kinds
 from drift.driver import installed, is_version, model_of, source_of, support
+from drift.module import signing_key
 from drift.preflight.row import Newcomer, Row, Verdict, unknown
 from drift.rules.gpus import unsupported
 from drift.rules.hazards import secure_boot
@@ -179,8 +180,9 @@ def _secure_boot(found: NewcomerState, wanted: DriverWanted | None) -> Iterator[
         yield from (_of_rule("Secure Boot", fault) for fault in faults)
         if not faults:
             why = "a module that dkms builds must be signed with a key that the firmware knows"
-            fix = "mokutil --import /var/lib/dkms/mok.pub, and confirm it at the console during a "
-            fix += "boot; or turn Secure Boot off in the firmware"
+            key = signing_key(found.driver)
+            fix = f"mokutil --import {key}, and confirm it at the console during a boot; or turn "
+            fix += "Secure Boot off in the firmware"
             yield (
                 Row("Secure Boot", "on")
                 if said.enrolled

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.boot import bootable, is_urgent, next_boot
-from drift.driver import installed, is_built, is_version, running, source_of, target
-from drift.module import bars, place, removal
+from drift.driver import buildable, installed, is_built, is_version, running, source_of, target
+from drift.module import (
+    advice,
+    bars,
+    follows_dkms,
+    place,
+    removal,
+    signing_key,
+    unsigned,
+)
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
 from facts.kernels import Kernel
@@ -29,14 +37,26 @@ def _shown(kernel: Kernel, found: DriverState) -> str:
 
 def _build(found: DriverState, kernel: str, version: str) -> str:
     """The way to a kernel's module; by hand where there is nothing to build it from."""
-    source = source_of(found, version)
+    other = advice(found, kernel, version)
+    if other:
+        return other
+    source, why = source_of(found, version), unsigned(found)
     if source is None:
         return (
             f"install the driver's dkms package of {version} (with NVIDIA's installer: --dkms; of "
             "Ubuntu's: linux-modules-nvidia for this kernel): its sources are not in /usr/src, so "
             "that dkms has nothing to build"
         )
-    return f"dkms install -m {source.name} -v {version} -k {kernel}"
+    way = f"dkms install -m {source.name} -v {version} -k {kernel}"
+    return f"{why}: {_enrol(found)}; then: {way}" if why else way
+
+
+def _enrol(found: DriverState) -> str:
+    """The way to a key that the firmware knows."""
+    return (
+        f"mokutil --import {signing_key(found)}, and confirm it at the console during a boot (or "
+        "turn Secure Boot off in the firmware)"
+    )
 
 
 @rule("driver.version-differs", "error")
@@ -61,6 +81,9 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     version = target(found, wanted)
     if version is None or found.dkms is None or found.dkms.present or not found.dkms.sources:
         return
+    if not follows_dkms(found):
+        return  # Ubuntu's driver has its sources beside a prebuilt module, too
+    why = unsigned(found)
     lacking = [each.name for each in bootable(found) if not is_built(each, version)]
     yield Fault(
         subject="dkms",
@@ -69,7 +92,10 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         cause=f"nothing builds the module for {', '.join(lacking)}"
         if lacking
         else "nothing builds the module when a kernel update comes: the GPUs go with the next boot",
-        fix="install dkms (from EPEL on CentOS and Rocky)",
+        fix=f"{why}: once dkms has made its key, {_enrol(found)}; then build the module"
+        if why
+        else "install dkms (from EPEL on CentOS and Rocky)",
+        fixable=why is None,
         severity=None if lacking else "warning",
     )
 
@@ -79,6 +105,8 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
     """A kernel has no headers to build the module against."""
     version = target(found, wanted)
     if version is None or found.dkms is None or not found.dkms.sources:
+        return
+    if not follows_dkms(found):
         return
     for kernel in bootable(found):
         if not kernel.headers:
@@ -94,7 +122,8 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
                 "and Ubuntu): exactly this one, the newest is for another kernel"
                 + ("" if is_urgent(found, kernel) else "; or remove that kernel"),
                 # Old kernels outlive their headers in the repositories: those are a person's.
-                fixable=not has and is_urgent(found, kernel),
+                # Debian's headers have dkms build at once, which Secure Boot may not let load.
+                fixable=not has and is_urgent(found, kernel) and not unsigned(found),
                 severity="warning" if has or not is_urgent(found, kernel) else None,
             )
 
@@ -121,7 +150,7 @@ def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
             wanted=f"nvidia {version}",
             cause=f"the kernel is another one than the module was built for: {_GONE}",
             fix=_build(found, kernel.name, version),
-            fixable=source_of(found, version) is not None,
+            fixable=buildable(found, version) is not None,
         )
 
 
@@ -158,7 +187,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             if is_next
             else "whoever chooses this kernel in the boot menu loses the GPUs",
             fix=_build(found, kernel.name, version),
-            fixable=source_of(found, version) is not None and (is_next or kernel.headers),
+            fixable=buildable(found, version) is not None and (is_next or kernel.headers),
             severity=None if is_next else "warning",
         )
     if chosen and chosen not in {each.name for each in bootable(found)}:

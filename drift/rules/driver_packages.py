@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.driver import installed
-from drift.installing import half, hindrance, is_full, named
+from drift.installing import half, hindrance, is_full, to_install
+from drift.module import brings_module, follows_dkms
 from drift.rules.rule import Fault, rule
 from facts.node import NodeState
 from inventories.schema import DriverWanted, NodeWanted
@@ -14,7 +15,11 @@ from inventories.schema import DriverWanted, NodeWanted
 def _way(found: NodeState, wanted: DriverWanted) -> str:
     """The way to the driver's packages, by the deploy."""
     version = wanted.version
-    way = f"install {', '.join(named(found, wanted))} {version}, and build the module by dkms"
+    names = to_install(found, wanted)
+    way = f"install {', '.join(names)} {version}"
+    if brings_module(names) or not follows_dkms(found.driver):
+        return way
+    way = f"{way}, and build the module by dkms"
     if is_full(version):
         return way
     return (

@@ -8,6 +8,7 @@ from drift.boot import bootable
 from drift.builds import is_model
 from drift.driver import (
     branch,
+    buildable,
     floor,
     is_built,
     is_open,
@@ -55,7 +56,8 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             if is_built(kernel, version)
             else "modprobe nvidia, once it is built",
             # Whoever wrote such a line meant it: it is never passed by.
-            fixable=not hard,
+            fixable=not hard
+            and (is_built(kernel, version) or buildable(found, version) is not None),
         )
 
 
@@ -67,10 +69,10 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     loaded, library, kernel = found.loaded.nvidia, found.library, running(found)
     if loaded == library:
         return
-    buildable = source_of(found, library) is not None
+    has_source = buildable(found, library) is not None
     ready = kernel is not None and is_built(kernel, library)
     holders = _holders(found)
-    is_there = ready or (buildable and kernel is not None)
+    is_there = ready or (has_source and kernel is not None)
     curable = target(found, wanted) == library and is_there and not hard_bars(found)
     if hard_bars(found):
         lines = ", ".join(map(shown, hard_bars(found)))

@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator
 
 from drift.boot import bootable, is_urgent
-from drift.driver import target
+from drift.driver import running, target
+from drift.module import signing_key
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState, Updates
+from facts.kernels import Module
+from facts.secure_boot import SecureBoot
 from inventories.schema import DriverWanted
 
 
@@ -54,26 +57,53 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 @rule("driver.secure-boot", "error")
 def secure_boot(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Secure Boot is on, and a kernel's nvidia module is not signed, or with an unknown key."""
-    version, said = target(found, wanted), found.secure_boot
-    if said is None or said.state != "on" or version is None:
+    version, boot = target(found, wanted), found.secure_boot
+    if boot is None or boot.state != "on" or version is None:
         return
     for kernel in bootable(found):
         module = kernel.module
         if module is None or not is_urgent(found, kernel):
             continue
-        by_dkms = "DKMS" in module.signer or "Secure Boot Module Signature" in module.signer
-        if not module.signer or (by_dkms and said.enrolled is False):
+        state = _signature(found, boot, module)
+        if state is not None:
             yield Fault(
                 subject=kernel.name,
-                found="signed with a key that is not enrolled" if module.signer else "not signed",
+                found=state,
                 wanted="signed with a key that the firmware knows",
                 cause="'Key was rejected by service': the kernel loads no module without it",
-                fix="mokutil --import /var/lib/dkms/mok.pub, and confirm it at the console during "
-                "a boot"
+                fix=f"mokutil --import {_key(boot, module) or signing_key(found)}, and confirm it "
+                "at the console during a boot"
                 + ("" if module.signer else "; then build again")
                 + "; or turn Secure Boot off in the firmware",
                 fixable=False,
             )
+
+
+def _signature(found: DriverState, boot: SecureBoot, module: Module) -> str | None:
+    """What is wrong with a module's signature; None where the firmware knows its key."""
+    if not module.signer:
+        return "not signed"
+    if not any(name in module.signer for name in _SIGNERS):
+        return None  # a distribution's, or a vendor's: its key is not one of dkms's
+    key = _key(boot, module)
+    enrolled = boot.keys[key] if key else boot.enrolled
+    now = running(found)
+    if enrolled is None and now and now.module and now.module.signer == module.signer:
+        # Secure Boot is on, and what is loaded has that signature.
+        enrolled = True if found.loaded and found.loaded.nvidia == now.module.version else None
+    if enrolled is None:
+        return "signed with a key of which nothing shows that it is enrolled"
+    return None if enrolled else "signed with a key that is not enrolled"
+
+
+# The names that dkms's keys have in a signature, and the folders of the certificates.
+_SIGNERS = {"DKMS": "/dkms/", "Secure Boot Module Signature": "/shim-signed/"}
+
+
+def _key(boot: SecureBoot, module: Module) -> str | None:
+    """The certificate of a module's signature, where it is one of those on the node."""
+    folders = [folder for name, folder in _SIGNERS.items() if name in module.signer]
+    return next((key for key in boot.keys for folder in folders if folder in key), None)
 
 
 @rule("driver.unattended-updates", "warning")
