@@ -147,6 +147,8 @@ def survives_boot(found: DriverState, version: str) -> bool:
         return False
     chosen = next_boot(found).kernel
     kernels = [each for each in bootable(found) if chosen in (None, each.name)]
+    if any((found.stale_images or {}).get(each.name) for each in kernels):
+        return False
     has_source = buildable(found, version) is not None
     return bool(kernels) and all(has_source or is_built(each, version) for each in kernels)
 

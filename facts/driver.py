@@ -6,58 +6,16 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from facts import gpus, kernels, loaded, packages, secure_boot
+from facts import gpus, images, kernels, loaded, packages, secure_boot
 from facts.area import AreaFact, State
 from facts.gpus import Device, Process, Smi
+from facts.images import Nouveau
 from facts.kernels import Boot, Dkms, Kernels
 from facts.loaded import Cuda, Loaded
 from facts.named import Named
 from facts.probe import Readings, Section, render
 from facts.secure_boot import SecureBoot
 
-# An initramfs carries the blacklist as it was when it was made. To list one takes a second, so only
-# one that is older than the blacklist is listed.
-_NOUVEAU = (
-    kernels.SBIN
-    + r"""
-word='[[:space:]]+nouveau'
-barred="^[[:space:]]*(blacklist${word}|install${word}[[:space:]]+/(usr/)?bin/(true|false))[[:space:]]*$"
-barrier=
-for folder in /etc /run /usr/lib /lib; do
-  for f in "$folder"/modprobe.d/*.conf; do
-    grep -Eqs "$barred" "$f" || continue
-    printf 'blacklist %s\n' "$f"
-    barrier=${barrier:-$f}
-  done
-done
-grep -Eqs '(^| )([a-z.]*blacklist=[^ ]*nouveau|nouveau\.modeset=0)' /proc/cmdline && echo cmdline
-holds() {
-  # When the blacklist came here: packages keep the time of its making.
-  if [ -n "$barrier" ] && [ "$(stat -c %Y "$1")" -gt "$(stat -c %Z "$barrier")" ]; then
-    echo no
-    return
-  fi
-  for lister in lsinitramfs lsinitrd; do
-    [ -r "$1" ] && command -v $lister >/dev/null 2>&1 || continue
-    case $($lister "$1" 2>/dev/null) in
-      '') ;;
-      */nouveau.ko*) echo yes; return ;;
-      *) echo no; return ;;
-    esac
-  done
-  echo closed
-}
-for d in /lib/modules/*; do
-  k=${d##*/}
-  set -- "$d"/kernel/drivers/gpu/drm/nouveau/nouveau.ko*
-  [ -e "$1" ] || continue
-  printf 'kernel %s\n' "$k"
-  for image in "/boot/initramfs-$k.img" "/boot/initrd.img-$k"; do
-    [ ! -e "$image" ] || printf 'initramfs %s %s\n' "$k" "$(holds "$image")"
-  done
-done
-"""
-)
 # What installs updates by itself, and the packages that it is told to leave.
 _UPDATES = r"""
 if command -v unattended-upgrade >/dev/null 2>&1; then
@@ -88,7 +46,7 @@ SECTIONS = (
     *kernels.SECTIONS,
     *loaded.SECTIONS,
     *gpus.SECTIONS,
-    Section("driver.nouveau", _NOUVEAU, seconds=30),
+    *images.SECTIONS,
     *secure_boot.SECTIONS,
     Section("driver.updates", _UPDATES),
 )
@@ -97,19 +55,6 @@ SECTIONS = (
 def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about the driver with that about its packages, where some are named."""
     return (*SECTIONS, *packages.sections(named.packages))
-
-
-class Nouveau(State):
-    """What keeps nouveau away: files of modprobe.d and the kernel's command line.
-
-    `kernels` are those that have the module, `initramfs` those whose initramfs holds it (None where
-    that could not be read).
-    """
-
-    blacklists: tuple[str, ...]
-    cmdline: bool
-    kernels: tuple[str, ...]
-    initramfs: dict[str, bool | None]
 
 
 class Updates(State):
@@ -130,7 +75,9 @@ class DriverState(State):
 
     `library` is the version of the user-space library ("": none), `cuda` the libcuda that programs
     load, `packages` are the versions of
-    those that the inventory names ("": there by half; None: it names none).
+    those that the inventory names ("": there by half; None: it names none). `stale_images` are the
+    kernels whose initramfs is older than their module, and whether it holds another one of nvidia
+    (None: unknown).
     """
 
     kernels: Kernels | None
@@ -146,18 +93,7 @@ class DriverState(State):
     updates: Updates | None
     packages: dict[str, str] | None = None
     cuda: Cuda | None = None
-
-
-def parse_nouveau(text: str) -> Nouveau:
-    """Parse `blacklist FILE`, `cmdline`, `kernel NAME` and `initramfs KERNEL yes|no|closed`."""
-    rows = [line.split() for line in text.splitlines()]
-    has = {"yes": True, "no": False, "closed": None}
-    return Nouveau(
-        blacklists=tuple(row[1] for row in rows if row[0] == "blacklist"),
-        cmdline=["cmdline"] in rows,
-        kernels=tuple(row[1] for row in rows if row[0] == "kernel"),
-        initramfs={row[1]: has[row[2]] for row in rows if row[0] == "initramfs"},
-    )
+    stale_images: dict[str, bool | None] | None = None
 
 
 def parse_updates(text: str) -> Updates:
@@ -174,7 +110,6 @@ def parse_updates(text: str) -> Updates:
 def parse(readings: Readings) -> DriverState:
     """Return the area's state from the probe's answers."""
     own = {
-        "nouveau": readings.take("driver.nouveau", parse_nouveau),
         "updates": readings.take("driver.updates", parse_updates),
         "packages": packages.parse(readings),
     }
@@ -184,6 +119,7 @@ def parse(readings: Readings) -> DriverState:
             **loaded.parse(readings),
             **gpus.parse(readings),
             **secure_boot.parse(readings),
+            **images.parse(readings),
             **own,
         },
     )

@@ -154,6 +154,28 @@ def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
         )
 
 
+def _stale_image(
+    found: DriverState, kernel: Kernel, version: str, is_next: bool
+) -> Iterator[Fault]:
+    """Yield a fault where a boot would load nvidia from an initramfs older than the module."""
+    stale = (found.stale_images or {}).get(kernel.name, False)
+    if stale is False or not is_built(kernel, version):
+        return
+    yield Fault(
+        subject=f"initramfs of {kernel.name}",
+        found="holds an nvidia module from before the installed one"
+        if stale
+        else "older than the installed nvidia module, and not readable",
+        wanted=f"nvidia {version}, or none",
+        cause="a boot loads the module that the initramfs holds: with the library of another "
+        "version it ends in 'Driver/library version mismatch'",
+        fix=f"make it anew: update-initramfs -u -k {kernel.name}, or dracut -f --kver "
+        f"{kernel.name}",
+        fixable=False,
+        severity=None if is_next and stale else "warning",
+    )
+
+
 @rule("driver.next-boot", "error")
 def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """A reboot would lose the GPUs: a kernel that may boot has no module of the driver."""
@@ -172,6 +194,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     chosen, source = next_boot(found)
     for kernel in bootable(found):
         is_next = chosen in (None, kernel.name)
+        yield from _stale_image(found, kernel, version, is_next)
         if is_built(kernel, version) or kernel.name == found.kernels.running:
             continue  # that it has none now is told by driver.module-not-built
         when = (

@@ -82,3 +82,5 @@ def test_a_boot_that_a_line_keeps_the_module_from() -> None:
     bar = {"place": "/proc/cmdline", "text": "modprobe.blacklist=nvidia"}
     found = states.found({"driver": {"loaded": {"bars": [bar]}}})
     assert not driver.survives_boot(found.driver, version)
+    image = states.found({"driver": {"stale_images": {"3.10.0-1160.el7.x86_64": True}}})
+    assert not driver.survives_boot(image.driver, version)
