@@ -18,6 +18,15 @@ _LOADED = (
 printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
 [ ! -d /sys/module/nouveau ] || echo nouveau
 ! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
+# What turns persistence mode on at a boot; without systemd there is no unit to look for.
+if command -v systemctl >/dev/null 2>&1; then
+  grep -Eqs '^[^#]*(nvidia-persistenced|nvidia-smi.*(-pm|persistence-mode)[ =]*(1|ENABLED))' \
+    /etc/systemd/system/*.wants/*.service /usr/lib/systemd/system/*.wants/*.service \
+    /lib/systemd/system/*.wants/*.service /etc/udev/rules.d/*.rules /usr/lib/udev/rules.d/*.rules \
+    /lib/udev/rules.d/*.rules /etc/rc.local /etc/rc.d/rc.local /etc/rc[235].d/S* /etc/crontab \
+    /etc/cron.d/* /var/spool/cron/root /var/spool/cron/crontabs/root &&
+    echo 'persistence kept' || echo 'persistence lost'
+fi
 set --
 for f in /proc/cmdline /etc/modprobe.conf /etc/modprobe.d/*.conf /run/modprobe.d/*.conf \
   /usr/local/lib/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf /lib/modprobe.d/*.conf; do
@@ -101,13 +110,15 @@ class Bar(State):
 class Loaded(State):
     """The version of the loaded nvidia module ("": none), whether it is the open one, nouveau.
 
-    `bars` are the lines in force that keep nvidia out.
+    `bars` are the lines in force that keep nvidia out. `keeps_persistence` is whether anything
+    turns persistence mode on at a boot (None: there is no systemd to look for a unit in).
     """
 
     nvidia: str
     is_open: bool
     nouveau: bool
     bars: tuple[Bar, ...] = ()
+    keeps_persistence: bool | None = None
 
 
 class Cuda(State):
@@ -124,11 +135,13 @@ def parse_loaded(text: str) -> Loaded:
     """Parse the module's version, a word for nouveau and the open module, and `barred` lines."""
     first, *rest = text.splitlines()
     rows = [line.split("\t") for line in rest if line.startswith("barred\t")]
+    kept = {"persistence kept": True, "persistence lost": False}
     return Loaded(
         nvidia=first.removeprefix("nvidia").strip(),
         is_open="open" in rest,
         nouveau="nouveau" in rest,
         bars=tuple(Bar(place=place, text=text) for _, place, text in rows),
+        keeps_persistence=next((kept[line] for line in rest if line in kept), None),
     )
 
 

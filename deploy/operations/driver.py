@@ -184,7 +184,7 @@ def no_nouveau(
 @operation()
 def persistence(later: bool = False) -> Generator[Command, None, None]:
     """
-    Turn persistence mode on, by the driver's daemon where there is one.
+    Turn persistence mode on for good: by the driver's daemon, or a unit where that has none.
 
     + later: a reboot follows, so that one that cannot be turned on now is no failure
 
@@ -194,8 +194,10 @@ def persistence(later: bool = False) -> Generator[Command, None, None]:
 
         driver.persistence()
     """
-    smi = _found("smi").smi
-    if smi is not None and smi.gpus and all(gpu.persistence for gpu in smi.gpus):
+    found = _found("loaded,smi")
+    smi, loaded = found.smi, found.loaded
+    is_lost = loaded is not None and loaded.keeps_persistence is False
+    if smi is not None and smi.gpus and all(gpu.persistence for gpu in smi.gpus) and not is_lost:
         host.noop("persistence mode is on")
         return
     yield script("persistence", later="yes" if later else "no")

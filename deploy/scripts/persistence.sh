@@ -1,4 +1,4 @@
-# Turn persistence mode on, for good: by the driver's daemon where there is one.
+# Turn persistence mode on, for good: by the driver's daemon, or a unit where that has none.
 # Variables: later (yes: a reboot follows, after which the daemon does it).
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
@@ -9,9 +9,14 @@ smi() {
   if timeout --version >/dev/null 2>&1; then timeout -s KILL 60 nvidia-smi "$@"; else nvidia-smi "$@"; fi
 }
 off() { smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^Enabled$'; }
+# nvidia-smi and the daemon would load a module that is not, whatever the reason is.
+is_loaded() { [ -d /sys/module/nvidia ]; }
+is_loaded || [ "$later" = yes ] || fail 'the nvidia module is not loaded; nothing was changed'
 unit=nvidia-persistenced
+has_unit=
 for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
   [ -f "$folder/$unit.service" ] || continue
+  has_unit=yes
   # Ubuntu's starts it with persistence mode off.
   if grep -q '^ExecStart=.* --no-persistence-mode' "$folder/$unit.service"; then
     drop=/etc/systemd/system/$unit.service.d
@@ -21,10 +26,31 @@ for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; d
     [ ! -d /run/systemd/system ] || systemctl daemon-reload 2>/dev/null
   fi
   said=$(systemctl enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$said" | tail -n 1)"
-  [ ! -d /run/systemd/system ] || said=$(systemctl start "$unit" 2>&1) ||
+  [ ! -d /run/systemd/system ] || ! is_loaded || said=$(systemctl start "$unit" 2>&1) ||
     fail "$unit does not start: $(echo "$said" | tail -n 1)"
   break
 done
+# NVIDIA's installer brings the daemon, if that, and no unit.
+if [ -z "$has_unit" ] && command -v systemctl >/dev/null 2>&1; then
+  own=gpu-node-persistence.service
+  smi=$(command -v nvidia-smi) || fail 'there is no nvidia-smi'
+  mkdir -p /etc/systemd/system && cat >"/etc/systemd/system/.$own.new" <<END || fail "$own cannot be written"
+# Written by gpu-node: after a boot persistence mode would be off.
+[Unit]
+Description=Persistence mode of the NVIDIA GPUs
+After=systemd-modules-load.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=$smi -pm 1
+[Install]
+WantedBy=multi-user.target
+END
+  mv -f "/etc/systemd/system/.$own.new" "/etc/systemd/system/$own" || fail "$own cannot be written"
+  # A reload of systemd takes the GPUs from running containers; the unit has until the next boot.
+  said=$(systemctl --no-reload enable "$own" 2>&1) || fail "$own cannot be enabled: $said"
+fi
+is_loaded || exit 0 # the reboot does the rest
 # It may run since before that, and without systemd nobody has started it.
 if [ -n "$(off)" ]; then
   said=$(smi -pm 1 2>&1) || [ "$later" = yes ] || fail "$(echo "$said" | tail -n 1)"

@@ -238,9 +238,19 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 
 @rule("driver.persistence", "warning")
 def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """Persistence mode is off on a GPU."""
+    """Persistence mode is off on a GPU, or will be after the next boot."""
     gpus = found.smi.gpus if found.smi else ()
     off = [gpu.uuid for gpu in gpus if gpu.persistence is False]
+    is_on = bool(gpus) and all(gpu.persistence for gpu in gpus)
+    if wanted.persistence and is_on and found.loaded and found.loaded.keeps_persistence is False:
+        yield Fault(
+            subject="persistence mode",
+            found="on until the next boot",
+            wanted="on",
+            cause="no enabled unit, udev rule or start script turns it on: NVIDIA's installer "
+            "brings none",
+            fix="enable a unit that turns it on: gpu-node-persistence.service",
+        )
     if wanted.persistence and off:
         yield Fault(
             subject="persistence mode",

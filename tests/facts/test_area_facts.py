@@ -109,4 +109,4 @@ def test_a_part_of_the_driver_alone() -> None:
     told = fact.process(as_lines(run("dash", script).stdout))
     assert told.pop("unreadable") == {}
     assert {key for key, value in told.items() if value is not None} == {"kernels", "loaded"}
-    assert "nvidia-smi" not in script
+    assert "nvidia-smi --query-gpu" not in script

@@ -30,7 +30,7 @@ class Machine:
         self.folder = folder
         self.modprobe = ""
         self.cmdline = "BOOT_IMAGE=/vmlinuz root=/dev/vda ro quiet"
-        for name in ("bin", "etc", "lib", "sys"):
+        for name in ("bin", "etc", "lib", "sys", "units"):
             (folder / name).mkdir()
 
     def has(self, place: str, text: str) -> None:
@@ -48,7 +48,8 @@ class Machine:
         (self.folder / "cmdline").write_text(self.cmdline + "\n")
         mounts = {"etc": "/etc/modprobe.d", "lib": "/usr/lib/modprobe.d"}
         mounts |= {"sys": "/sys/module", "cmdline": "/proc/cmdline"}
-        made = "mkdir -p /etc/modprobe.d /usr/lib/modprobe.d\n"
+        mounts |= {"units": "/etc/systemd/system"}
+        made = "mkdir -p /etc/modprobe.d /usr/lib/modprobe.d /etc/systemd/system\n"
         before = [f"mount --bind {self.folder / name} {place}" for name, place in mounts.items()]
         done = run_apart(StringCommand(LOADED.command), shell, made + "\n".join(before))
         assert (done.code, done.err) == (0, "")
@@ -122,6 +123,18 @@ def test_a_modprobe_that_shows_nothing(machine: Machine, shell: str) -> None:
     assert machine.loaded(shell).bars == (
         Bar(place="/etc/modprobe.d/a.conf", text="blacklist nvidia"),
     )
+
+
+def test_what_keeps_persistence_mode(machine: Machine, shell: str) -> None:
+    """A comment, and a unit that is not enabled, do not."""
+    units = machine.folder / "units" / "multi-user.target.wants"
+    units.mkdir(parents=True)
+    (units / "other.service").write_text("# nvidia-smi -pm 1\nExecStart=/bin/true\n")
+    (machine.folder / "units" / "gpu.service").write_text("ExecStart=/usr/bin/nvidia-smi -pm 1\n")
+    (machine.folder / "bin" / "systemctl").symlink_to("/bin/true")
+    assert machine.loaded(shell).keeps_persistence is False
+    (units / "gpu.service").write_text("ExecStart=/usr/bin/nvidia-smi -pm 1\n")
+    assert machine.loaded(shell).keeps_persistence is True
 
 
 @pytest.fixture
