@@ -56,6 +56,22 @@ def bootable(found: DriverState) -> list[Kernel]:
     return [each for each in found.kernels.installed if each.image or each.name == running]
 
 
+def menu_entry(boot: Boot, kernel: str) -> str | None:
+    """Return a kernel's entry of GRUB's menu by ids, as GRUB_DEFAULT takes it; None: not found.
+
+    The first entry of the menu is of whichever kernel is the newest: one of a submenu is taken
+    before it, and none that is for recovery.
+    """
+    found = [each for each in boot.entries if each.kernel == kernel and "-recovery-" not in each.id]
+    for entry in sorted(found, key=lambda each: ("simple" in each.id, each.place)):
+        steps = entry.place.split(">")
+        places = [">".join(steps[: count + 1]) for count in range(len(steps))]
+        ids = [each.id for place in places for each in boot.entries if each.place == place]
+        if len(ids) == len(places) and all(re.fullmatch(r"[\w.+-]+", each) for each in ids):
+            return ">".join(ids)
+    return None
+
+
 def version_order(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts kernels as GRUB's menus do, by `sort -V`: 6.1.0-9 before 6.1.0-10."""
     parts = re.findall(r"\d+|\D+", name)

@@ -106,6 +106,27 @@ def buildable(found: DriverState, version: str) -> Source | None:
     return source_of(found, version)
 
 
+def newest_with_module(found: DriverState, version: str) -> Kernel | None:
+    """Return the newest kernel that can boot and would load the module of that version."""
+    stale = found.stale_images or {}
+    fit = [each for each in bootable(found) if each.image and is_built(each, version)]
+    return max(
+        (each for each in fit if not stale.get(each.name)),
+        key=lambda each: version_order(each.name),
+        default=None,
+    )
+
+
+def kernel_to_hold(found: DriverState, wanted: DriverWanted, version: str) -> Kernel | None:
+    """Return the kernel that is to boot by default, and no other is built for; None: no hold."""
+    return newest_with_module(found, version) if wanted.hold_kernel else None
+
+
+def builds(found: DriverState, wanted: DriverWanted, version: str) -> bool:
+    """Whether the deploy builds the module for kernels that have none."""
+    return buildable(found, version) is not None and kernel_to_hold(found, wanted, version) is None
+
+
 def installed(found: DriverState) -> str | None:
     """Return the version of the driver that is there; None: there is none, or not readable.
 

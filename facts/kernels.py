@@ -45,6 +45,8 @@ for editor in grub2-editenv grub-editenv; do
   $editor list 2>/dev/null | sed -n 's/^saved_entry=/saved /p; s/^next_entry=/once /p'
   break
 done
+[ ! -r /var/lib/gpu-node/kernel-hold ] ||
+  sed -n 's/^kernel /held /p' /var/lib/gpu-node/kernel-hold
 [ ! -r /etc/default/grub ] ||
   sed -n 's/^[[:space:]]*GRUB_DEFAULT=/setting /p' /etc/default/grub | tail -n 1
 # Below a folder that is closed, nothing seems to be.
@@ -135,7 +137,8 @@ class Boot(State):
     """What each source says of the next boot; None where it is not there, or says nothing.
 
     `once` and `saved` are grubenv's next_entry and saved_entry, `setting` is GRUB_DEFAULT,
-    `default` what grub.cfg chooses by, `closed` a grub.cfg that the SSH user cannot read.
+    `default` what grub.cfg chooses by, `closed` a grub.cfg that the SSH user cannot read, `held`
+    the kernel that the deploy has made the default until it is taken back.
     """
 
     grubby: str | None
@@ -145,6 +148,7 @@ class Boot(State):
     default: str | None
     closed: str | None
     entries: tuple[Entry, ...]
+    held: str | None = None
 
 
 class Source(State):
@@ -199,7 +203,7 @@ def parse_boot(text: str) -> Boot:
     chosen = [match["entry"].strip("'\"") for match in map(_DEFAULT.match, menu) if match]
     # What boots once is set as the default, too, where there is any.
     lasting = [entry for entry in chosen if "next_entry" not in entry]
-    names = ("grubby", "once", "saved", "setting", "closed")
+    names = ("grubby", "once", "saved", "setting", "closed", "held")
     return Boot.model_validate(
         {name: said.get(name) for name in names}
         | {"default": lasting[-1] if lasting else None, "entries": tuple(_entries(menu))}

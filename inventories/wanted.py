@@ -38,6 +38,7 @@ class DriverWanted(Model):
     version: fields.DriverVersion | None = None
     persistence: fields.Switch | None = None
     packages: DriverPackagesWanted | None = None
+    hold_kernel: fields.Switch | None = None
 
 
 class ShmWanted(Model):

@@ -14,12 +14,15 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from deploy import restart
 from deploy.scripts import script
+from drift.boot import menu_entry, next_boot
 from drift.driver import is_built, kernel_of, running
 from drift.installing import is_version_of
 from facts.driver import Driver, DriverState
 from facts.packages import DriverPackages
 
 Command = StringCommand | FunctionCommand
+# Which kernel is held on a node, and what was the default before.
+KERNEL_HOLD = "/var/lib/gpu-node/kernel-hold"
 
 
 @operation()
@@ -116,6 +119,32 @@ def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Comma
         host.noop(f"{kernel} has nvidia {version}")
         return
     yield script("dkms", source=source, version=version, kernel=kernel)
+
+
+@operation()
+def hold_kernel(kernel: str = "") -> Generator[Command, None, None]:
+    """
+    Have a kernel boot by default, whatever kernels are installed later; or take that back.
+
+    By grubby, or by a separate file with GRUB_DEFAULT. What was the default before is noted on
+    the node, and is the default again once the hold is taken back.
+
+    + kernel: as ``uname -r`` shows it; empty: take the hold back
+
+    **Example:**
+
+    .. code:: python
+
+        driver.hold_kernel(kernel="5.15.0-119-generic")
+    """
+    found = _found("kernels,next")
+    boot = found.boot
+    is_so = boot is not None and (boot.held or "") == kernel
+    if is_so and (not kernel or next_boot(found).kernel == kernel):
+        host.noop(f"{kernel} is held" if kernel else "no kernel is held")
+        return
+    entry = menu_entry(boot, kernel) if boot is not None and kernel else None
+    yield script("hold_kernel", kernel=kernel, entry=entry or "", note=KERNEL_HOLD)
 
 
 @operation()

@@ -20,7 +20,7 @@ _ALONE = (
     *("replace", "replace_as", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
     *("driver_packages_rpm", "driver_packages_deb", "dkms", "module", "nouveau", "reboot"),
     *("driver_install_deb", "driver_install_rpm", "rsync_deb", "rsync_rpm"),
-    *("environment_room", "environment_whole"),
+    *("environment_room", "environment_whole", "hold_kernel"),
 )
 # These would disturb a running job, by what they do; they take the variable `allow`.
 _DISTURBS = {

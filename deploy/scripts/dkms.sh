@@ -53,7 +53,7 @@ code=$?
 if ! built; then
   # Another version stands in its place, or what it built is not what it installed.
   [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ] &&
-    fail "dkms cannot build $source $version (exit $code): $(echo "$said" | grep -m 1 '^Error' || echo "$said" | tail -n 1)$(complaint)"
+    fail "dkms cannot build $source $version (exit $code): $(echo "$said" | grep -m 1 '^Error' || echo "$said" | tail -n 1); where this driver does not compile for this kernel, driver: {hold_kernel: true} in the inventory has the newest kernel booted that has the module$(complaint)"
   said=$(dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
   built || fail "dkms has built it, and modinfo does not find it: $(echo "$said" | tail -n 1)"
 fi

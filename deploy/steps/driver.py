@@ -33,6 +33,9 @@ def converge(plan: Plan) -> None:
     version = target(plan.found.driver, wanted)
     if version is None and not plan.repairs(*_LACKING):
         return
+    # Before anything is built: that may fail, and the node must boot all the same.
+    for kernel in plan.subjects("driver.kernel-hold"):
+        driver.hold_kernel(name=f"Boot {kernel} by default", kernel=kernel)
     _dkms(plan, "error")
     _install(plan)
     if version is None:
@@ -67,6 +70,8 @@ def rest(plan: Plan) -> None:
     version = target(plan.found.driver, wanted)
     if version is None:
         return
+    if plan.subjects("driver.kernel-hold", severity="warning"):
+        driver.hold_kernel(name="Take the hold of a kernel back")
     # Without the module nobody can tell whether it is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs("driver.persistence"):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drift.boot import bootable, is_urgent, next_boot
-from drift.driver import buildable, installed, is_built, is_version, running, source_of, target
+from drift.driver import (
+    builds,
+    installed,
+    is_built,
+    is_version,
+    newest_with_module,
+    running,
+    source_of,
+    target,
+)
 from drift.module import (
     advice,
     bars,
@@ -123,7 +132,7 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
                 + ("" if is_urgent(found, kernel) else "; or remove that kernel"),
                 # Old kernels outlive their headers in the repositories: those are a person's.
                 # Debian's headers have dkms build at once, which Secure Boot may not let load.
-                fixable=not has and is_urgent(found, kernel) and not unsigned(found),
+                fixable=not has and is_urgent(found, kernel) and builds(found, wanted, version),
                 severity="warning" if has or not is_urgent(found, kernel) else None,
             )
 
@@ -150,8 +159,23 @@ def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
             wanted=f"nvidia {version}",
             cause=f"the kernel is another one than the module was built for: {_GONE}",
             fix=_build(found, kernel.name, version),
-            fixable=buildable(found, version) is not None,
+            fixable=builds(found, wanted, version),
         )
+
+
+def _offer(found: DriverState, wanted: DriverWanted, version: str, is_next: bool) -> str:
+    """The other way, where this driver does not compile for a kernel that boots next."""
+    other = newest_with_module(found, version)
+    if other is None:
+        return ""
+    if wanted.hold_kernel:
+        return f"; {other.name}, which has its module, is held as the default"
+    if not is_next:
+        return ""
+    return (
+        f"; or boot {other.name}, which has its module: driver: {{hold_kernel: true}} keeps that "
+        "the default until the key is removed"
+    )
 
 
 def _stale_image(
@@ -209,8 +233,8 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             cause=f"this kernel {when}: the GPUs would be gone, with {_GONE}"
             if is_next
             else "whoever chooses this kernel in the boot menu loses the GPUs",
-            fix=_build(found, kernel.name, version),
-            fixable=buildable(found, version) is not None and (is_next or kernel.headers),
+            fix=_build(found, kernel.name, version) + _offer(found, wanted, version, is_next),
+            fixable=builds(found, wanted, version) and (is_next or kernel.headers),
             severity=None if is_next else "warning",
         )
     if chosen and chosen not in {each.name for each in bootable(found)}:

@@ -9,6 +9,7 @@ from drift.builds import is_model
 from drift.driver import (
     branch,
     buildable,
+    builds,
     floor,
     is_built,
     is_open,
@@ -56,8 +57,7 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             if is_built(kernel, version)
             else "modprobe nvidia, once it is built",
             # Whoever wrote such a line meant it: it is never passed by.
-            fixable=not hard
-            and (is_built(kernel, version) or buildable(found, version) is not None),
+            fixable=not hard and (is_built(kernel, version) or builds(found, wanted, version)),
         )
 
 

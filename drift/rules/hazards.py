@@ -6,8 +6,8 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from drift.boot import bootable, is_urgent
-from drift.driver import running, target
+from drift.boot import bootable, is_urgent, menu_entry, next_boot
+from drift.driver import kernel_to_hold, running, target
 from drift.module import signing_key
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState, Updates
@@ -52,6 +52,37 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
                 fixable=has is True,
                 severity=None if has else "warning",
             )
+
+
+@rule("driver.kernel-hold", "error")
+def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """The newest kernel that has the module is not held as the default, or is held unasked."""
+    version, boot = target(found, wanted), found.boot
+    if boot is None or (version is None and wanted.hold_kernel):
+        return
+    kernel = kernel_to_hold(found, wanted, version) if version else None
+    if not wanted.hold_kernel and boot.held:
+        yield Fault(
+            subject=boot.held,
+            found="held as the default kernel",
+            wanted="no hold",
+            cause="the inventory does not want it any more: newer kernels are never booted",
+            fix="take the hold back: the kernel that was the default before is the default again",
+            severity="warning",
+        )
+    chosen = next_boot(found).kernel
+    if kernel is None or (boot.held == kernel.name and chosen in (None, kernel.name)):
+        return  # that the next boot is unknown has a finding where it matters
+    possible = bool(boot.grubby or menu_entry(boot, kernel.name))
+    yield Fault(
+        subject=kernel.name,
+        found=f"{chosen or 'an unknown kernel'} boots next",
+        wanted=f"{kernel.name} is the default, and held",
+        cause="driver: {hold_kernel: true} keeps the newest kernel that has the module the default",
+        fix=f"grubby --set-default=/boot/vmlinuz-{kernel.name}, or GRUB_DEFAULT in "
+        "/etc/default/grub.d and update-grub",
+        fixable=possible,
+    )
 
 
 @rule("driver.secure-boot", "error")

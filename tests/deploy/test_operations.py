@@ -34,7 +34,7 @@ OPERATIONS = {
     *("shm.segments", "shm.trainers", "workspace.directory", "workspace.files"),
     *("workspace.rsync", "driver.install", "nccl.environment"),
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
-    *("driver.persistence", "driver.reboot"),
+    *("driver.persistence", "driver.reboot", "driver.hold_kernel"),
     *("network.nccl_conf", "env.blocks"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
     *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),

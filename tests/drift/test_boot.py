@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from drift.boot import next_boot, version_order
+from drift.boot import menu_entry, next_boot, version_order
+from facts.kernels import Boot
 from tests import case_files
 from tests.drift import states
 
@@ -72,3 +73,16 @@ def test_the_order_is_that_of_sort() -> None:
     """Numbers as numbers, as `sort -V` has them."""
     names = ["6.1.0-9-amd64", "6.1.0-10-amd64", "6.1.0-10-cloud-amd64", "6.10.0-1-amd64"]
     assert sorted(reversed(names), key=version_order) == names
+
+
+def test_a_kernels_entry_of_the_menu() -> None:
+    """By ids, of the submenu where it has one, and never that for recovery."""
+    boot = Boot.model_validate(MENU)
+    above = "gnulinux-advanced-f00d>gnulinux-"
+    assert menu_entry(boot, NEW) == f"{above}{NEW}-advanced-f00d"
+    assert menu_entry(boot, OLD) == f"{above}{OLD}-advanced-f00d"
+    assert menu_entry(boot, "4.4.4") is None
+    alone = boot.model_copy(update={"entries": boot.entries[:1]})
+    assert menu_entry(alone, NEW) == "gnulinux-simple-f00d"
+    unsafe = boot.entries[0].model_copy(update={"id": "$(reboot)"})
+    assert menu_entry(boot.model_copy(update={"entries": (unsafe,)}), NEW) is None

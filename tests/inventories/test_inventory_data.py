@@ -75,6 +75,7 @@ def test_the_flat_keys() -> None:
         "driver_persistence",
         "driver_packages_apt",
         "driver_packages_rpm",
+        "driver_hold_kernel",
         "shm_size",
         "shm_kill_orphans",
         "limits_nofile",
