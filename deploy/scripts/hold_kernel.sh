@@ -16,7 +16,7 @@ put() {
   [ ! -e "$1" ] || cp -p "$1" "$1.gpu-node" || return 1
   cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1"
 }
-# A newly installed kernel becomes the default where this says yes.
+# A newly installed kernel becomes the default where this is yes.
 updates() {
   [ ! -e "$settings" ] || sed "s/^UPDATEDEFAULT=.*/UPDATEDEFAULT=$1/" "$settings" | put "$settings"
 }
@@ -27,7 +27,7 @@ if [ -z "$kernel" ]; then
   [ -e "$note" ] || exit 0
   if [ -e "$drop" ]; then
     rm -f "$drop"
-    said=$(update-grub 2>&1) || fail "update-grub fails without $drop: $said"
+    output=$(update-grub 2>&1) || fail "update-grub fails without $drop: $output"
   fi
   before=$(noted before)
   if [ -n "$before" ]; then
@@ -54,10 +54,10 @@ elif [ -n "$entry" ] && command -v update-grub >/dev/null 2>&1; then
   printf 'kernel %s\n' "$kernel" | put "$note" || fail "$note cannot be written; nothing was changed"
   printf '# Written by gpu-node: the newest kernel that has the nvidia module.\nGRUB_DEFAULT="%s"\n' \
     "$entry" | put "$drop" || fail "$drop cannot be written"
-  said=$(update-grub 2>&1) && grep -qF "$entry" /boot/grub/grub.cfg || {
+  output=$(update-grub 2>&1) && grep -qF "$entry" /boot/grub/grub.cfg || {
     rm -f "$drop" "$note"
     update-grub >/dev/null 2>&1
-    fail "update-grub does not make $kernel the default: $(echo "$said" | tail -n 3)"
+    fail "update-grub does not make $kernel the default: $(echo "$output" | tail -n 3)"
   }
 else
   fail 'there is neither grubby nor an entry of this kernel for GRUB_DEFAULT; nothing was changed'

@@ -56,7 +56,7 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             else "modprobe nvidia"
             if is_built(kernel, version)
             else "modprobe nvidia, once it is built",
-            # Whoever wrote such a line meant it: it is never passed by.
+            # An admin's line is meant: the deploy never works around it.
             fixable=not hard and (is_built(kernel, version) or builds(found, wanted, version)),
         )
 

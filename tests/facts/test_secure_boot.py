@@ -76,7 +76,7 @@ def test_the_key_of_ubuntu(machine: Path, shell: str) -> None:
     assert asked(machine, shell).enrolled is False
 
 
-def test_nobody_to_ask(machine: Path, shell: str) -> None:
+def test_without_mokutil(machine: Path, shell: str) -> None:
     """Without mokutil a key is neither enrolled nor not; without a key there is nothing to ask."""
     assert asked(machine, shell) == SecureBoot(state="on", enrolled=None)
     has(machine, DKMS, mokutil=False)
