@@ -54,6 +54,8 @@ class Plan:
     reboot: bool = False
     # The user who trains.
     trainer: str = "root"
+    # Whether an administrator's locks on packages are replaced: --data override_locks=true.
+    override_locks: bool = False
 
     def repairs(self, *rules: str) -> bool:
         """Whether one of `rules` has a finding that the deploy can repair."""
@@ -117,10 +119,11 @@ def _plan(host: Host) -> Plan:
     """Judge a host by the one probe of this run; raises ProbeError and PyinfraError."""
     wanted, found = wanted_of(host), state_of(host)
     around = among(host, states(host.state))
-    allowed, reboot = (host.data.get(key) is True for key in ("allow_disruption", "reboot"))
+    switches = ("allow_disruption", "reboot", "override_locks")
+    allowed, reboot, override = (host.data.get(key) is True for key in switches)
     findings = part_of(host).of(host.name, check(found, wanted, around))
     trainer = named_by(host.data.dict()).user or "root"
-    return Plan(wanted, found, findings, around, allowed, reboot, trainer)
+    return Plan(wanted, found, findings, around, allowed, reboot, trainer, override)
 
 
 def any_changes(state: State) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from drift.builds import nccl_of
 from facts.libnccl import DEB, RPM, Package
 from facts.nccl import Environment, NcclState, shown
+from facts.package_locks import name_and_version
 from inventories.schema import NcclWanted
 
 # The packages that are matched; any other whose name begins so is somebody else's.
@@ -112,20 +113,9 @@ def is_held(package: Package, locks: tuple[str, ...]) -> bool:
     )
 
 
-def old_locks(found: NcclState, wanted_release: str) -> list[str]:
-    """Return the lines of versionlock's list that hold one of RPM at another version."""
-    return [
-        line.strip()
-        for line in found.locks or ()
-        if _locked_name(line.strip()) in RPM and wanted_release not in line
-    ]
-
-
 def _locked_name(line: str) -> str:
     """Return the package of dnf's libnccl-0:2.18.1-1.*, and of yum's 0:libnccl-2.18.1-1.*."""
-    head, colon, rest = line.partition(":")
-    text = rest if colon and head.isdigit() else line
-    return text.rpartition("-")[0].rpartition("-")[0]
+    return name_and_version(line)[0]
 
 
 def is_as_wanted(found: NcclState, wanted: NcclWanted) -> bool:

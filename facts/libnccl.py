@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from facts import package_locks
 from facts.area import State
+from facts.package_locks import Hold, LockLine, Locks
 from facts.probe import Readings, Section, Unreadable
 
 # NVIDIA's packages.
@@ -31,22 +33,6 @@ for manager in dnf yum; do
   command -v $manager >/dev/null 2>&1 && echo $manager && exit 0
 done
 echo none
-"""
-# versionlock's list is where yum, or dnf, or dnf5 looks for it (the last in a form of its own), and
-# holds nothing where the plugin is turned off.
-_LOCKS = """
-if [ -d /etc/dnf ]; then
-  list=/etc/dnf/plugins/versionlock.list conf=/etc/dnf/plugins/versionlock.conf
-else
-  list=/etc/yum/pluginconf.d/versionlock.list conf=/etc/yum/pluginconf.d/versionlock.conf
-fi
-off=$(sed -n 's/^[[:space:]]*enabled[[:space:]]*=[[:space:]]*//p' "$conf" 2>/dev/null | tail -n 1)
-case $off in 0 | [Ff]alse | [Nn]o | [Oo]ff) exit 0 ;; esac
-[ ! -e "$list" ] || awk '/^[^#]*libnccl/' "$list" || exit 1
-f=/etc/dnf/versionlock.toml
-[ ! -e "$f" ] || awk -F '"' '
-  /^name *=/ { name = $2 }
-  /^value *=/ && name ~ /^libnccl/ { print name "-0:" $2 ".*" }' "$f"
 """
 # Sizes and links; the sums would take seconds. dpkg keeps no sizes: there, what is missing.
 _FILES = rf"""
@@ -102,7 +88,7 @@ done
 SECTIONS = (
     Section("nccl.packages", _PACKAGES),
     Section("nccl.manager", _MANAGER),
-    Section("nccl.locks", _LOCKS),
+    package_locks.SECTION,
     Section("nccl.files", _FILES, seconds=20),
     Section("nccl.loader", _LOADER),
     Section("nccl.settings", _SETTINGS),
@@ -185,14 +171,18 @@ class SystemState(State):
     """The system's half of the area.
 
     `manager` installs packages (none: no known one does), `locks` are versionlock's lines,
-    `files` those of the packages that are missing or changed, `settings` the lines of start files
-    that set what the loader reads, as PATH:LINE: TEXT, and `gpus` the models that the driver
-    names: none where it is not loaded.
+    `lock_lines` all lines that hold packages back, `holds` those that our note lists,
+    `has_repository` whether a run of ours added its repository, `files` those of the packages that
+    are missing or changed, `settings` the lines of start files that set what the loader reads, as
+    PATH:LINE: TEXT, and `gpus` the models that the driver names: none where it is not loaded.
     """
 
     packages: tuple[Package, ...] | None
     manager: Manager | None
     locks: tuple[str, ...] | None
+    lock_lines: tuple[LockLine, ...] | None
+    holds: tuple[Hold, ...] | None
+    has_repository: bool | None
     files: tuple[str, ...] | None
     loader: Loader | None
     settings: tuple[str, ...] | None
@@ -203,12 +193,24 @@ class SystemState(State):
 def parse(readings: Readings) -> dict[str, object]:
     """Return the values of SystemState's fields."""
     return {
+        **_locks(readings.take("nccl.locks", package_locks.parse)),
         "packages": readings.take("nccl.packages", parse_packages),
         "manager": readings.take("nccl.manager", parse_manager),
-        "locks": readings.take("nccl.locks", _lines),
         "files": readings.take("nccl.files", _lines),
         "loader": readings.take("nccl.loader", parse_loader),
         "settings": readings.take("nccl.settings", _lines),
         "programs": readings.take("nccl.programs", parse_programs),
         "gpus": readings.take("nccl.gpus", _lines),
+    }
+
+
+def _locks(found: Locks | None) -> dict[str, object]:
+    """Return the fields about what holds packages back; None where that could not be read."""
+    if found is None:
+        return dict.fromkeys(("locks", "lock_lines", "holds", "has_repository"))
+    return {
+        "locks": tuple(each.text for each in found.lines if each.kind == "versionlock"),
+        "lock_lines": found.lines,
+        "holds": found.holds,
+        "has_repository": found.has_repository,
     }

@@ -29,7 +29,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 handshake.install()
 
 # What a run may do beyond repairs that harm nobody; they are of no cluster file.
-SWITCHES = ("allow_disruption", "allow_deletions", "reboot")
+SWITCHES = ("allow_disruption", "allow_deletions", "override_locks", "reboot")
 # What a run repairs alone: of the areas, these; of the nodes, these, the others being asked only.
 PARTS = ("areas", "change")
 AREAS = ("driver", "ssh", "shm", "limits", "network", "env", "toolchain", "nccl", "workspace")

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
-from deploy import restart
+from deploy import replacement, restart
 from deploy.scripts import script
 from drift.boot import menu_entry, next_boot
 from drift.driver import is_built, kernel_of, running
@@ -91,6 +91,7 @@ def install(
         "hold": "yes" if hold else "no",
         # Where none of them is there nobody uses them; another driver is left alone.
         "allow": "yes" if allow_disruption or not there else "no",
+        "run": replacement.run(),
     }
     if manager == "apt-get":
         yield script("driver_install_deb", **given)

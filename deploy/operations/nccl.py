@@ -11,13 +11,22 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from pyinfra import host
-from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
+from pyinfra import host, logger
+from pyinfra.api import (
+    FileUploadCommand,
+    FunctionCommand,
+    Host,
+    State,
+    StringCommand,
+    operation,
+)
 
 from deploy import controller, replacement
 from deploy.environment_copy import copy, has_room, partial_of
 from deploy.scripts import script
-from drift.libnccl import BY_MANAGER, is_held, is_installed, old_locks, own
+from drift.libnccl import BY_MANAGER, is_held, is_installed, own
+from drift.package_locks import barriers, old_locks, passed_over, where
+from drift.report.visible import visible
 from facts.nccl import ASKED, Environment, Nccl, NcclState, code
 from facts.workspace import FolderFact
 
@@ -109,7 +118,8 @@ def packages(
     url: str = "",
     key: str = "",
     allow_disruption: bool = False,
-) -> Generator[StringCommand, None, None]:
+    override_locks: bool = False,
+) -> Generator[Command, None, None]:
     """
     Leave the system's libnccl packages at exactly one version, in one transaction, and held.
 
@@ -118,6 +128,7 @@ def packages(
     + url: of a repository that is used for this alone; empty: those of the system
     + key: the text of the public key that signs it, or ``unsigned``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + override_locks: even against an administrator's lock, exclude= or pin
 
     **Example:**
 
@@ -131,13 +142,39 @@ def packages(
     if is_installed(found, names, version) and _is_held(found):
         host.noop(f"{', '.join(names)} {version} are installed and held")
         return
+    # Read again just now: an administrator may have locked them since the plan was made.
+    locks = barriers(found, version)
+    if locks is None or (locks and not override_locks):
+        told = (
+            None if locks is None else [f"{each.names} {each.does}: {each.where}" for each in locks]
+        )
+        yield FunctionCommand(refuse_locked, [version, told], {})
+        return
     given = {"names": " ".join(names), "version": version, "url": url, "key": key}
     given["allow"] = "yes" if allow_disruption else "no"
+    given["override"] = "yes" if override_locks else "no"
+    given["run"] = replacement.run()
     if manager == "apt-get":
-        yield script("packages_deb", **given)
-    else:
-        unlock = "\n".join(old_locks(found, version))
-        yield script("packages_rpm", manager=manager, unlock=unlock, **given)
+        held = " ".join(each.name for each in own(found) if each.held)
+        yield script("packages_deb", held=held, **given)
+        return
+    old = old_locks(found, version)
+    given["unlock"] = "\n".join(each.text for each in old)
+    given["lists"] = "\n".join(dict.fromkeys(each.file for each in old))
+    given["excluded"] = "".join(f"; {where(each)}" for each in passed_over(found, version))
+    yield script("packages_rpm", manager=manager, backups=replacement.backups(), **given)
+
+
+def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] | None) -> bool:
+    """Report the locks that libnccl would be installed against; None: they cannot be read."""
+    why = (
+        "cannot determine what holds it back"
+        if locks is None
+        else f"an administrator's lock: {'; '.join(locks)}: remove it, or replace it: --data "
+        "override_locks=true"
+    )
+    logger.error(f"{host.print_prefix}libnccl {version}: {visible(why)}; nothing was changed")
+    return False
 
 
 def _is_held(found: NcclState) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyinfra.api import StringCommand
 
+from facts import package_locks
 from facts.mesh import AS_USER
 
 FOLDER = Path(__file__).parent
@@ -15,6 +16,7 @@ FOLDER = Path(__file__).parent
 
 # On the node; /run is emptied at boot.
 LOCK = "/run/gpu-node.lock"
+NOTE = package_locks.NOTE
 # These work on files that a second run would work on, too.
 _ALONE = (
     *("replace", "replace_as", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
@@ -36,6 +38,8 @@ _DISTURBS = {
 _HARMFUL = (*_DISTURBS["libraries"], *_DISTURBS["reload"], *_DISTURBS["reboot"])
 # These make a folder to work in, or get a file from the controller (the variable `pushed`).
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
+# These hold packages at a version; they take the variable `run`.
+_HOLDING = ("packages_rpm", "packages_deb", "driver_install_deb", "driver_install_rpm")
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
 _FIRST = {
     "clear_away": _UNTIDY,
@@ -43,6 +47,7 @@ _FIRST = {
     "in_use": (*_HARMFUL, "workspace", "segments"),
     "cpu_jobs": ("reboot",),
     "leftovers": _HARMFUL,
+    "holds": _HOLDING,
     "another_driver": ("driver_install_deb", "driver_install_rpm"),
     "transaction_deb": ("driver_install_deb", "rsync_deb"),
     "transaction_rpm": ("driver_install_rpm", "rsync_rpm"),
@@ -57,6 +62,7 @@ def text(name: str) -> str:
 def script(name: str, stdin: str | None = None, **variables: str) -> StringCommand:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
     more = {"lock": LOCK} if name in _ALONE else {}
+    more |= {"note": NOTE} if name in _HOLDING else {}
     if name in _FIRST["in_use"]:
         more["holders"] = "\n".join(harmless_holders(name))
     first = [each for each, names in _FIRST.items() if name in names]

@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: apt.
 # Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
-# newest), hold (yes: at that version no update replaces them); in_use.sh, another_driver.sh
-# and transaction_deb.sh stand before this.
+# newest), hold (yes: at that version no update replaces them), run; in_use.sh, holds.sh,
+# another_driver.sh and transaction_deb.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
@@ -94,4 +94,10 @@ if [ "$#" -gt 0 ]; then
 fi
 [ "$hold" = yes ] || exit 0
 for each; do packages="$packages ${each%%=*}"; done
+set --
+for name in $packages; do
+  found=$(status "$name")
+  set -- "$@" "$name" "${found#* }"
+done
+note_holds "$@"
 said=$(apt-mark hold $packages 2>&1) || fail "apt-mark cannot hold them: $said"

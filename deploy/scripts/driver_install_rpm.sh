@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
-# its newest), hold (yes: at that version no update replaces them); in_use.sh, another_driver.sh
-# and transaction_rpm.sh stand before this.
+# its newest), hold (yes: at that version no update replaces them), run; in_use.sh, holds.sh,
+# another_driver.sh and transaction_rpm.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -70,6 +70,9 @@ if [ "$#" -gt 0 ]; then
   done
 fi
 [ "$hold" = yes ] || exit 0
+set --
+for name in $packages; do set -- "$@" "$name" "$(version_of "$name")"; done
+note_holds "$@"
 set --
 for name in $packages; do set -- "$@" "$name-$(version_of "$name")"; done
 if ! $manager -q versionlock list >/dev/null 2>&1 </dev/null; then

@@ -1,6 +1,7 @@
 # Leave the system's libnccl packages at one version, and held there: apt.
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
-# own; key is text, or unsigned).
+# own; key is text, or unsigned), held (names that may be on hold: all others are an
+# administrator's), override (yes: those as well), run; holds.sh stands before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -71,5 +72,12 @@ installed() {
   done
   return 0
 }
+for name in $(apt-mark showhold $names 2>/dev/null); do
+  case " $held " in *" ${name%:*} "*) continue ;; esac
+  [ "$override" = yes ] || fail "$name is on hold since the plan was made; no package was changed, run again"
+done
+set --
+for name in $names; do set -- "$@" "$name" "$version"; done
+note_holds "$@"
 installed || install
 said=$(apt-mark hold $names 2>&1) || fail "apt-mark cannot hold them: $said"

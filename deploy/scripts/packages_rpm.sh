@@ -1,6 +1,8 @@
 # Leave the system's libnccl packages at one version, and held there: yum (CentOS 7) and dnf.
 # Variables: manager, names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the
-# system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line).
+# system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
+# (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
+# (lines that keep libnccl out of one repository), run; holds.sh stands before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
@@ -21,8 +23,9 @@ patient() {
     sleep 5
   done
 }
-# What somebody holds back, by a lock or by exclude=, is what this is to change.
-all='--disableplugin=versionlock --disableexcludes=all'
+# Only our own lines of versionlock's list are passed by, unless an administrator's may be.
+all='--disableplugin=versionlock'
+[ "$override" != yes ] || all="$all --disableexcludes=all"
 none='--disablerepo=*'
 only=
 repository=/etc/yum.repos.d/gpu-node-cuda.repo
@@ -34,7 +37,7 @@ plugin() {
   shift
   $manager -q $none "$@" >/dev/null 2>&1 </dev/null && return
   said=$($manager -y -q install "$package" 2>&1 </dev/null) ||
-    fail "$manager has no '$1', and $package cannot be installed: $(last "$said")"
+    fail "$manager has no '$1', and $package cannot be installed: $(reason "$said"); no package was changed"
 }
 put() { mkdir -p "${1%/*}" && cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" || fail "$1 cannot be written"; }
 
@@ -91,7 +94,7 @@ END
     [ -s "$work/$file.rpm" ] && continue
     has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
       awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
-    fail "no $file in ${url:-the repositories of this node}: $(reason "$said"); there is: ${has:-no libnccl}; no package was changed"
+    fail "no $file in ${url:-the repositories of this node}: $(reason "$said"); there is: ${has:-no libnccl}$excluded; no package was changed"
   done
   set +f
   said=$(rpm $db -K "$work"/*.rpm 2>&1)
@@ -118,9 +121,20 @@ installed() {
   [ "$there" = "$(for name in $names; do echo "$name $version"; done | sort)" ] &&
     rpm -V --nodeps --nomtime $names >/dev/null 2>&1
 }
+# What can fail is tried before any package is replaced: the plugin, the note, and the backup.
+plugin "$versionlock" versionlock list
+set --
+for name in $names; do set -- "$@" "$name" "$version"; done
+note_holds "$@"
+while IFS= read -r list; do
+  [ -n "$list" ] || continue
+  mkdir -p "$backups${list%/*}" && cp -p "$list" "$backups$list" ||
+    fail "$list cannot be backed up in $backups; no package was changed"
+done <<END
+$lists
+END
 installed || install
 set -f
-plugin "$versionlock" versionlock list
 lock() { $manager -q $none versionlock "$@" 2>&1 </dev/null; }
 while IFS= read -r line; do
   # A line in the other program's form does nothing here, and is not found.
@@ -128,6 +142,7 @@ while IFS= read -r line; do
 done <<END
 $unlock
 END
+[ -z "$unlock" ] || echo "gpu-node: libnccl: taken out of versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
 set --
 for name in $names; do set -- "$@" "$name-$version"; done
 said=$(lock add "$@") || fail "versionlock cannot hold $*: $(last "$said")"

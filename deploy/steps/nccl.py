@@ -9,6 +9,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from deploy.operations import nccl
 from deploy.plan import Plan
+from deploy.proof import refuse
 from drift.copied import machine, origin
 from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
@@ -80,6 +81,10 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
     if not plan.repairs(*_PACKAGES, "nccl.package-unheld") or version is None or not found.manager:
         return
     names = ", ".join(BY_MANAGER[found.manager])
+    locked = [each for each in plan.findings if each.rule == "nccl.package-locked"]
+    if locked and not plan.override_locks:
+        refuse(name=f"Leave {names}: an administrator's lock holds them", findings=locked)
+        return
     verb = "Install and hold" if plan.repairs(*_PACKAGES) else "Hold"
     nccl.packages(
         name=f"{verb} {names} {version}",
@@ -89,6 +94,7 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
         key=_key(wanted),
         # To hold what is there takes nothing from a running job.
         allow_disruption=plan.allow_disruption or not plan.repairs(*_PACKAGES),
+        override_locks=plan.override_locks,
     )
 
 

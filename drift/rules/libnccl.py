@@ -15,6 +15,7 @@ from drift.libnccl import (
     release,
     target,
 )
+from drift.package_locks import barriers
 from drift.rules.nccl import FAILS
 from drift.rules.rule import Fault, rule
 from facts.nccl import NcclState
@@ -30,8 +31,11 @@ def _way(found: NcclState, wanted: NcclWanted, names: str, more: str = "") -> st
     version = release(found, wanted)
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
-    by_hand = "" if is_managed(found, wanted) else " (nccl: {packages: true} lets the deploy do it)"
-    return f"install {names} {version}{by_hand}{more}"
+    if not is_managed(found, wanted):
+        more += " (nccl: {packages: true} lets the deploy do it)"
+    elif barriers(found, version):
+        more += "; an administrator's lock keeps the deploy from it: see nccl.package-locked"
+    return f"install {names} {version}{more}"
 
 
 def _versions(found: NcclState) -> dict[str, list[str]]:
@@ -150,3 +154,23 @@ def package_unheld(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
                 else f"{found.manager} versionlock add {package.name}-{package.version}",
                 fixable=is_managed(found, wanted),
             )
+
+
+@rule("nccl.package-locked", "warning")
+def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """An administrator's lock, exclude or pin keeps the wanted libnccl from being installed."""
+    version = release(found, wanted)
+    if version is None or not is_managed(found, wanted):
+        return
+    for each in barriers(found, version) or ():
+        yield Fault(
+            subject=each.names,
+            found=f"{each.does}: {each.where}",
+            wanted=version,
+            cause="no run of gpu-node wrote this lock, so the deploy does not change libnccl "
+            "against it",
+            fix="remove the lock, or replace it: --data override_locks=true; or take packages: "
+            "true out of this node's nccl",
+            fixable=False,
+            severity="error" if bites(found) else None,
+        )

@@ -74,3 +74,11 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     (target / "own.log").write_text("mine")
     (target / "cache" / "kept").write_text("theirs")
     return source, target
+
+
+@pytest.fixture(autouse=True)
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The note of what is held, inside the test's own folder."""
+    file = tmp_path / "noted" / "holds"
+    monkeypatch.setattr(scripts, "NOTE", str(file))
+    return file

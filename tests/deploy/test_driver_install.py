@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,13 @@ def apt(
     allow: str = "yes",
 ) -> Ended:
     """Install two of the driver's packages."""
-    given = {"packages": f"{DKMS} {UTILS}", "version": version, "hold": hold, "allow": allow}
+    given = {
+        "packages": f"{DKMS} {UTILS}",
+        "version": version,
+        "hold": hold,
+        "allow": allow,
+        "run": "RUN",
+    }
     return machine.run(script("driver_install_deb", **given), shell)
 
 
@@ -40,11 +47,11 @@ def yum(
 ) -> Ended:
     """The same of the rpm family."""
     names = "kmod-nvidia nvidia-smi"
-    given = {"packages": names, "version": version, "hold": hold, "allow": allow}
+    given = {"packages": names, "version": version, "hold": hold, "allow": allow, "run": "RUN"}
     return machine.run(script("driver_install_rpm", manager="yum", **given), shell)
 
 
-def test_exactly_the_version_wanted(machine: Machine, shell: str) -> None:
+def test_exactly_the_version_wanted(machine: Machine, shell: str, note: Path) -> None:
     """What comes along, too, where apt alone would take the newest of the branch; all held."""
     machine.write("offers", *OFFERS)
     machine.write("needs", f"{LIBRARY} {NEW}", "libdrm2 2.4.114-1")
@@ -54,6 +61,9 @@ def test_exactly_the_version_wanted(machine: Machine, shell: str) -> None:
     assert there == {DKMS: OLD, UTILS: OLD, LIBRARY: OLD, "libdrm2": "2.4.114-1"}
     (held,) = [line for line in machine.read("called") if line.startswith("apt-mark")]
     assert {*held.split()[2:]} == {DKMS, UTILS, LIBRARY}
+    assert note.read_text().splitlines() == [
+        f"{name} {OLD} RUN" for name in sorted([DKMS, UTILS, LIBRARY])
+    ]
     (install,) = machine.installs()
     assert "--no-remove" in install and "--no-install-recommends" in install
 
@@ -197,7 +207,7 @@ ABORTED = {"3.4.3": "Exiting on user command", "4.14.0": "Operation aborted."}
 
 
 @pytest.mark.parametrize("version", ABORTED)
-def test_yum_and_dnf(machine: Machine, shell: str, version: str) -> None:
+def test_yum_and_dnf(machine: Machine, shell: str, version: str, note: Path) -> None:
     """Asked for by name and version, whatever the release; looked at first, and held."""
     machine.write("version", version)
     machine.write("plan", *HEAD, *NEEDED, *TAIL, ABORTED[version])
@@ -209,6 +219,7 @@ def test_yum_and_dnf(machine: Machine, shell: str, version: str) -> None:
     assert ("install_weak_deps=False" in install) == (version != "3.4.3")
     (lock,) = [line for line in machine.read("called") if "versionlock add" in line]
     assert lock.endswith("kmod-nvidia-535.154.05-1.el7 nvidia-smi-535.154.05-1.el7")
+    assert note.read_text().split()[:3] == ["kmod-nvidia", "535.154.05-1.el7", "RUN"]
 
 
 def test_a_branch_by_yum(machine: Machine, shell: str) -> None:

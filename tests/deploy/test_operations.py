@@ -86,6 +86,8 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
             *("directory", "workspace", "workspace_backups"),
         )
     )
+    if name in scripts._HOLDING:
+        assert (variables.pop("note"), variables.pop("run")) == (scripts.NOTE, "RUN")
     if name == "as_user":
         assert variables.pop("as_user") == AS_USER
         variables["run"] = run_shown(variables["run"])

@@ -87,12 +87,30 @@ def test_the_matched_debs(path: str, start: str) -> None:
 
 
 def test_on_hold_at_another_version(path: str) -> None:
-    """What somebody held is changed by its name, and held again."""
+    """An administrator's hold is named and stays; with override_locks=true it is replaced."""
     _installed("deb/libnccl2_2.14.3-*.deb")
     on(NODE, "apt-mark hold libnccl2")
-    assert converge(path).code == 0
+    before = manifest(NODE)
+    done = converge(path)
+    assert done.code == 1
+    assert "nccl.package-locked: libnccl2: is on hold at 2.14.3-1+cuda11.7" in done.err
+    assert "--data override_locks=true" in done.err
+    assert changed(before, manifest(NODE)) == set()
+    assert converge(path, "--data", "override_locks=true").code == 0
     assert _debs() == MATCHED
     assert on(NODE, "apt-mark showhold").split() == ["libnccl-dev", "libnccl2"]
+    assert f"libnccl2 {VERSION} " in on(NODE, "cat /var/lib/gpu-node/holds")
+
+
+def test_a_pin_of_another_version(path: str) -> None:
+    """An administrator's pin is named with file and line, and no package is changed."""
+    pin = "Package: libnccl2\\nPin: version 2.18.3*\\nPin-Priority: 1001\\n"
+    on(NODE, f"printf '{pin}' >/etc/apt/preferences.d/site")
+    before = manifest(NODE)
+    done = converge(path)
+    assert done.code == 1
+    assert "is pinned: /etc/apt/preferences.d/site:1: Package: libnccl2" in done.err
+    assert changed(before, manifest(NODE)) == set()
 
 
 def test_a_package_that_needs_another_version(path: str) -> None:

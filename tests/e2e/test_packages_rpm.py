@@ -28,7 +28,7 @@ BESIDES = {
 # What the repository's own entry and the lock are written to, and rpm's database.
 OURS = (
     *("etc/yum.repos.d", "etc/pki", "etc/dnf/plugins/versionlock.list", "etc/ld.so.cache"),
-    *("usr/include", "usr/lib64", "var/lib/rpm", "var/lib/dnf"),
+    *("usr/include", "usr/lib64", "var/lib/rpm", "var/lib/dnf", "var/lib/gpu-node"),
 )
 
 
@@ -132,6 +132,33 @@ def test_killed_around_the_transaction(path: str, when: str) -> None:
     assert done.code == 0, done.err
     assert _rpms() == {*MATCHED, PLUGIN}
     assert _held() != ""
+
+
+def test_an_administrators_lock(path: str) -> None:
+    """Named with file, line and comment, and nothing is changed; replaced only where allowed."""
+    lock = "# for job 7\\nlibnccl-0:2.19.3-1+cuda12.2.*\\n"
+    on(NODE, f"printf '{lock}' >/etc/dnf/plugins/versionlock.list")
+    before = manifest(NODE)
+    done = converge(path)
+    assert done.code == 1
+    where = "/etc/dnf/plugins/versionlock.list:2: libnccl-0:2.19.3-1+cuda12.2.*"
+    assert f'{where} (its comment: "for job 7")' in done.err
+    assert changed(before, manifest(NODE)) == set()
+    assert converge(path, "--data", "override_locks=true").code == 0
+    assert _rpms() == {*MATCHED, PLUGIN}
+    kept = on(NODE, "cat /var/backups/gpu-node/*/etc/dnf/plugins/versionlock.list")
+    assert "libnccl-0:2.19.3-1+cuda12.2.*" in kept
+    assert "2.19.3" not in _held()
+
+
+@pytest.mark.lab_slow
+def test_our_own_lock_on_what_was_wanted(path: str, inventory: WriteInventory) -> None:
+    """Another version is wanted by now: our hold is replaced, with the note and without it."""
+    for note in ("true", "rm /var/lib/gpu-node/holds"):
+        assert converge(path).code == 0
+        on(NODE, note)
+        done = converge(_inventory(inventory, "2.14.3+cuda11.7"))
+        assert done.code == 0, done.err
 
 
 def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory) -> None:
