@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import cache
+from typing import Any
 
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
+from pyinfra.connectors.util import CommandOutput
+from typing_extensions import override
 
-from deploy.scripts import as_run, as_user, script, text
+from deploy.scripts import Script, as_run, as_user, script, text
 from drift.report.visible import visible
-from facts.files import FileContent
+from facts.files import FileBytes, FileContent
 from facts.mesh import AS_USER
 
 
@@ -27,6 +31,34 @@ def backups() -> str:
     return f"/var/backups/gpu-node/{run()}"
 
 
+# How often a file is read again that other runs write meanwhile.
+_TRIES = 5
+# What replace.sh prints then.
+_AGAIN = "; it is read again"
+# Returns what a file is to hold, of what it holds.
+Edit = Callable[[str], str]
+
+
+class Replacement(Script):
+    """A replacement of a file; where the file has changed since, it is read and edited again."""
+
+    def __init__(self, first: StringCommand, path: str, then: Callable[[FileContent], Script]):
+        super().__init__(*first.bits, **first.connector_arguments)
+        self.path, self.then = path, then
+
+    @override
+    def run(self, state: State, host: Host, given: Any) -> tuple[bool, CommandOutput]:
+        done, output = super().run(state, host, given)
+        for _ in range(_TRIES):
+            if done or not any(line.endswith(_AGAIN) for line in output.stdout_lines):
+                break
+            old = host.get_fact(FileBytes, path=self.path)
+            if old["problem"]:
+                return refuse_unread(state, host, self.path, old["problem"]), output
+            done, output = Script.run(self.then(old), state, host, given)
+        return done, output
+
+
 def replace(
     path: str,
     old: FileContent,
@@ -35,6 +67,7 @@ def replace(
     confirm_seconds: int = 0,
     user: str = "",
     then: str = "",
+    again: Edit | None = None,
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
 
@@ -42,8 +75,28 @@ def replace(
     `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time, and runs
     `then`, sh as well, when it has: a daemon may have to read the file anew. The content goes by
     stdin: an argument would show it, and passwords in it, to everybody. What lies in the home of a
-    `user` is written as that user, unless it is root's.
+    `user` is written as that user, unless it is root's. With `again`, which returns the new text
+    for another content, a file that another run has written meanwhile is read again.
     """
+    if again is not None:
+        rest = (check, confirm_seconds, user, then)
+        first = _replace(path, old, new, *rest, again=True)
+        return Replacement(
+            first, path, lambda now: _replace(path, now, again(now["text"]), *rest, again=True)
+        )
+    return _replace(path, old, new, check, confirm_seconds, user, then)
+
+
+def _replace(
+    path: str,
+    old: FileContent,
+    new: str,
+    check: str,
+    confirm_seconds: int,
+    user: str,
+    then: str,
+    again: bool = False,
+) -> Script:
     stdin = _printf_format(new)
     before = {
         "file": path,
@@ -56,6 +109,7 @@ def replace(
         "check": check,
         "confirm": str(confirm_seconds or ""),
         "undo": text("undo") + then if confirm_seconds else "",
+        "again": "yes" if again else "no",
     }
     if _is_root(user):
         return script("replace", stdin, **variables)

@@ -17,20 +17,28 @@ from facts.probe import Readings, Section
 FETCH_SECONDS, SECONDS = 15, 60
 
 # Who holds a lock of the package manager: /proc/locks names the processes, their links the files.
-# yum writes its pid into a file instead.
-_HELD = r"""
+# yum and dnf write a pid into a file as well.
+HELD = r"""
 awk '$2 != "->" && $4 == "WRITE" && $5 > 0 { print $5 }' /proc/locks | sort -u |
 while read -r pid; do
   file=$(ls -l "/proc/$pid/fd" 2>/dev/null | sed -n \
     -e 's/.* -> \(\/var\/lib\/dpkg\/lock\(-frontend\)\{0,1\}\)$/\1/p' \
     -e 's/.* -> \(\/var\/lib\/apt\/lists\/lock\)$/\1/p' \
+    -e 's/.* -> \(\/var\/cache\/apt\/archives\/lock\)$/\1/p' \
+    -e 's/.* -> \(\/run\/dnf\/rpmtransaction\.lock\)$/\1/p' \
     -e 's/.* -> \(\/var\/lib\/rpm\/\.rpm\.lock\)$/\1/p' \
-    -e 's/.* -> \(\/usr\/lib\/sysimage\/rpm\/\.rpm\.lock\)$/\1/p' | head -n 1)
+    -e 's/.* -> \(\/usr\/lib\/sysimage\/rpm\/\.rpm\.lock\)$/\1/p' \
+    -e 's/.* -> \(\/var\/lib\/rpm\/rpmdb\.sqlite\)$/\1/p' \
+    -e 's/.* -> \(\/usr\/lib\/sysimage\/rpm\/rpmdb\.sqlite\)$/\1/p' | head -n 1)
   [ -z "$file" ] || printf '%s\t%s\t%s\n' "$file" "$pid" "$(cat "/proc/$pid/comm" 2>/dev/null)"
 done
-for file in /var/run/yum.pid /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid; do
+for file in /var/run/yum.pid /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid \
+  /var/cache/dnf/download_lock.pid; do
   pid=$(cat "$file" 2>/dev/null) && [ -n "$pid" ] && [ -d "/proc/$pid" ] || continue
-  printf '%s\t%s\t%s\n' "$file" "$pid" "$(cat "/proc/$pid/comm" 2>/dev/null)"
+  name=$(cat "/proc/$pid/comm" 2>/dev/null)
+  # Of a program that was killed the file stays, and its pid may be another program's by now.
+  case $name in (*yum* | *dnf* | *python* | *ackage*) ;; (*) continue ;; esac
+  printf '%s\t%s\t%s\n' "$file" "$pid" "$name"
 done
 exit 0
 """
@@ -178,7 +186,7 @@ fi
 _MANAGER = next(each for each in NCCL if each.name == "nccl.manager")
 SECTIONS = (
     _MANAGER,
-    Section("preflight.held", _HELD),
+    Section("preflight.held", HELD),
     Section("preflight.sources", _BY_MANAGER, seconds=SECONDS),
 )
 

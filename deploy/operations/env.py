@@ -7,6 +7,7 @@ a shell without a terminal may never come.
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
@@ -54,4 +55,5 @@ def blocks(
     if not old["exists"]:
         yield as_user(user, "own_file", file=path)
         old = _EMPTY
-    yield replace(path, old, new, check=BASH_CHECK, user=user)
+    again = partial(with_blocks, blocks=Blocks(top, end))
+    yield replace(path, old, new, check=BASH_CHECK, user=user, again=again)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from functools import partial
 
 from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, StringCommand, operation
@@ -34,11 +35,12 @@ def own_file(path: str, content: str) -> Generator[Command, None, None]:
     if old["problem"]:
         yield unread(path, old)
         return
-    new = content + "".join(others_lines(old["text"], content))
+    new = _with_others(old["text"], content)
     if old["exists"] and old["text"] == new:
         host.noop(f"{path} is as wanted")
         return
-    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS)
+    again = partial(_with_others, content=content)
+    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, again=again)
     yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "complaint": _lowered})
 
 
@@ -53,6 +55,10 @@ def settle(path: str) -> Generator[Command, None, None]:
         host.noop(f"{path} waits for nothing")
         return
     yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
+
+
+def _with_others(text: str, content: str) -> str:
+    return content + "".join(others_lines(text, content))
 
 
 def others_lines(text: str, ours: str) -> list[str]:

@@ -31,8 +31,9 @@ def nccl_conf(path: str, interface: str) -> Generator[StringCommand | FunctionCo
         yield unread(path, old)
         return
     # No export, no quotes, no blanks; the second = means the whole name.
-    new = with_conf(old["text"], f"NCCL_SOCKET_IFNAME=={interface}\n")
+    line = f"NCCL_SOCKET_IFNAME=={interface}\n"
+    new = with_conf(old["text"], line)
     if old["exists"] and new == old["text"]:
         host.noop(f"{path} names {interface}")
         return
-    yield replace(path, old, new)
+    yield replace(path, old, new, again=lambda text: with_conf(text, line))

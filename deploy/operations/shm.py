@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from functools import partial
 
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
@@ -80,11 +81,12 @@ def fstab(size: str) -> Generator[StringCommand | FunctionCommand, None, None]:
         yield unread(FSTAB, content)
         return
     mount = _state().mount
-    new = with_size(content["text"], size, mount.flags if mount else ())
+    edit = partial(with_size, size=size, flags=mount.flags if mount else ())
+    new = edit(content["text"])
     if content["exists"] and new == content["text"]:
         host.noop(f"{FSTAB} gives /dev/shm {size}")
         return
-    yield replace(FSTAB, content, new, check=_VERIFY)
+    yield replace(FSTAB, content, new, check=_VERIFY, again=edit)
 
 
 @operation()

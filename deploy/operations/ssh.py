@@ -7,6 +7,7 @@ port; server.user_authorized_keys leaves the keys of nodes that are gone.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyinfra import host, logger
@@ -15,7 +16,7 @@ from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 from deploy.block import is_cut, put_back, put_out, with_body, with_lines
 from deploy.confirmation import CONFIRM_SECONDS, keep_or_restore
 from deploy.keys import public_keys
-from deploy.replacement import replace, sum_of, unread
+from deploy.replacement import Edit, replace, sum_of, unread
 from deploy.scripts import as_user, script
 from drift.mesh import authorized_line, is_installers
 from drift.rules.ssh import refused
@@ -94,7 +95,8 @@ def authorized_keys(
         host.noop(f"{path} lets every node in")
         return
     if new != old["text"]:
-        yield from _write(path, user, old, new)
+        again = partial(with_lines, lines=lines, nodes=nodes)
+        yield from _write(path, user, old, new, again)
     if without:
         yield FunctionCommand(refuse_keyless, [path, without], {})
 
@@ -113,11 +115,11 @@ def settle(path: str, user: str) -> Commands:
     yield FunctionCommand(keep_or_restore, [path], {"user": user})
 
 
-def _write(path: str, user: str, old: FileContent, new: str) -> Commands:
+def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Commands:
     if not old["exists"]:
         yield as_user(user, "ssh_keys_file", HOME)
         old = {**old, "exists": True}
-    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, user=user)
+    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, user=user, again=again)
     yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
 
 
@@ -146,15 +148,21 @@ def lines(
     if old["problem"] or is_cut(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
         return
-    new = with_lines(old["text"], told, nodes)
-    if installers:
-        new = put_out(new, lambda line: is_installers(line, installers))
-    elif not nodes:
-        new = put_back(new)
+    edit = partial(_with_lines, told=told, nodes=nodes, installers=installers)
+    new = edit(old["text"])
     if new == old["text"]:
         host.noop(f"{path} has the lines of every node")
         return
-    yield replace(path, old, new)
+    yield replace(path, old, new, again=edit)
+
+
+def _with_lines(
+    text: str, told: Mapping[str, Sequence[str]], nodes: Sequence[str], installers: str
+) -> str:
+    new = with_lines(text, told, nodes)
+    if installers:
+        return put_out(new, lambda line: is_installers(line, installers))
+    return new if nodes else put_back(new)
 
 
 # ssh reads the file by itself, and stops at a line that it does not know.

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import shlex
+import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pyinfra.api import StringCommand
+from pyinfra.api import Host, State, StringCommand
+from pyinfra.connectors.util import CommandOutput
+from typing_extensions import override
 
 from facts import package_locks
 from facts.mesh import AS_USER
+from facts.package_sources import HELD as HELD
 
 FOLDER = Path(__file__).parent
 
@@ -17,6 +24,8 @@ FOLDER = Path(__file__).parent
 # On the node; /run is emptied at boot.
 LOCK = "/run/gpu-node.lock"
 NOTE = package_locks.NOTE
+# How long a step waits for another program's use of the package database, and for another run.
+PATIENCE_SECONDS, RUN_SECONDS = 300, 600
 # These work on files that a second run would work on, too.
 _ALONE = (
     *("replace", "replace_as", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
@@ -40,6 +49,11 @@ _HARMFUL = (*_DISTURBS["libraries"], *_DISTURBS["reload"], *_DISTURBS["reboot"])
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # These hold packages at a version; they take the variable `run`.
 _HOLDING = ("packages_rpm", "packages_deb", "driver_install_deb", "driver_install_rpm")
+# These install packages of the system.
+_PACKAGES = (
+    *_HOLDING,
+    *("driver_packages_rpm", "driver_packages_deb", "rsync_deb", "rsync_rpm"),
+)
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
 _FIRST = {
     "clear_away": _UNTIDY,
@@ -47,6 +61,7 @@ _FIRST = {
     "in_use": (*_HARMFUL, "workspace", "segments"),
     "cpu_jobs": ("reboot",),
     "leftovers": _HARMFUL,
+    "package_locks": _PACKAGES,
     "holds": _HOLDING,
     "another_driver": ("driver_install_deb", "driver_install_rpm"),
     "transaction_deb": ("driver_install_deb", "rsync_deb"),
@@ -59,17 +74,49 @@ def text(name: str) -> str:
     return (FOLDER / f"{name}.sh").read_text(encoding="utf-8")
 
 
-def script(name: str, stdin: str | None = None, **variables: str) -> StringCommand:
+class Script(StringCommand):
+    """A script of ours as a command: what it prints is shown at once, such as what it waits for."""
+
+    @override
+    def execute(
+        self, state: State, host: Host, connector_arguments: Any
+    ) -> tuple[bool, CommandOutput]:
+        done, output = self.run(state, host, connector_arguments)
+        # pyinfra prints the output of a command that failed: it has been shown.
+        return done, output if done else CommandOutput([])
+
+    def run(self, state: State, host: Host, given: Any) -> tuple[bool, CommandOutput]:
+        """Run it on a host; return whether it ended well, and what it printed."""
+        arguments = {**given, **self.connector_arguments}
+        return host.run_shell_command(
+            self, print_output=True, print_input=state.print_input, **arguments
+        )
+
+
+def origin() -> str:
+    """Return who runs this, and where: another run's message names it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a uid without an account, as in a container
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()} (pid {os.getpid()} there)"
+
+
+def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
-    more = {"lock": LOCK} if name in _ALONE else {}
+    more = {}
+    if name in _ALONE:
+        more = {"lock": LOCK, "origin": origin(), "patience_for_runs": str(RUN_SECONDS)}
     more |= {"note": NOTE} if name in _HOLDING else {}
+    if name in _PACKAGES:
+        more |= {"holding": HELD, "patience": str(PATIENCE_SECONDS)}
     if name in _FIRST["in_use"]:
         more["holders"] = "\n".join(harmless_holders(name))
     first = [each for each, names in _FIRST.items() if name in names]
     body = "\n".join(
         [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(name)]
     )
-    return StringCommand(body) if stdin is None else StringCommand(body, _stdin=[stdin])
+    return Script(body) if stdin is None else Script(body, _stdin=[stdin])
 
 
 def harmless_holders(name: str) -> list[str]:

@@ -58,7 +58,8 @@ of_branch() {
 of='' here=''
 finish_what_was_begun
 case $version in *.*.*) ;; *) of_branch ;; esac
-fetched=$(apt-get -q $wait update 2>&1 </dev/null)
+patient apt-get -q update || :
+fetched=$said
 set --
 for name in $packages; do
   ! is_whole "$name" || continue
@@ -85,7 +86,7 @@ done
 if [ "$#" -gt 0 ]; then
   why=$(harm)
   [ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
-  said=$(apt-get -q -y $wait $careful --no-remove install "$@" 2>&1 </dev/null)
+  patient apt-get -q -y $careful --no-remove install "$@" || : # what is lacking is named below
   for name in $packages; do
     is_unpacked "$name" && continue
     why=$(reason "$said") found=$(status "$name")
@@ -100,4 +101,4 @@ for name in $packages; do
   set -- "$@" "$name" "${found#* }"
 done
 note_holds "$@"
-said=$(apt-mark hold $packages 2>&1) || fail "apt-mark cannot hold them: $said"
+patient apt-mark hold $packages || fail "apt-mark cannot hold them: $said"

@@ -64,7 +64,7 @@ if [ "$#" -gt 0 ]; then
     [ -z "$other" ] || fail "$manager would install $other beside $version: want one version in full; nothing was changed" ;;
   esac
   [ -z "$other" ] || fail "$manager would install $other with them: name that package in driver.packages, too; nothing was changed"
-  said=$($manager -y $careful install "$@" 2>&1 </dev/null)
+  patient $manager -y $careful install "$@" || : # what is lacking is named below
   for name in $packages; do
     is_whole "$name" || fail "$manager cannot install $name $version: $(reason "$said"); run again"
   done
@@ -75,13 +75,13 @@ for name in $packages; do set -- "$@" "$name" "$(version_of "$name")"; done
 note_holds "$@"
 set --
 for name in $packages; do set -- "$@" "$name-$(version_of "$name")"; done
-if ! $manager -q versionlock list >/dev/null 2>&1 </dev/null; then
+if ! patient $manager -q versionlock list; then
   case $($manager --version 2>/dev/null | head -n 1) in
     3.*) plugin=yum-plugin-versionlock ;;
     *) plugin='dnf-command(versionlock)' ;;
   esac
-  $manager -y -q install "$plugin" >/dev/null 2>&1 </dev/null
+  patient $manager -y -q install "$plugin" || :
 fi
 # It works without, until an update comes, and that is told then.
-said=$($manager -q versionlock add "$@" 2>&1 </dev/null) ||
+patient $manager -q versionlock add "$@" ||
   echo "gpu-node: driver: versionlock cannot hold $*: $(echo "$said" | tail -n 1)"

@@ -15,14 +15,14 @@ headers() {
     *) echo "linux-headers-$1" ;;
   esac
 }
-wait='-o DPkg::Lock::Timeout=300'
-fetched=$(apt-get -q $wait update 2>&1 </dev/null)
+patient apt-get -q update || :
+fetched=$said
 # One by one: apt installs nothing at all where one of several cannot be had.
 # A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is told
 # where it is built. What counts is whether the files are there.
 install() {
-  said=$(apt-get -q -y $wait --no-install-recommends --no-remove --reinstall \
-    -o Dpkg::Options::=--force-confold install "$1" 2>&1 </dev/null)
+  patient apt-get -q -y --no-install-recommends --no-remove --reinstall \
+    -o Dpkg::Options::=--force-confold install "$1" || :
 }
 why() { reason "$said
 $fetched"; }

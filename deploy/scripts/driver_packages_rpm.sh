@@ -20,6 +20,8 @@ devel() {
   release=${1%+debug}
   echo "${name%-core}-devel-${release%.debug}"
 }
+# rpm cannot be asked either while its database is locked.
+wait_for_locks
 # Headers first: dkms would bring the newest, which fit no kernel that is here.
 for kernel in $kernels; do
   [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
@@ -27,10 +29,12 @@ for kernel in $kernels; do
   verb=install
   ! rpm -q "$package" >/dev/null 2>&1 || verb=reinstall
   # Who excludes kernel* wants no other kernel; this is for the one that is there.
-  said=$($manager -y -q --disableexcludes=all $verb "$package" 2>&1 </dev/null)
+  line=$(grep -nE '^(exclude|excludepkgs) *=.*kernel' /etc/yum.conf /etc/dnf/dnf.conf 2>/dev/null | head -n 1)
+  [ -z "$line" ] || echo "gpu-node: driver: $line: passed over for $package, which is of a kernel that is installed"
+  patient $manager -y -q --disableexcludes=all $verb "$package" || :
   [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: no $package in the repositories of this node: $(reason "$said"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
 done
 if [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; then
-  said=$($manager -y -q install dkms 2>&1 </dev/null)
+  patient $manager -y -q install dkms || :
   command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(reason "$said"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
 fi

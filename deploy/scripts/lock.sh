@@ -1,13 +1,23 @@
-# One change at a time on a node: whoever comes second waits, for what a killed run left at work too.
-# Variables: lock (the file that is locked).
+# One change at a time on a node: a second run waits, and reports for which run; it waits as well for
+# what a killed run has left running.
+# Variables: lock (the file that is locked), origin (who runs this, and where).
 # shellcheck shell=sh disable=SC2154
 # Where there is no flock(1), or no such folder, it goes on without: nothing else is lost.
 if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
   exec 9>>"$lock"
   waited=0
+  told=
   until flock -n 9; do
+    other=$(head -n 1 "$lock" 2>/dev/null | cut -c 1-300)
+    case $other in 'pid '[0-9]*) pid=${other#pid } ;; *) other='' pid=self ;; esac
+    [ -d "/proc/${pid%%,*}" ] || other="$other, which has ended: a process that it started is still running"
+    other=${other:-unknown}
+    [ "$waited" -lt "$patience_for_runs" ] ||
+      { echo "gpu-node: another run is at work here and holds $lock ($other); nothing was changed, run again" >&2; exit 1; }
+    [ "$other" = "$told" ] || echo "gpu-node: waits for another run on this node: $other"
+    told=$other
     waited=$((waited + 1))
-    [ "$waited" -le 600 ] || { echo "gpu-node: another run is at work here and holds $lock; run again" >&2; exit 1; }
     sleep 1
   done
+  echo "pid $$, user ${SUDO_USER:-$(id -un 2>/dev/null || id -u)}, from $origin" >"$lock"
 fi

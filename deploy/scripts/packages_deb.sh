@@ -1,7 +1,7 @@
 # Leave the system's libnccl packages at one version, and held there: apt.
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
-# administrator's), override (yes: those as well), run; holds.sh stands before this.
+# administrator's), override (yes: those as well), run; package_locks.sh and holds.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -35,17 +35,13 @@ install() {
       described yes >"$work/parts/gpu-node-cuda.sources" || fail "no room in /var/tmp; no package was changed"
     only="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts -o Dir::State::lists=$work/lists"
   fi
-  wait='-o DPkg::Lock::Timeout=300'
   # What a run that was killed, or an update that was, left half done.
   if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
-    tries=0
-    until said=$(dpkg --configure -a 2>&1 </dev/null); do
-      tries=$((tries + 1))
-      case $said in *' lock '*) [ "$tries" -lt 60 ] && sleep 5 && continue ;; esac
+    patient dpkg --configure -a ||
       fail "dpkg cannot finish what was begun ('dpkg --configure -a'): $(echo "$said" | head -n 1)"
-    done
   fi
-  fetched=$(apt-get -q $wait $only update 2>&1 </dev/null)
+  patient apt-get -q $only update || :
+  fetched=$said
   set --
   for name in $names; do set -- "$@" "$name=$version"; done
   has=$(apt-cache $only madison ${names%% *} 2>/dev/null | awk '{ print $3 }' | sort -u | tr '\n' ' ')
@@ -58,8 +54,8 @@ install() {
       ;;
   esac
   # One transaction, in which no other package may go.
-  said=$(apt-get -q -y $wait $only --no-install-recommends --no-remove --allow-downgrades \
-    --allow-change-held-packages --reinstall -o Dpkg::Options::=--force-confold install "$@" 2>&1 </dev/null) ||
+  patient apt-get -q -y $only --no-install-recommends --no-remove --allow-downgrades \
+    --allow-change-held-packages --reinstall -o Dpkg::Options::=--force-confold install "$@" ||
     fail "apt refuses: $(reason "$said"); run again"
 }
 installed() {
@@ -80,4 +76,4 @@ set --
 for name in $names; do set -- "$@" "$name" "$version"; done
 note_holds "$@"
 installed || install
-said=$(apt-mark hold $names 2>&1) || fail "apt-mark cannot hold them: $said"
+patient apt-mark hold $names || fail "apt-mark cannot hold them: $said"

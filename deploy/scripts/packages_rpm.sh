@@ -2,7 +2,8 @@
 # Variables: manager, names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
-# (lines that keep libnccl out of one repository), run; holds.sh stands before this.
+# (lines that keep libnccl out of one repository), run; package_locks.sh and
+# holds.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
@@ -13,15 +14,6 @@ last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|Errno' | head -n 1)
   last "${why:-$1}" | sed 's/^[ -]*//'
-}
-# Another program may be at work on rpm's database: it is waited for, up to five minutes.
-patient() {
-  tries=0
-  while ! said=$("$@" 2>&1 </dev/null); do
-    tries=$((tries + 1))
-    case $said in *'transaction lock'*) [ "$tries" -lt 60 ] || return 1 ;; *) return 1 ;; esac
-    sleep 5
-  done
 }
 # Only our own lines of versionlock's list are passed by, unless an administrator's may be.
 all='--disableplugin=versionlock'
@@ -35,8 +27,8 @@ trusted=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-node-cuda
 plugin() {
   package=$1
   shift
-  $manager -q $none "$@" >/dev/null 2>&1 </dev/null && return
-  said=$($manager -y -q install "$package" 2>&1 </dev/null) ||
+  ! patient $manager -q $none "$@" || return 0
+  patient $manager -y -q install "$package" ||
     fail "$manager has no '$1', and $package cannot be installed: $(reason "$said"); no package was changed"
 }
 put() { mkdir -p "${1%/*}" && cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" || fail "$1 cannot be written"; }
@@ -86,10 +78,10 @@ END
   if [ "$fetch" != yumdownloader ]; then
     plugin 'dnf-command(download)' download --help
   elif ! command -v yumdownloader >/dev/null 2>&1; then
-    said=$($manager -y -q install yum-utils 2>&1 </dev/null) ||
+    patient $manager -y -q install yum-utils ||
       fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$said"); no package was changed"
   fi
-  said=$($fetch -q $only $all --destdir "$work" "$@" 2>&1 </dev/null)
+  patient $fetch -q $only $all --destdir "$work" "$@" || : # what is lacking is named below
   for file; do
     [ -s "$work/$file.rpm" ] && continue
     has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
@@ -135,14 +127,13 @@ $lists
 END
 installed || install
 set -f
-lock() { $manager -q $none versionlock "$@" 2>&1 </dev/null; }
 while IFS= read -r line; do
   # A line in the other program's form does nothing here, and is not found.
-  [ -z "$line" ] || lock delete "$line" >/dev/null
+  [ -z "$line" ] || patient $manager -q $none versionlock delete "$line" || :
 done <<END
 $unlock
 END
 [ -z "$unlock" ] || echo "gpu-node: libnccl: taken out of versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
 set --
 for name in $names; do set -- "$@" "$name-$version"; done
-said=$(lock add "$@") || fail "versionlock cannot hold $*: $(last "$said")"
+patient $manager -q $none versionlock add "$@" || fail "versionlock cannot hold $*: $(last "$said")"

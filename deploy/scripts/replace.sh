@@ -1,6 +1,7 @@
 # Replace one file as a whole: back it up, write a new one beside it, check that, rename it.
 # Variables: file, before (sha256 or "absent"), after (sha256), backups, check (a command or empty),
-# confirm (seconds until it is undone unless confirmed, or empty), undo (what undo.sh says, then).
+# confirm (seconds until it is undone unless confirmed, or empty), undo (what undo.sh says, then),
+# again (yes: the caller reads the file again where it is not as `before` says).
 # stdin: one line, a printf format.
 # shellcheck shell=sh disable=SC2154,SC2059
 set -u
@@ -8,6 +9,16 @@ LC_ALL=C; export LC_ALL
 umask 022
 fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
 sum() { sha256sum <"$1" | cut -d' ' -f1; }
+
+# The file was read before the lock was taken, and another run may have written it since.
+changed() {
+  [ ! -e "$real" ] || [ "$(sum "$real")" != "$after" ] || {
+    echo "gpu-node: $file: another run has written the same"
+    exit 0
+  }
+  [ "$again" != yes ] || { echo "gpu-node: $file: $1 meanwhile; it is read again"; exit 75; }
+  fail "$1 while we worked; $2, run again"
+}
 
 IFS= read -r format || fail "no content arrived; nothing was changed"
 if [ "$before" = absent ]; then
@@ -28,11 +39,11 @@ rm -f "$new"
 (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
 
 if [ "$before" = absent ]; then
-  [ ! -e "$real" ] || fail "appeared while we worked; nothing was changed, run again"
+  [ ! -e "$real" ] || changed appeared "nothing was changed"
   { : >"$new" && chmod 644 "$new"; } || fail "cannot write beside it; nothing was changed"
   saved=
 else
-  [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
+  [ "$(sum "$real")" = "$before" ] || changed changed "left as it is"
   mkdir -p "${saved%/*}" || fail "no backup can be kept in $backups; nothing was changed"
   [ -e "$saved" ] || cp -p "$real" "$saved" ||
     { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }

@@ -7,11 +7,12 @@ umask 022
 fail() { echo "gpu-node: rsync: $1" >&2; exit 1; }
 ! command -v rsync >/dev/null 2>&1 || exit 0
 finish_what_was_begun
-fetched=$(apt-get -q $wait update 2>&1 </dev/null)
+patient apt-get -q update || :
+fetched=$said
 simulate rsync || fail "apt refuses: $(reason "$plan
 $fetched"); nothing was changed"
 why=$(harm)
 [ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
-said=$(apt-get -q -y $wait $careful --no-remove install rsync 2>&1 </dev/null)
+patient apt-get -q -y $careful --no-remove install rsync || :
 command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$said
 $fetched")"

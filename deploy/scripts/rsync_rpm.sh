@@ -9,5 +9,5 @@ fail() { echo "gpu-node: rsync: $1" >&2; exit 1; }
 simulate rsync || fail "$manager refuses: $(reason "$plan"); nothing was changed"
 why=$(harm)
 [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
-said=$($manager -y $careful install rsync 2>&1 </dev/null)
+patient $manager -y $careful install rsync || :
 command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$said")"

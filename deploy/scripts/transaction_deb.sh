@@ -1,4 +1,5 @@
 # What apt would do to packages that are there: to be asked before anything is installed.
+# package_locks.sh stands before this.
 # shellcheck shell=sh disable=SC2034,SC2086
 # apt says why in lines that begin with E: or W:, and before them which package needs what.
 reason() {
@@ -7,20 +8,14 @@ reason() {
     /^ ?(E|W|Err)[: ]/ { why = $0 }
     END { gsub(/  +/, "", needs); print substr(needs why, 1, 300) }'
 }
-wait='-o DPkg::Lock::Timeout=300'
 careful='--no-install-recommends -o Dpkg::Options::=--force-confold'
 # What a run that was killed, or an update that was, left half done; apt tells it where that stays.
 finish_what_was_begun() {
   [ -n "$(dpkg --audit 2>/dev/null)" ] || return 0
-  tries=0
-  until said=$(dpkg --configure -a 2>&1 </dev/null); do
-    tries=$((tries + 1))
-    case $said in *' lock '*) [ "$tries" -lt 60 ] && sleep 5 && continue ;; esac
-    return 0
-  done
+  patient dpkg --configure -a || :
 }
 # simulate PACKAGE...: leave in plan what apt would do
-simulate() { plan=$(apt-get -s -q $wait $careful install "$@" 2>&1 </dev/null); }
+simulate() { plan=$(apt-get -s -q $careful install "$@" 2>&1 </dev/null); }
 # harm: what the plan takes away, puts in another's place, or boots
 harm() {
   echo "$plan" | awk '

@@ -1,5 +1,5 @@
 # What yum or dnf would do to packages that are there: to be asked before anything is installed.
-# Variables: manager.
+# Variables: manager; package_locks.sh stands before this.
 # shellcheck shell=sh disable=SC2034,SC2154,SC2086
 reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|No package|No match|Unable to find|Problem|Requires|nothing provides|Errno' | head -n 1)
@@ -12,7 +12,8 @@ case $($manager --version 2>/dev/null | head -n 1) in
 esac
 # simulate PACKAGE...: leave in plan what it would do; fails where it would do nothing of the kind
 simulate() {
-  plan=$($manager --assumeno $careful install "$@" 2>&1 </dev/null)
+  patient $manager --assumeno $careful install "$@" || : # it always fails: nothing was agreed to
+  plan=$said
   # One of several that cannot be had is passed over, in a line of its own.
   case $plan in *'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
   case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac

@@ -86,6 +86,11 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
             *("directory", "workspace", "workspace_backups"),
         )
     )
+    if alone:
+        assert variables.pop("origin") == scripts.origin()
+        assert variables.pop("patience_for_runs") == str(scripts.RUN_SECONDS)
+    if name in scripts._PACKAGES:
+        assert (variables.pop("holding"), variables.pop("patience")) == (scripts.HELD, "300")
     if name in scripts._HOLDING:
         assert (variables.pop("note"), variables.pop("run")) == (scripts.NOTE, "RUN")
     if name == "as_user":
@@ -110,6 +115,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         assert variables.pop("after") == sha(text)
         undo = (FOLDER / "undo.sh").read_text() if variables["confirm"] else ""
         assert variables.pop("undo") == undo
+        assert variables.pop("again") == "yes"
         before = "as found" if variables["before"] == sha(found) else variables["before"]
         checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
         checked = "bash -n" if checked == BASH_CHECK else checked

@@ -1,0 +1,45 @@
+# Wait while another program holds a lock of rpm, dnf, yum, apt or dpkg, and report which one does.
+# Variables: holding (sh that lists them, a FILE, a pid and a command a line), patience (seconds).
+# shellcheck shell=sh disable=SC2012,SC2034,SC2154
+tab=$(printf '\t')
+lock_seconds=0
+lock_told=
+# holder: the lock that is held, and by whom; nothing where none is
+holder() {
+  (eval "$holding") 2>/dev/null | head -n 1 | while IFS=$tab read -r file pid command; do
+    user=$(ls -ld "/proc/$pid" 2>/dev/null | awk '{ print $3 }')
+    echo "$file, held by pid $pid${command:+ ($command)}${user:+ of $user}"
+  done
+}
+# is_locked TEXT: whether a package manager that failed gives a lock as the reason
+is_locked() {
+  case $1 in
+    *'transaction lock'* | *'yum lock'* | *'database is locked'* | *'Could not get lock'*) ;;
+    *'exclusive lock'* | *'shared lock'* | *'Unable to lock'* | *'is locked by another process'*) ;;
+    *' lock was locked'*) ;;
+    *) return 1 ;;
+  esac
+}
+# wait_once LOCK: a second, and a line for each lock that is new; at the end of patience it fails
+wait_once() {
+  [ "$lock_seconds" -lt "$patience" ] ||
+    fail "gave up after $patience s: another program uses the package database: $1; run again when it has ended"
+  [ "$1" = "$lock_told" ] || echo "gpu-node: waits for $1"
+  lock_told=$1
+  lock_seconds=$((lock_seconds + 1))
+  sleep 1
+}
+wait_for_locks() {
+  while lock=$(holder); [ -n "$lock" ]; do wait_once "$lock"; done
+}
+# patient COMMAND...: leave in said what it prints; it runs again where a lock made it fail
+patient() {
+  while :; do
+    wait_for_locks
+    said=$("$@" 2>&1 </dev/null) && return 0
+    lock=$(holder)
+    [ -n "$lock" ] || ! is_locked "$said" || lock=$(echo "$said" | grep -i lock | head -n 1 | cut -c 1-200)
+    [ -n "$lock" ] || return 1
+    wait_once "$lock"
+  done
+}

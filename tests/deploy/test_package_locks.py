@@ -1,0 +1,120 @@
+"""package_locks.sh before the package steps: waited for, reported, and named at the end."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy import scripts
+from deploy.scripts import script
+from tests.deploy.packaging import Machine
+from tests.deploy.packaging import machine as machine
+from tests.deploy.running import Ended, environment
+
+STEPS = {
+    "driver_packages_rpm": {"manager": "yum", "kernels": "9.9.9-test", "dkms": "no"},
+    "driver_packages_deb": {"kernels": "9.9.9-test", "dkms": "no"},
+    "rsync_deb": {},
+    "rsync_rpm": {"manager": "yum"},
+}
+# What each package manager prints where it does not wait.
+SAYS = {
+    "rpm": "error: can't create transaction lock on /var/lib/rpm/.rpm.lock",
+    "sqlite": "error: sqlite failure: BEGIN EXCLUSIVE: database is locked",
+    "yum": "Another app is currently holding the yum lock; waiting for it to exit...",
+    "apt": "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 731 (apt)",
+    "dpkg": "dpkg: error: dpkg frontend lock was locked by another process with pid 731",
+}
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """rpm's database as the steps look for it, in the test's folder; they wait for two seconds."""
+    folder = tmp_path / "rpmdb"
+    folder.mkdir()
+    escaped = str(folder).replace("/", r"\/")
+    held = scripts.HELD.replace(r"\/var\/lib\/rpm", escaped).replace("/var/lib/dnf", str(folder))
+    monkeypatch.setattr(scripts, "HELD", held)
+    monkeypatch.setattr(scripts, "PATIENCE_SECONDS", 2)
+    return folder
+
+
+@contextmanager
+def locked(path: Path, seconds: float = 60) -> Iterator[int]:
+    """Another program that holds a POSIX lock of a file for a time; its pid."""
+    code = (
+        "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
+        f"print(1, flush=True); time.sleep({seconds})"
+    )
+    words = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "1\n"
+        yield other.pid
+        other.kill()
+
+
+def step(machine: Machine, shell: str, name: str) -> Ended:
+    """Run one of the steps, where there is no rsync."""
+    before = f"mount --bind /dev/null {shutil.which('rsync')}"
+    return machine.run(script(name, **STEPS[name]), shell, before)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_who_holds_it_is_named_at_the_end(
+    machine: Machine, shell: str, database: Path, name: str
+) -> None:
+    """File, pid, command and user; no package manager is called, and nothing else is blamed."""
+    file = database / ".rpm.lock"
+    with locked(file) as pid:
+        done = step(machine, shell, name)
+    assert done.code == 1
+    assert f"gave up after 2 s: another program uses the package database: {file}" in done.err
+    assert f"held by pid {pid} (python" in done.err
+    assert ") of root" in done.err and "cannot be had" not in done.err
+    assert done.out.count(f"gpu-node: waits for {file}, held by pid {pid}") == 1
+    assert machine.installs() == []
+
+
+def test_it_goes_on_when_the_lock_is_free(
+    machine: Machine, shell: str, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits says so, once, and then does its work."""
+    monkeypatch.setattr(scripts, "PATIENCE_SECONDS", 20)
+    environment(shell)  # busybox's takes a second to make
+    with locked(database / "rpmdb.sqlite", seconds=2):
+        done = step(machine, shell, "rsync_deb")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("gpu-node: waits for") == 1
+    assert len(machine.installs()) == 1
+
+
+@pytest.mark.parametrize("said", SAYS.values(), ids=SAYS)
+def test_a_lock_of_which_only_the_message_tells(
+    machine: Machine, shell: str, database: Path, said: str
+) -> None:
+    """The first call fails with it, the second one works; then it fails for good."""
+    program = machine.folder / "bin" / "apt-get"
+    real = program.read_text()
+    once = f'[ -e "{machine.folder}/seen" ] || {{ touch "{machine.folder}/seen"; echo "{said}"; '
+    program.write_text(real.replace("#!/bin/sh\n", f"#!/bin/sh\n{once}exit 100; }}\n", 1))
+    done = step(machine, shell, "rsync_deb")
+    assert (done.code, done.err, done.out) == (0, "", f"gpu-node: waits for {said}\n")
+    (machine.folder / "bin" / "rsync").unlink()
+    program.write_text(f'#!/bin/sh\necho "{said}"\nexit 100\n')
+    done = step(machine, shell, "rsync_deb")
+    assert done.code == 1 and f"uses the package database: {said}; run again" in done.err
+
+
+def test_a_file_that_a_killed_program_left(machine: Machine, shell: str, database: Path) -> None:
+    """Its pid is another program's by now: nobody holds the lock."""
+    with subprocess.Popen(["sleep", "60"]) as other:
+        (database / "rpmdb_lock.pid").write_text(str(other.pid))
+        done = step(machine, shell, "rsync_deb")
+        other.kill()
+    assert (done.code, done.out) == (0, "")

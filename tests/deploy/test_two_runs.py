@@ -1,0 +1,155 @@
+"""Two runs on one node: the second waits, reports for which run, and reads files after that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyinfra.api import Host, State
+from pyinfra.connectors.util import CommandOutput, OutputLine
+
+from deploy import scripts
+from deploy.replacement import replace
+from deploy.scripts import Script, origin, script
+from facts.files import FileContent
+from tests.deploy.running import environment, run
+
+ABSENT = FileContent(exists=False, text="", problem="")
+
+
+class Node:
+    """A host whose commands run on this machine; `prints` is what was shown at once."""
+
+    print_prefix = "[node] "
+    print_input = False
+
+    def __init__(self, shell: str) -> None:
+        self.shell = shell
+        environment(shell)  # busybox's takes a second to make
+        self.prints: list[str] = []
+        self.reads = 0
+
+    def run_shell_command(
+        self, command: Script, print_output: bool, print_input: bool, **given: Any
+    ) -> tuple[bool, CommandOutput]:
+        """Run a command as pyinfra's connector does."""
+        done = run(command, self.shell)
+        lines = [OutputLine("stdout", line) for line in done.out.splitlines()]
+        lines += [OutputLine("stderr", line) for line in done.err.splitlines()]
+        self.prints += [line.line for line in lines if print_output]
+        return done.code == 0, CommandOutput(lines)
+
+    def get_fact(self, fact: object, path: str) -> FileContent:
+        """Read a file."""
+        self.reads += 1
+        return FileContent(exists=True, text=Path(path).read_text(encoding="latin-1"), problem="")
+
+
+def execute(node: Node, command: object) -> tuple[bool, CommandOutput]:
+    """Run a command as pyinfra's operation does."""
+    assert isinstance(command, Script)
+    return command.execute(cast(State, node), cast(Host, node), {})
+
+
+@contextmanager
+def held(lock: Path, seconds: float = 60, says: str = "") -> Iterator[int]:
+    """Another run that holds the lock, with its name in the file; its pid."""
+    code = (
+        "import fcntl, os, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)\n"
+        "f.write(sys.argv[2] or f'pid {os.getpid()}, user zhang, from wang@laptop (pid 7 there)')\n"
+        f"f.flush(); print(1, flush=True); time.sleep({seconds})"
+    )
+    words = [sys.executable, "-c", code, str(lock), says]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "1\n"
+        yield other.pid
+        other.kill()
+
+
+def test_what_waits_reports_for_whom(tmp_path: Path, backups: Path, shell: str, lock: Path) -> None:
+    """pid, user and origin of the run that works; at once, and once; then its own are there."""
+    node = Node(shell)
+    with held(lock, seconds=2) as pid:
+        done, _ = execute(node, replace(str(tmp_path / "conf"), ABSENT, "new"))
+    assert done and (tmp_path / "conf").read_text() == "new"
+    assert node.prints == [
+        "gpu-node: waits for another run on this node: "
+        f"pid {pid}, user zhang, from wang@laptop (pid 7 there)"
+    ]
+    line = lock.read_text()
+    assert line.startswith("pid ") and line.endswith(f", user root, from {origin()}\n")
+
+
+def test_it_gives_up(
+    tmp_path: Path, backups: Path, shell: str, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock, and who holds it, are named; what fails is shown once."""
+    monkeypatch.setattr(scripts, "RUN_SECONDS", 1)
+    node = Node(shell)
+    with held(lock) as pid:
+        done, output = execute(node, replace(str(tmp_path / "conf"), ABSENT, "new"))
+    assert not done and not (tmp_path / "conf").exists()
+    told = f"holds {lock} (pid {pid}, user zhang, from wang@laptop (pid 7 there)); nothing was"
+    assert [told in line for line in node.prints] == [False, True]
+    assert list(output) == []  # pyinfra would print it again
+
+
+def test_a_run_that_has_ended(
+    tmp_path: Path, backups: Path, shell: str, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has started holds the lock still; and a lock without a name."""
+    monkeypatch.setattr(scripts, "RUN_SECONDS", 0)
+    for says, expected in (
+        ("pid 4194305, user root, from x@y", "which has ended: a process that it started is still"),
+        ("of an older version", f"holds {lock} (unknown); nothing was changed, run again"),
+    ):
+        with held(lock, says=says):
+            done = run(script("replace", "x", file=str(tmp_path / "conf")), shell)
+        assert done.code == 1 and expected in done.err, done
+
+
+def test_the_file_is_read_after_the_wait(tmp_path: Path, backups: Path, shell: str) -> None:
+    """Another run has written into the file since it was read: both runs' lines are in it."""
+    file, node = tmp_path / "conf", Node(shell)
+    file.write_text("old\n")
+    found = FileContent(exists=True, text="old\n", problem="")
+    mine = replace(str(file), found, "old\nmine\n", again=lambda text: f"{text}mine\n")
+    file.write_text("old\ntheirs\n")
+    done, _ = execute(node, mine)
+    assert (done, node.reads) == (True, 1)
+    assert file.read_text() == "old\ntheirs\nmine\n"
+    assert node.prints == [f"gpu-node: {file}: changed meanwhile; it is read again"]
+    assert Path(f"{backups}{file}").read_text() == "old\ntheirs\n"
+
+
+def test_a_new_file_of_both(tmp_path: Path, backups: Path, shell: str) -> None:
+    """It appeared with other lines, or with the same ones, where there is nothing to do."""
+    file, node = tmp_path / "conf", Node(shell)
+    mine = replace(str(file), ABSENT, "mine\n", again=lambda text: f"{text}mine\n")
+    file.write_text("theirs\n")
+    assert execute(node, mine)[0]
+    assert file.read_text() == "theirs\nmine\n"
+    file.write_text("mine\n")
+    written = file.stat().st_mtime_ns
+    assert execute(node, mine)[0]
+    assert (file.stat().st_mtime_ns, node.reads) == (written, 1)
+    assert node.prints[-1] == f"gpu-node: {file}: another run has written the same"
+
+
+def test_a_file_that_changes_for_ever(tmp_path: Path, backups: Path, shell: str) -> None:
+    """It ends, and fails, and nothing is lost."""
+    file, node = tmp_path / "conf", Node(shell)
+    file.write_text("")
+
+    def edit(text: str) -> str:
+        file.write_text(f"{text}x")
+        return f"{text}mine"
+
+    done, _ = execute(node, replace(str(file), ABSENT, "mine", again=edit))
+    assert (done, node.reads) == (False, 5)
+    assert file.read_text() == "xxxxx"
