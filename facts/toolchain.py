@@ -11,16 +11,29 @@ _OS = """
 if [ -r /etc/os-release ]; then . /etc/os-release; echo "${PRETTY_NAME:-$NAME}"
 else cat /etc/redhat-release; fi
 """
+# Where the deploy links a release's programs, which are in a folder of /opt.
+LINK_DIR = "/usr/local/bin"
 # PATH is the one a launcher's non-interactive shell has: the probe runs in such a shell.
-_CMAKE = r"""
+_CMAKE = rf"""
 echo "$PATH"
 IFS=:; set -f
 for d in $PATH; do
-  p=${d:-.}/cmake
+  p=${{d:-.}}/cmake
   [ -f "$p" ] && [ -x "$p" ] || continue
   printf '%s\n%s\n' "$p" "$(readlink -f "$p" || echo "$p")"
   said=$("$p" --version 2>&1 | head -n 1)
-  printf '%s\n' "${said:-nothing}"
+  printf '%s\n' "${{said:-nothing}}"
+done
+set +f
+for p in cmake cpack ctest ccmake cmake-gui; do
+  p={LINK_DIR}/$p
+  [ -e "$p" ] || [ -L "$p" ] || continue
+  to=$(readlink "$p")
+  case $to in /opt/cmake-*/bin/"${{p##*/}}") continue ;; esac
+  printf 'taken\t%s\n' "$p"
+done
+for p in /opt/cmake-*; do
+  [ ! -e "$p" ] || printf 'release\t%s\n' "$p"
 done
 """
 
@@ -30,6 +43,7 @@ SECTIONS = (
     Section("toolchain.cmake", _CMAKE, seconds=5),
 )
 
+_KINDS = ("taken", "release")
 _VERSION = re.compile(r"^cmake\d* version (\d+(?:\.\d+)+)")
 
 
@@ -43,10 +57,16 @@ class Cmake(State):
 
 
 class Cmakes(State):
-    """The directories of PATH, and the cmakes in them in the order the shell finds them."""
+    """The directories of PATH, and the cmakes in them in the order the shell finds them.
+
+    `taken` are paths where the deploy would put its links and something else is, `releases` the
+    folders /opt/cmake-VERSION.
+    """
 
     path: tuple[str, ...]
     found: tuple[Cmake, ...]
+    taken: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
 
 
 class ToolchainState(State):
@@ -66,13 +86,24 @@ def parse_name(text: str) -> str:
 
 
 def parse_cmake(text: str) -> Cmakes:
-    """Parse PATH, then three lines a cmake: path, real path, first line of `--version`."""
-    path, *lines = text.split("\n")
+    """Parse PATH, then three lines a cmake: path, real path, first line of `--version`.
+
+    Behind them are the paths that are taken, and the releases, one a line.
+    """
+    path, *rest = text.split("\n")
+    rows = [line.split("\t", 1) for line in rest]
+    taken, releases = ([row[1] for row in rows if row[0] == kind and row[1:]] for kind in _KINDS)
+    lines = [line for line in rest if not line.startswith(tuple(f"{kind}\t" for kind in _KINDS))]
     if len(lines) % 3:
         raise Unreadable(f"{len(lines)} lines about cmake, not three each")
     triples = zip(lines[::3], lines[1::3], lines[2::3], strict=True)
     folders = tuple(_plain(folder) or "." for folder in path.split(":"))
-    return Cmakes(path=folders, found=tuple(_distinct(triples)))
+    return Cmakes(
+        path=folders,
+        found=tuple(_distinct(triples)),
+        taken=tuple(taken),
+        releases=tuple(releases),
+    )
 
 
 def _plain(path: str) -> str:

@@ -42,6 +42,7 @@ if ! answers "$prefix/bin/cmake"; then
   chown -R 0:0 "$tree" || fail "the files cannot be given to root"
   if [ -e "$prefix" ] || [ -L "$prefix" ]; then
     mkdir -p "$backups/opt" && mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
+    echo "gpu-node: cmake: $prefix is moved to $backups$prefix: it has no cmake $version that runs"
   fi
   mv "$tree" "$prefix" || fail "$prefix cannot be made"
 fi
@@ -57,6 +58,10 @@ for program in "$prefix/bin"/*; do
   [ "$(readlink "$link")" != "$program" ] || continue
   if [ -e "$link" ] || [ -L "$link" ]; then
     mkdir -p "$backups$links" && cp -pP "$link" "$backups$links/" || fail "$link cannot be kept"
+    case $(readlink "$link") in
+      (/opt/cmake-*/bin/"${program##*/}") ;;
+      (*) echo "gpu-node: cmake: $link is moved to $backups$link" ;;
+    esac
   fi
   ln -s "$program" "$links/.gpu-node-link" && mv -f "$links/.gpu-node-link" "$link" ||
     fail "$link cannot be set"

@@ -13,7 +13,8 @@ if [ "$(cat "$file" 2>/dev/null)" != "$wanted" ]; then
   mkdir -p /etc/modprobe.d && echo "$wanted" >"$file.gpu-node" && mv -f "$file.gpu-node" "$file" ||
     fail "$file cannot be written; nothing was changed"
 fi
-rm -f /boot/.initramfs-*.img.gpu-node # of a run that was killed
+# Of a run that was killed; what makes the image may put a suffix to the name while it writes.
+rm -f /boot/.initramfs-*.img.gpu-node /boot/.initramfs-*.img.gpu-node.*
 for kernel in $kernels; do
   if command -v update-initramfs >/dev/null 2>&1; then
     said=$(update-initramfs -u -k "$kernel" 2>&1 </dev/null) ||
@@ -27,7 +28,7 @@ for kernel in $kernels; do
     # dracut writes over what is there, and a full disk would leave half of it.
     said=$(dracut --force "$new" "$kernel" 2>&1 </dev/null) && [ -s "$new" ] &&
       lsinitrd "$new" >/dev/null 2>&1 && mv -f "$new" "$image" ||
-      { rm -f "$new"; fail "the initramfs of $kernel cannot be made: $(echo "$said" | tail -n 1); the old one is there"; }
+      { rm -f "$new" "$new".*; fail "the initramfs of $kernel cannot be made: $(echo "$said" | tail -n 1); the old one is there"; }
   else
     fail "neither update-initramfs nor dracut is here; make the initramfs of $kernel anew"
   fi

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pyinfra import host, logger
 from pyinfra.api import deploy
 
 from deploy.operations import toolchain
 from deploy.plan import Plan
 from drift.environments import unmet
 from drift.libnccl import environments
-from drift.rules.toolchain import LINK_DIR
+from drift.report.visible import visible
+from drift.rules.toolchain import LINK_DIR, moved_away
 from inventories.schema import CmakeWanted, ToolchainWanted
 
 
@@ -24,6 +26,10 @@ def converge(plan: Plan) -> None:
 
 def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
     if plan.repairs("toolchain.cmake-old", "toolchain.cmake-shadowed"):
+        cmakes = plan.found.toolchain.cmake
+        if cmakes is not None and (moved := moved_away(cmakes, wanted.version)):
+            # In a dry run an operation has but a line.
+            logger.info(f"{host.print_prefix}{visible(moved)}")
         toolchain.cmake(
             name=f"Link cmake {wanted.version}",
             version=wanted.version,

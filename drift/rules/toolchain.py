@@ -15,11 +15,12 @@ from drift.libnccl import environments
 from drift.rules.rule import Fault, rule
 from facts.nccl import Environment
 from facts.node import NodeState
+from facts.toolchain import LINK_DIR as LINK_DIR
 from facts.toolchain import Cmake, Cmakes, ToolchainState
 from inventories.schema import NodeWanted, ToolchainWanted
 
-# Where the deploy links the programs of the wanted release.
-LINK_DIR = "/usr/local/bin"
+# Where a run of the deploy keeps what it moves away.
+BACKUPS = "/var/backups/gpu-node/RUN"
 
 
 def _meets(cmake: Cmake, wanted: str) -> bool:
@@ -45,6 +46,20 @@ def _is_met(found: ToolchainState, wanted: ToolchainWanted) -> bool:
     return bool(found.cmake.found) and _meets(found.cmake.found[0], wanted.cmake.version)
 
 
+def moved_away(cmakes: Cmakes, version: str) -> str:
+    """Return what the deploy moves to its backups for the links of a release; empty for nothing."""
+    paths = ", ".join(cmakes.taken)
+    moved = f"{paths}: moved to {BACKUPS} first" if paths else ""
+    prefix = f"/opt/cmake-{version}"
+    broken = f"{prefix}: moved to {BACKUPS} if its cmake does not run"
+    return "; ".join(filter(None, (moved, broken if prefix in cmakes.releases else "")))
+
+
+def _linking(cmakes: Cmakes, version: str, text: str) -> str:
+    moved = moved_away(cmakes, version)
+    return f"{text}; {moved}" if moved else text
+
+
 @rule("toolchain.cmake-old", "error")
 def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
     """No cmake in PATH is new enough."""
@@ -60,7 +75,11 @@ def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]
         wanted=f"{wanted.cmake.version} or newer",
         cause="builds of CUDA extensions stop with 'CMake 3.25 or higher is required'; unpacking a "
         "release over /usr/local would mix two releases with no way back",
-        fix=f"unpack the release into {release} and link its programs in {LINK_DIR}"
+        fix=_linking(
+            found.cmake,
+            wanted.cmake.version,
+            f"unpack the release into {release} and link its programs in {LINK_DIR}",
+        )
         if reached
         else f"put {LINK_DIR} into the PATH of non-interactive shells",
         fixable=reached,
@@ -86,7 +105,7 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
         fix=f"remove {shadow.path} (conda remove cmake, pip uninstall cmake), or put {LINK_DIR} "
         "before it in PATH"
         if ahead
-        else f"link the programs of {version} in {LINK_DIR}",
+        else _linking(found.cmake, version, f"link the programs of {version} in {LINK_DIR}"),
         fixable=not ahead,
     )
 

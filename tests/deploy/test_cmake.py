@@ -3,7 +3,8 @@
 A case: `before` and the lines of `after` are sh, run around the script as root, with the variables
 of `Machine.variables`; `script` replaces variables of the script; `opt` is the size of /opt;
 `shells` names the shells where not all of them can show it. A case that `says` something fails with
-that, and of each such case is asked what must hold after any failure.
+that, and of each such case is asked what must hold after any failure. `prints` are the lines about
+what was moved away.
 """
 
 from __future__ import annotations
@@ -173,6 +174,8 @@ def test_a_case(path: Path, shell: str, machine: Machine) -> None:
     done = put(case, machine, shell)
     if "says" not in case:
         assert (done.code, done.err) == (0, "")
+        printed = [filled(line, machine) for line in case.get("prints", [])]
+        assert done.out.splitlines() == [f"gpu-node: cmake: {line}" for line in printed]
         return
     assert done.code == 1, done.err
     assert filled(case["says"], machine) in done.err
