@@ -48,7 +48,7 @@ if [ "$#" -gt 0 ]; then
       has="$has$($manager -q --showduplicates list available "$name" 2>/dev/null </dev/null |
         awk -v name="$name" 'index($1, name ".") == 1 { printf "%s %s, ", name, $2 }')"
     done
-    fail "no such packages of $version${of:+ (as $of is here)} in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed"
+    fail "no such packages of $version${of:+ (as $of is here)} in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed$(barred $packages)"
   }
   why=$(harm)
   [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"

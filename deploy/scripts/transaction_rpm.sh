@@ -1,6 +1,6 @@
 # What yum or dnf would do to packages that are there: to be asked before anything is installed.
 # Variables: manager; package_locks.sh stands before this.
-# shellcheck shell=sh disable=SC2034,SC2154,SC2086
+# shellcheck shell=sh disable=SC2034,SC2154,SC2086,SC2254
 reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|No package|No match|Unable to find|Problem|Requires|nothing provides|Errno' | head -n 1)
   echo "${why:-$1}" | grep -v '^[[:space:]]*$' | tail -n 1 | sed 's/^[ -]*//' | cut -c 1-300
@@ -18,6 +18,25 @@ simulate() {
   case $plan in *'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
   case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac
   return 1
+}
+# barred NAME...: the lines of an administrator that keep packages out, each with its file and number
+barred() {
+  for file in /etc/yum.conf /etc/dnf/dnf.conf; do
+    grep -nE '^(exclude|excludepkgs) *=' "$file" 2>/dev/null | while IFS= read -r line; do
+      for name; do
+        for pattern in $(echo "${line#*=}" | tr ',' ' '); do
+          case $name in ($pattern) printf '; %s:%s keeps out %s' "$file" "$line" "$name" ;; esac
+        done
+      done
+    done
+  done
+  for file in /etc/yum/pluginconf.d/versionlock.list /etc/dnf/plugins/versionlock.list; do
+    for name; do
+      grep -nE "^ *!?([0-9]+:)?$name-[0-9]" "$file" 2>/dev/null | while IFS= read -r line; do
+        printf '; %s:%s locks %s' "$file" "$line" "$name"
+      done
+    done
+  done
 }
 # rows: the plan, each package in a line: yum goes on in the next one after a long name or version
 rows() {

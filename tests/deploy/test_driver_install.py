@@ -323,6 +323,23 @@ def test_what_yum_would_do(machine: Machine, shell: str, lines: tuple[str, ...],
     assert machine.installs() == []
 
 
+def test_what_an_administrator_keeps_out(machine: Machine, shell: str) -> None:
+    """yum heeds it, and does not say so: file, line and text are named."""
+    machine.write("plan", "No package kmod-nvidia-535.154.05-* available.")
+    etc = """mount -t tmpfs none /etc; mkdir -p /etc/yum/pluginconf.d
+printf '[main]\\nexclude=kernel* kmod-*\\n' >/etc/yum.conf
+printf '# for job 7\\n0:nvidia-smi-470.1-1.*\\n0:nvidia-smi-extra-1-1.*\\n' \\
+  >/etc/yum/pluginconf.d/versionlock.list
+"""
+    names = {"manager": "yum", "packages": "kmod-nvidia nvidia-smi", "version": "535.154.05"}
+    rest = {"hold": "no", "allow": "yes", "run": "RUN"}
+    done = machine.run(script("driver_install_rpm", **names, **rest), shell, etc)
+    assert done.code == 1 and machine.installs() == []
+    assert "; /etc/yum.conf:2:exclude=kernel* kmod-* keeps out kmod-nvidia" in done.err
+    assert "versionlock.list:2:0:nvidia-smi-470.1-1.* locks nvidia-smi" in done.err
+    assert "nvidia-smi-extra" not in done.err
+
+
 def test_what_yum_cannot_have(machine: Machine, shell: str) -> None:
     """One of the two: yum would go on without it."""
     machine.write("offers", "kmod-nvidia 3:535.183.01-1.el7")
