@@ -11,6 +11,7 @@ import shlex
 from facts import logins, ssh_settings
 from facts.block import BEGIN, END, PRINT
 from facts.cluster import SSH_PORT, Peer
+from facts.file_systems import PLACES
 from facts.kernels import SBIN
 from facts.limited import LIMITED
 from facts.named import Named
@@ -44,16 +45,17 @@ home=$(printf '%s\\n' "$entry" | awk -F: '{ print $6; exit }')
 [ -n "$home" ] || { echo "$name has no home"; exit 1; }
 """
 
-_ACCOUNT = r"""
+_ACCOUNT = (
+    PLACES
+    + r"""
 printf 'user %s\nuid %s\nhome %s\n' "$name" "$(id -u)" "$home"
 for each in "home $home" "folder $home/.ssh" "authorized $home/.ssh/authorized_keys" \
   "key $home/.ssh/id_ed25519"; do
   [ ! -e "${each#* }" ] || printf 'mode %s %s\n' "${each%% *}" "$(ls -ldnL "${each#* }")"
 done
 key=$home/.ssh/id_ed25519
+places "$home/.ssh" "$home/.ssh/authorized_keys" "$key" | sed 's/^/place /'
 [ -e "$key" ] || exit 0
-top=$(df -P "$key" 2>/dev/null | awk 'END { print $NF }')
-awk -v top="$top" '$2 == top { kind = $3 } END { if (kind) print "filesystem " kind }' /proc/mounts
 if said=$(ssh-keygen -y -P '' -f "$key" 2>&1 </dev/null); then
   printf 'public %s\n' "$said"
 else
@@ -61,6 +63,7 @@ else
   [ ! -r "$key.pub" ] || printf 'public %s\n' "$(head -n 1 "$key.pub")"
 fi
 """
+)
 _AUTHORIZED = f"""
 file=$home/.ssh/authorized_keys
 [ ! -e "$file" ] || {PRINT} <"$file"

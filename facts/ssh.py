@@ -13,6 +13,7 @@ from typing_extensions import override
 from facts import logins, mesh
 from facts.area import AreaFact, ProbeFact, State
 from facts.block import Block, parse_block
+from facts.file_systems import Place, parse_places
 from facts.logins import Login, is_left, parse_logins, place
 from facts.named import Named
 from facts.probe import Readings, Section, Unread, Unreadable, read
@@ -31,8 +32,8 @@ class Account(State):
     """The training user's own: where home is, who may write there, and the key it logs in with.
 
     A mode is None where there is nothing. `public` is type and key; `unusable` says why ssh-keygen
-    cannot use the private key, and is empty where it can, or where there is none. `filesystem` is
-    the kind of the one that the key lies in, such as xfs or nfs4; empty where that is not known.
+    cannot use the private key, and is empty where it can, or where there is none. `places` tells
+    where the folder of these files lies, and they themselves.
     """
 
     user: str
@@ -41,7 +42,7 @@ class Account(State):
     modes: dict[str, Mode]
     public: str | None
     unusable: str
-    filesystem: str = ""
+    places: dict[str, Place] = {}
 
 
 class Known(State):
@@ -146,7 +147,7 @@ def parse_account(text: str) -> Account:
         modes={name: parse_mode(listed) for name, listed in modes.items()},
         public=public and " ".join(public.split()[:2]),
         unusable=said.get("unusable", ""),
-        filesystem=said.get("filesystem", ""),
+        places=parse_places("\n".join(value for word, value in pairs if word == "place")),
     )
 
 

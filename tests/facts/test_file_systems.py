@@ -1,0 +1,87 @@
+"""File systems: places as the shells tell them, and which files nodes share."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from facts.file_systems import PLACES, Place, are_shared, is_network, parse_places
+from facts.probe import Unreadable
+from tests.shells import SHELLS
+
+CHANGED, LATER = "2026-11-21 17:37:02.400000000 +0000", "2026-11-22 09:00:00.000000001 +0000"
+HOME = Place(kind="nfs4", source="nas:/home", inode=77, changed=CHANGED)
+
+
+def other(**given: str | int) -> Place:
+    """Return HOME's place with other values."""
+    return HOME.model_copy(update=given)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "answer"),
+    [
+        pytest.param(HOME, True, id="the same file"),
+        pytest.param(other(inode=78, source="nas:/scratch"), False, id="another export"),
+        pytest.param(other(inode=78), None, id="another inode by the same mount source"),
+        pytest.param(other(changed=LATER), None, id="changed between the two looks"),
+        pytest.param(other(source="192.0.2.9:/home"), None, id="the server by another name"),
+        pytest.param(other(changed=""), None, id="a node that cannot tell the ctime"),
+        pytest.param(other(kind="ext4"), False, id="a disk of its own"),
+    ],
+)
+def test_what_is_shared(theirs: Place, answer: bool | None) -> None:
+    assert are_shared({"/home/u": HOME}, {"/home/u": theirs}) is answer
+
+
+def test_cloned_disks_are_not_shared() -> None:
+    disk = {"/home/u": other(kind="ext4", source="/dev/sda1")}
+    assert are_shared(disk, disk) is False
+
+
+def test_one_equal_file_is_enough() -> None:
+    mine = {"/home/u": HOME, "/home/u/.bashrc": other(inode=5)}
+    theirs = {"/home/u": other(changed=LATER), "/home/u/.bashrc": other(inode=5)}
+    assert are_shared(mine, theirs) is True
+
+
+def test_what_was_not_told_is_not_known() -> None:
+    assert are_shared(None, {"/home/u": HOME}) is None
+    assert not is_network(None, "/home/u")
+
+
+@pytest.mark.parametrize("kind", ["nfs", "fuse.bindfs", "fuse", "lustre", "9p"])
+def test_kinds_that_other_machines_may_have(kind: str) -> None:
+    assert is_network({"/home/u": other(kind=kind)}, "/home/u")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_tells_a_files_place(shell: str, tmp_path: Path) -> None:
+    file = tmp_path / "with blank"
+    file.write_text("x")
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    script = f'{PLACES}\nplaces "$@"'
+    command = [*SHELLS[shell], "-c", script, "sh", str(link), str(tmp_path / "gone")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    (path, place), *rest = parse_places(done.stdout).items()
+    assert (path, place.inode, rest) == (str(link), file.stat().st_ino, [])
+    assert place.changed.endswith(f".{file.stat().st_ctime_ns % 10**9:09d} +0000")
+    wanted = subprocess.run(
+        ["findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert [place.kind, place.source] == [wanted[0], wanted[1].partition("[")[0]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["/home/u\tnfs4\tnas:/home\t-1\t", "/home/u\tnfs 4\tnas\t1\t", "/home/u\tnfs\ta\x1b[2J\t1\t"],
+)
+def test_a_line_that_is_no_place_is_refused(line: str) -> None:
+    with pytest.raises((Unreadable, ValueError)):
+        parse_places(line)
