@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -23,8 +24,8 @@ from facts.session import ProbeError
 from inventories.schema import InventoryError, NodeWanted
 
 SUDO_SECONDS = 20
-# Whether a run changes any of its nodes.
-_changing: WeakKeyDictionary[State, bool] = WeakKeyDictionary()
+# What was planned for each node, or why it could not be.
+_made: WeakKeyDictionary[State, dict[str, Plan | ProbeError | PyinfraError]] = WeakKeyDictionary()
 NO_PASSWORD = (
     "sudo wants a password, and there is no terminal to ask you on: allow it without one "
     "(NOPASSWD), or run this on a terminal"
@@ -104,7 +105,7 @@ def wanted_of(host: Host) -> NodeWanted:
 def plan(host: Host) -> Plan | None:
     """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
     try:
-        plan = _plan(host)
+        plan = _planned(host)
         if plan.changes and not _may_change(host):
             raise ProbeError(NO_PASSWORD)
     except ProbeError as error:
@@ -113,6 +114,32 @@ def plan(host: Host) -> Plan | None:
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
     return plan
+
+
+def plans(state: State) -> dict[str, Plan]:
+    """Return what is planned for each node of a run, in their order; those that cannot be are not.
+
+    Why not, a host's own `plan` reports.
+    """
+    found: dict[str, Plan] = {}
+    for host in (each for each in state.inventory if each in state.active_hosts):
+        with suppress(ProbeError, PyinfraError):
+            found[host.name] = _planned(host)
+    return found
+
+
+def _planned(host: Host) -> Plan:
+    """Return the plan for a host, made once a run; raises ProbeError and PyinfraError."""
+    made = _made.setdefault(host.state, {})
+    if host.name not in made:
+        try:
+            made[host.name] = _plan(host)
+        except (ProbeError, PyinfraError) as error:
+            made[host.name] = error
+    found = made[host.name]
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _plan(host: Host) -> Plan:
@@ -128,16 +155,7 @@ def _plan(host: Host) -> Plan:
 
 def any_changes(state: State) -> bool:
     """Whether this run changes a node: then each node is judged again after that."""
-    if state not in _changing:
-        _changing[state] = any(map(_is_changed, state.active_hosts))
-    return _changing[state]
-
-
-def _is_changed(host: Host) -> bool:
-    try:
-        return _plan(host).changes
-    except (ProbeError, PyinfraError):  # reported by the host's own `plan`
-        return False
+    return any(each.changes for each in plans(state).values())
 
 
 def _may_change(host: Host) -> bool:

@@ -42,9 +42,11 @@ Edit = Callable[[str], str]
 class Replacement(Script):
     """A replacement of a file; where the file has changed since, it is read and edited again."""
 
-    def __init__(self, first: StringCommand, path: str, then: Callable[[FileContent], Script]):
+    def __init__(
+        self, first: StringCommand, path: str, user: str, then: Callable[[FileContent], Script]
+    ):
         super().__init__(*first.bits, **first.connector_arguments)
-        self.path, self.then = path, then
+        self.path, self.user, self.then = path, user, then
 
     @override
     def run(self, state: State, host: Host, given: Any) -> tuple[bool, CommandOutput]:
@@ -52,7 +54,7 @@ class Replacement(Script):
         for _ in range(_TRIES):
             if done or not any(line.endswith(_AGAIN) for line in output.stdout_lines):
                 break
-            old = host.get_fact(FileBytes, path=self.path)
+            old = host.get_fact(FileBytes, path=self.path, user=self.user)
             if old["problem"]:
                 return refuse_unread(state, host, self.path, old["problem"]), output
             done, output = Script.run(self.then(old), state, host, given)
@@ -82,7 +84,10 @@ def replace(
         rest = (check, confirm_seconds, user, then)
         first = _replace(path, old, new, *rest, again=True)
         return Replacement(
-            first, path, lambda now: _replace(path, now, again(now["text"]), *rest, again=True)
+            first,
+            path,
+            user,
+            lambda now: _replace(path, now, again(now["text"]), *rest, again=True),
         )
     return _replace(path, old, new, check, confirm_seconds, user, then)
 

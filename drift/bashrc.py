@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from facts.env import EnvState
-from facts.start_files import BEGIN, BLOCK, END, Setting
+from facts.file_systems import is_network
+from facts.start_files import BEGIN, BLOCK, END, READ_ENV_FILE, Setting
 
 BASHRC = "~/.bashrc"
 # What is wanted of each variable: a value, or None where it is to be taken out.
@@ -23,6 +24,23 @@ class Blocks:
 
     top: str = ""
     end: str = ""
+
+
+# The same from every node, and whatever a node wants: in a shared home each would else undo what
+# another one has written.
+SHARED = Blocks(top=f"{READ_ENV_FILE}\n", end=f"{READ_ENV_FILE}\n")
+
+
+def is_anothers(found: EnvState) -> bool:
+    """Whether ~/.bashrc lies where it may be another node's, too: its file system is no disk's."""
+    return found.user is not None and any(
+        is_network(found.home, path) for path in (found.user.home, f"{found.user.home}/.bashrc")
+    )
+
+
+def env_file(values: Values) -> str:
+    """Return the text of the file that holds a node's own variables, where its home is shared."""
+    return f"# {_SAYS.capitalize()}.\n{body(values)}"
 
 
 def body(values: Values) -> str:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from drift.bashrc import (
     BASHRC,
+    SHARED,
     Blocks,
     Values,
     are_placed,
     body,
     deciding,
+    env_file,
+    is_anothers,
     last_value,
     users_lines,
 )
@@ -53,6 +56,14 @@ def is_deepspeed(wanted: NodeWanted) -> bool:
     return wanted.launcher is not None and wanted.launcher.kind == "deepspeed"
 
 
+def is_in_conf_alone(found: NodeState, wanted: NodeWanted) -> bool:
+    """Whether no shell is to have the interface: NCCL's own file, of each node, names it.
+
+    DeepSpeed sends a shell's to every node, and of a home that is shared each node is not alone.
+    """
+    return is_deepspeed(wanted) or is_anothers(found.env)
+
+
 def chosen(found: NodeState, wanted: NodeWanted) -> Choice:
     """Return the interface this node should train over."""
     if wanted.network is None:
@@ -64,10 +75,10 @@ def managed(found: NodeState, wanted: NodeWanted) -> Values | None:
     """Return what ~/.bashrc should say of each variable; None where that is not known."""
     values: dict[str, str | None] = {}
     if wanted.network is not None:
-        name = chosen(found, wanted).name
-        if name is None and not is_deepspeed(wanted):
+        name, no_shell = chosen(found, wanted).name, is_in_conf_alone(found, wanted)
+        if name is None and not no_shell:
             return None
-        values[IFNAME] = None if is_deepspeed(wanted) else f"={name}"
+        values[IFNAME] = None if no_shell else f"={name}"
     return {**values, **(wanted.env or {})}
 
 
@@ -83,6 +94,8 @@ def is_right(found: NodeState, name: str, value: str | None, wish: str | None) -
 
 def wanted_blocks(found: NodeState, values: Values) -> Blocks:
     """Return the blocks ~/.bashrc needs: the last one for what the user's lines set otherwise."""
+    if is_anothers(found.env):
+        return SHARED
     again = {
         each.name
         for each in users_lines(found.env)
@@ -92,6 +105,12 @@ def wanted_blocks(found: NodeState, values: Values) -> Blocks:
     return Blocks(
         body(values), body({name: value for name, value in values.items() if name in again})
     )
+
+
+def is_written(found: NodeState, values: Values) -> bool:
+    """Whether ~/.bashrc, and the file that it may read, say what is wanted where it counts."""
+    placed = are_placed(found.env, wanted_blocks(found, values))
+    return placed and (not is_anothers(found.env) or found.env.own == env_file(values))
 
 
 def obstacle(found: EnvState) -> str | None:
@@ -111,7 +130,7 @@ def by_hand(found: NodeState, values: Values | None, name: str) -> str | None:
         return "find out first what could not be read, see env.unreadable"
     if said := obstacle(state):
         return said
-    if not are_placed(state, wanted_blocks(found, values)):
+    if not is_written(found, values):
         return None
     line = deciding(state, name)
     if line is not None:
@@ -134,7 +153,8 @@ def places(found: NodeState, wanted: NodeWanted) -> Iterator[Place]:
     """Yield where NCCL_SOCKET_IFNAME comes from on a node, as far as that is known."""
     values = managed(found, wanted)
     if not is_deepspeed(wanted):
-        yield from shell_places(found, values)
+        told = shell_places(found, values)
+        yield from (each for each in told if each.value or not is_anothers(found.env))
     if found.env.conf is not None:
         yield from _conf_places(found)
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
-from typing import Literal
 
 from typing_extensions import override
 
 from facts.area import AreaFact, State
+from facts.file_systems import PLACES, Place, parse_places
+from facts.inherited import PROCESSES, Process, parse_processes
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
 from facts.setting_lines import CONF, SETTINGS
 from facts.shell_prints import PRINTS, Prints, parse_prints
 from facts.start_files import (
+    ENV_FILE,
     PREFIXES,
+    READ_ENV_FILE,
     Setting,
     StartFile,
     assignments,
@@ -29,6 +31,17 @@ _WHO = """
 entry=$(getent passwd "$user" 2>/dev/null || grep "^$user:" /etc/passwd) ||
   { echo "no user $user"; exit 1; }
 home=${entry%:*} home=${home##*:}
+# What lies in a home its owner reads: to root one may be closed that is mounted from elsewhere.
+at_home() {
+  if [ "$(id -u)" = 0 ] && [ "$user" != "$(id -un)" ]; then
+    su -s /bin/sh "$user" -c "$1"
+  else
+    sh -c "$1"
+  fi
+}
+export home
+"""
+_OPEN = """
 [ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $(id -un)"; exit 1; }
 """
 _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
@@ -52,6 +65,8 @@ printf '%s\n' "$all" | awk -v names="$names" '
 """
 # Our blocks, and what tells where a shell without a terminal leaves the file. Bytes that are no
 # ASCII matter in none of it.
+_PLACES = """places "$home" "$home/.bashrc"
+"""
 _BASHRC = r"""
 [ -e "$home/.bashrc" ] || { echo absent; exit 0; }
 awk '
@@ -70,54 +85,7 @@ for f in "$home/.bashrc" "$home/.ssh/authorized_keys"; do
   [ ! -r "$f" ] || ! grep -q '^# >>> gpu-node' "$f" || printf '%s\n' "$f"
 done
 """
-# Shells at a terminal, servers of screen and tmux, trainers: pid, when it began, what it is, then
-# the variables it was started with; containers' processes are in another space of pids. `cat`
-# passes over processes that end meanwhile.
-_PROCESSES = r"""
-uid=$(id -u "$user") || exit 1
-environ() { has=$({ tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null); }
-# One that is ending has no environment any more, and is there for a moment.
-lives() {
-  sleep 1
-  state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
-  case $state in [ZX]* | "") return 1 ;; esac
-}
-space=$(readlink /proc/self/ns/pid)
-trainers=" "
-stat -L -c %Y "$home/.bashrc" 2>/dev/null || echo 0
-boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
-cat /proc/[0-9]*/stat 2>/dev/null | awk -v boot="$boot" '
-  { pid = $1; comm = $0; sub(/^[0-9]+ \(/, "", comm); rest = comm
-    sub(/\)[^)]*$/, "", comm); sub(/.*\) /, "", rest); split(rest, field, " ") }
-  comm ~ /^(bash|sh|zsh|fish|ksh|tcsh|dash)$/ && field[5] != 0 { tell("shell") }
-  (comm ~ /^(screen|SCREEN)$/ && field[5] == 0) || comm ~ /^tmux: server/ { tell("server") }
-  comm ~ /^(python|pt_main|deepspeed|accelerate|torchrun)/ { tell("trainer") }
-  function tell(kind) {
-    sub(/ /, "_", comm)
-    told[pid] = pid " " field[2] " " int(boot + field[20] / 100) " " kind " " comm
-  }
-  # Oldest first: a trainer comes before the workers that it started.
-  END {
-    for (;;) {
-      first = 0
-      for (each in told) if (!first || each + 0 < first) first = each + 0
-      if (!first) break
-      print told[first]; delete told[first]
-    }
-  }
-' | while read -r pid parent began kind comm; do
-  case $trainers in *" $parent "*) continue ;; esac # a data loader's worker
-  [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue
-  [ "$(readlink "/proc/$pid/ns/pid")" = "$space" ] || continue
-  environ "$pid" || { ! lives "$pid" || echo "$pid $began $kind $comm closed"; continue; }
-  [ "$kind" != trainer ] || printf '%s\n' "$has" | grep -q -E '^(LOCAL_)?RANK=' || continue
-  [ "$kind" != trainer ] || trainers="$trainers$pid "
-  echo "$pid $began $kind $comm open"
-  printf '%s\n' "$has" | awk -v names="$names" '
-    BEGIN { wanted = "^(" names ")" }
-    /^[A-Za-z_][A-Za-z0-9_]*=/ && $0 ~ wanted { gsub(/[^ -~]/, "?"); print "\t" $0 }'
-done
-"""
+_OWN = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
 def sections(named: Named) -> tuple[Section, ...]:
@@ -126,17 +94,24 @@ def sections(named: Named) -> tuple[Section, ...]:
     # The names that matter, as a pattern for awk: prefixes, and the inventory's own in full.
     names = "|".join((*PREFIXES, *(f"{name}=" for name in named.variables)))
     head = f"user={shlex.quote(named.user)}\n{_WHO}"
-    asked = f"{head}names={shlex.quote(names)}\n"
+    given = f"names={shlex.quote(names)}\n"
+    settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
     return (
         Section("env.user", head + _USER),
-        Section("env.launcher", asked + _LAUNCHER),
-        Section("env.bashrc", head + _BASHRC),
-        Section("env.settings", f"{asked}echo {shlex.quote(variables)}\n{SETTINGS}"),
-        Section("env.conf", head + CONF),
-        Section("env.processes", asked + _PROCESSES),
+        Section("env.home", head + _at_home(PLACES + _PLACES)),
+        Section("env.launcher", head + _OPEN + given + _LAUNCHER),
+        Section("env.bashrc", head + _at_home(_BASHRC)),
+        Section("env.own", _OWN),
+        Section("env.settings", head + _at_home(settings)),
+        Section("env.conf", head + _at_home(CONF)),
+        Section("env.processes", head + given + PROCESSES),
         Section("env.left", f"user={shlex.quote(named.user)}\n{_LEFT}"),
         Section("env.prints", head + PRINTS),
     )
+
+
+def _at_home(script: str) -> str:
+    return f"at_home {shlex.quote(_OPEN + script)}"
 
 
 class User(State):
@@ -155,19 +130,6 @@ class Line(State):
     text: str
 
 
-class Process(State):
-    """A process that hands its environment on; None where it may not be read.
-
-    `older` tells that it began before ~/.bashrc was last written.
-    """
-
-    pid: int
-    kind: Literal["shell", "server", "trainer"]
-    command: str
-    older: bool
-    environment: dict[str, str] | None
-
-
 class EnvState(State):
     """Everything about the environment that a rule asks for."""
 
@@ -175,6 +137,10 @@ class EnvState(State):
     # What a command has that a launcher starts by ssh.
     launcher: dict[str, str] | None
     bashrc: StartFile | None
+    # Where the home and ~/.bashrc lie.
+    home: dict[str, Place] | None
+    # The text of /etc/gpu-node/env.sh; empty where there is none.
+    own: str | None
     settings: tuple[Setting, ...] | None
     conf: tuple[Line, ...] | None
     processes: tuple[Process, ...] | None
@@ -217,37 +183,18 @@ def parse_conf(text: str) -> tuple[Line, ...]:
     return tuple(Line(path=path, line=int(number), text=line) for path, number, line in rows)
 
 
-def parse_processes(text: str) -> tuple[Process, ...]:
-    """Parse ~/.bashrc's time, then `PID BEGAN KIND COMMAND open|closed` with tabbed variables."""
-    first, *rows = text.split("\n")
-    written = int(first)
-    found: list[tuple[list[str], dict[str, str]]] = []
-    for row in filter(None, rows):
-        if row.startswith("\t"):
-            name, _, value = row[1:].partition("=")
-            found[-1][1][name] = value
-        else:
-            found.append((row.split(), {}))
-    return tuple(_process(words, variables, written) for words, variables in found)
-
-
-def _process(words: list[str], variables: dict[str, str], written: int) -> Process:
-    pid, began, kind, command, access = words
-    return Process.model_validate(
-        {"pid": int(pid), "kind": kind, "command": re.sub("_", " ", command)}
-        | {"older": int(began) < written, "environment": variables if access == "open" else None}
-    )
-
-
 def parse(readings: Readings) -> EnvState:
     """Return the area's state from the probe's answers."""
     bashrc = readings.take("env.bashrc", parse_start_file)
+    own = readings.take("env.own", lambda text: text)
     settings = readings.take("env.settings", parse_settings)
     return EnvState(
         user=readings.take("env.user", parse_user),
         launcher=readings.take("env.launcher", parse_launcher),
         bashrc=bashrc,
-        settings=_told_apart(settings, bashrc),
+        home=readings.take("env.home", parse_places),
+        own=own,
+        settings=_with_own(_told_apart(settings, bashrc), bashrc, own),
         conf=readings.take("env.conf", parse_conf),
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(text.splitlines())),
@@ -266,6 +213,27 @@ def _told_apart(
         each.model_copy(update={"ours": each.path == "~/.bashrc" and each.line in ours})
         for each in settings
     )
+
+
+def _with_own(
+    settings: tuple[Setting, ...] | None, bashrc: StartFile | None, own: str | None
+) -> tuple[Setting, ...] | None:
+    """Add what our blocks of ~/.bashrc read from the node's own file, at their lines."""
+    if settings is None or bashrc is None or not own:
+        return settings
+    pairs = [pair for line in own.splitlines() for pair in assignments(ENV_FILE, line)]
+    reading = [
+        each.first + number
+        for each in bashrc.blocks
+        for number, line in enumerate(each.text.splitlines())
+        if line == READ_ENV_FILE
+    ]
+    added = [
+        Setting(path="~/.bashrc", line=line, name=name, value=value, ours=True)
+        for line in reading
+        for name, value in pairs
+    ]
+    return (*settings, *added)
 
 
 SECTIONS = sections(Named())

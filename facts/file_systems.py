@@ -40,7 +40,8 @@ places() {
     }
     FILENAME != "-" {
       last = ++count; point[last] = plain($5)
-      for (i = 6; i < NF; i++) if ($i == "-") { kind[last] = $(i + 1); source[last] = $(i + 2); break }
+      for (i = 6; i < NF && $i != "-"; i++) continue
+      kind[last] = $(i + 1); source[last] = $(i + 2)
       next
     }
     {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TypedDict
 
-from pyinfra.api import FactBase, QuoteString, StringCommand
+from pyinfra.api import FactBase, StringCommand
 from typing_extensions import override
+
+from facts.mesh import AS_USER
 
 BEGIN = "@@gpu-node file"
 
@@ -34,15 +37,16 @@ class FileBytes(FactBase[FileContent]):
         return _unread("the node gave no answer about it")
 
     @override
-    def command(self, path: str) -> StringCommand:
-        file = QuoteString(path)
-        return StringCommand(
-            f"printf '\\n%s\\n' '{BEGIN}'; if [ -e",
-            file,
-            "]; then od -An -v -tx1 <",
-            file,
-            "2>&1 && echo whole || echo failed; else echo absent; fi",
+    def command(self, path: str, user: str = "") -> StringCommand:
+        """Return sh that reads `path`; a file in the home of a `user` is read as that user."""
+        file = shlex.quote(path)
+        ask = (
+            f"printf '\\n%s\\n' '{BEGIN}'; if [ -e {file} ]; then "
+            f"od -An -v -tx1 <{file} 2>&1 && echo whole || echo failed; else echo absent; fi"
         )
+        if user in ("", "root"):
+            return StringCommand(ask)
+        return StringCommand(f"user={shlex.quote(user)}\n{AS_USER}as_user {shlex.quote(ask)}")
 
     @override
     def process(self, output: list[str]) -> FileContent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing_extensions import override
 from facts import libnccl
 from facts.area import AreaFact, State
 from facts.asked.environment import code as code
+from facts.file_systems import PLACES, Place, parse_places
 from facts.named import Named
 from facts.probe import Reading, Readings, Section, Unreadable
 
@@ -34,10 +36,34 @@ def sections(named: Named) -> tuple[Section, ...]:
 
     `deep` reads each library through, so that its sha256 can be compared with the RECORD.
     """
-    asked = (_environment(prefix, named.deep) for prefix in named.environments)
-    return (*libnccl.SECTIONS, *asked)
+    asked = [_environment(prefix, named.deep) for prefix in named.environments]
+    return (*libnccl.SECTIONS, *asked, *([places(named.environments)] if asked else ()))
 
 
+# Of one that is missing, where it would be made.
+_PLACES = """
+above() {
+  case $1 in /*/*) up=${1%/*} ;; *) up=/ ;; esac
+  if [ -e "$up" ]; then places "$up"; else above "$up"; fi
+}
+told() {
+  printf 'environment\\t%s\\n' "$1"
+  if [ -e "$1" ]; then
+    places "$1" "$1/bin/python3" "$1/pyvenv.cfg" "$1/conda-meta/history"
+  else
+    above "$1"
+  fi
+}
+"""
+
+
+def places(prefixes: Sequence[str]) -> Section:
+    """Return the section about where environments lie."""
+    asked = "\n".join(f"told {shlex.quote(prefix)}" for prefix in prefixes)
+    return Section(PLACES_SECTION, f"{PLACES}{_PLACES}{asked}", ENVIRONMENT_SECONDS)
+
+
+PLACES_SECTION = "nccl.places"
 # A folder below one that is closed only seems to be gone, and so does one behind a dangling link.
 _IS_THERE = """prefix={prefix}
 if [ ! -e "$prefix" ] && [ ! -L "$prefix" ]; then
@@ -137,6 +163,8 @@ class NcclState(libnccl.SystemState):
 
     environments: dict[str, Environment | None]
     absent: tuple[str, ...] = ()
+    # Where the files of each environment lie.
+    places: dict[str, dict[str, Place]] | None = None
 
 
 def parse_environment(text: str) -> Environment:
@@ -145,6 +173,15 @@ def parse_environment(text: str) -> Environment:
         return Environment.model_validate(json.loads(text.strip().splitlines()[-1]))
     except json.JSONDecodeError as error:
         raise Unreadable(f"no answer of its Python: {error}") from error
+
+
+def parse_environment_places(text: str) -> dict[str, dict[str, Place]]:
+    """Parse `environment<tab>FOLDER`, each with its places below."""
+    found: dict[str, dict[str, Place]] = {}
+    for each in re.split(r"^environment\t", text, flags=re.MULTILINE)[1:]:
+        prefix, _, rest = each.partition("\n")
+        found[prefix] = parse_places(rest)
+    return found
 
 
 def shown(number: int) -> str:
@@ -167,7 +204,10 @@ def parse(readings: Readings) -> NcclState:
         name.removeprefix(prefix): None if name in gone else readings.take(name, parse_environment)
         for name in asked
     }
-    told = {"environments": environments, "absent": [name.removeprefix(prefix) for name in gone]}
+    told: dict[str, object] = {"environments": environments}
+    told["absent"] = [name.removeprefix(prefix) for name in gone]
+    if PLACES_SECTION in readings.sections:
+        told["places"] = readings.take(PLACES_SECTION, parse_environment_places)
     return NcclState.model_validate({**libnccl.parse(readings), **told})
 
 

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain, workspace
 from facts.area import ProbeFact, State
+from facts.file_systems import Places
 from facts.named import Named
 from facts.probe import Section, read
 
@@ -47,6 +48,11 @@ class NodeState(State):
     env: env.EnvState
     workspace: workspace.WorkspaceState
     unreadable: tuple[UnreadSection, ...] = ()
+
+
+def placed(prefix: str, found: NodeState) -> Places | None:
+    """Return where the files of a Python environment lie on a node; None where that is unknown."""
+    return (found.nccl.places or {}).get(prefix)
 
 
 def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:

@@ -52,9 +52,12 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
         raise ProbeError(str(error)) from error
 
 
-def ask(host: Host, sections: Sequence[Section]) -> Readings:
+def ask(
+    host: Host, sections: Sequence[Section], connector: BaseConnector | None = None
+) -> Readings:
     """Ask a connected host some sections, in one exec, as the SSH user. Raises ProbeError."""
-    return read(_answered(host.connector, render(sections), time_limit(sections)), sections)
+    by = connector or host.connector
+    return read(_answered(by, render(sections), time_limit(sections)), sections)
 
 
 def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from pydantic import Field
 from typing_extensions import override
 
 from facts import logins, mesh
@@ -42,7 +43,7 @@ class Account(State):
     modes: dict[str, Mode]
     public: str | None
     unusable: str
-    places: dict[str, Place] = {}
+    places: dict[str, Place] = Field(default_factory=dict)
 
 
 class Known(State):

@@ -9,8 +9,12 @@ from facts.area import State
 
 # How our part of a file begins and ends; nothing else is in it than what we write there.
 BEGIN, END = "# >>> gpu-node", "# <<< gpu-node"
+# Where a home may be another node's too, its start file says the same for all: read the node's own.
+ENV_FILE = "/etc/gpu-node/env.sh"
+READ_ENV_FILE = f"[ ! -r {ENV_FILE} ] || . {ENV_FILE}"
 BLOCK = re.compile(
-    rf"(?m)^{BEGIN}[^\n]*\n(?:(?!{BEGIN}|{END})(?:#|export |unset |[A-Z][A-Za-z0-9_]*=)[^\n]*\n)*"
+    rf"(?m)^{BEGIN}[^\n]*\n(?:(?!{BEGIN}|{END})"
+    rf"(?:#|export |unset |[A-Z][A-Za-z0-9_]*=|{re.escape(READ_ENV_FILE)}$)[^\n]*\n)*"
     rf"{END}[^\n]*(?:\n|\Z)"
 )
 # What launchers, NCCL, PyTorch and the libraries below them read; no other name is looked at.

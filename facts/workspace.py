@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from facts import mounts
 from facts.area import AreaFact, SectionFact, State
+from facts.file_systems import PLACES, Place, parse_places
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
 
@@ -50,6 +51,7 @@ TZ=UTC; export TZ
 command -v base64 >/dev/null && echo base64 || echo hex
 {{ {listing} "$path/" 2>&1; echo "end $?"; }} | gzip -c | code
 """
+PLACES_SECTION = "workspace.places"
 RSYNC = Section("workspace.rsync", _RSYNC)
 SECTIONS = (RSYNC,)
 
@@ -71,6 +73,8 @@ def sections(named: Named) -> tuple[Section, ...]:
         found.append(_directories(named.directories))
     if named.workspace is not None:
         found += [_tree(path, named.workspace.excludes) for path in named.workspace.paths]
+        words = " ".join(map(shlex.quote, named.workspace.paths))
+        found.append(Section(PLACES_SECTION, f"{PLACES}places {words}"))
     return tuple(found)
 
 
@@ -137,6 +141,8 @@ class WorkspaceState(State):
     rsync: str | None
     directories: dict[str, Directory] | None
     trees: dict[str, Tree | None]
+    # Where the workspace lies.
+    places: dict[str, Place] | None = None
     source: Tree | None = None
     source_rsync: str | None = None
 
@@ -230,6 +236,9 @@ def parse(readings: Readings) -> WorkspaceState:
         rsync=readings.take(RSYNC.name, parse_rsync),
         directories=readings.take(asked, parse_directories) if named else {},
         trees={path: readings.take(section_of(path), parse_tree) for path in paths},
+        places=readings.take(PLACES_SECTION, parse_places)
+        if PLACES_SECTION in readings.sections
+        else None,
     )
 
 

@@ -17,14 +17,6 @@ WRITTEN = {"written": True}
 """Validation context of what a person wrote: sizes are text there, and plain bytes in Python."""
 
 IFNAME = "NCCL_SOCKET_IFNAME"
-# Without which, or with another value, nobody might get in any more.
-_SHELLS_OWN = (
-    *("PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "BASH_ENV", "ENV", "LD_PRELOAD"),
-    *("UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS"),
-)
-
-_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)")
-
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
 
@@ -166,33 +158,6 @@ def _driver(value: object) -> str:
     return text
 
 
-def _variables(value: object) -> dict[str, str]:
-    """Environment variables with their values; what a start file of a shell can say in one line."""
-    if not isinstance(value, dict):
-        raise ValueError("")
-    return {_variable(name): _value_of(str(name), said) for name, said in value.items()}
-
-
-def _variable(name: object) -> str:
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{name!r} is no name of a variable")
-    if name == IFNAME:
-        raise ValueError(f"{name} differs by host: say it by network: {{interface: ...}}")
-    if _SECRET.search(name):
-        raise ValueError(f"{name} looks like a secret, and reports show values: keep it elsewhere")
-    if name in _SHELLS_OWN:
-        raise ValueError(f"a login needs {name} as it is")
-    return name
-
-
-def _value_of(name: str, value: object) -> str:
-    if isinstance(value, bool | int | float) or not isinstance(value, str):
-        raise ValueError(f"{name}: put its value in quotes")
-    if not value.isascii() or not value.isprintable():
-        raise ValueError(f"{name}: a value has one line of plain ASCII")
-    return value
-
-
 def reason(error: Exception) -> str:
     """What a check above said beyond "no"; the field's own words say what is allowed."""
     said = str(error)
@@ -296,9 +261,4 @@ Interface = Annotated[
 Launcher = Annotated[
     Literal["deepspeed", "torchrun", "accelerate", "mpirun"],
     Field(description="deepspeed, torchrun, accelerate or mpirun"),
-]
-Variables = Annotated[
-    dict[str, str],
-    BeforeValidator(_variables),
-    Field(description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}"""),
 ]

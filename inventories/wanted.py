@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from inventories import fields, packages, places
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, quoted, shown
+from inventories.variables import Variables
 
 
 class Model(BaseModel):
@@ -130,7 +131,7 @@ class Areas(Model):
     ssh: SshWanted | None = None
     network: NetworkWanted | None = None
     launcher: LauncherWanted | None = None
-    env: fields.Variables | None = None
+    env: Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
     # Run on the controller before and after a reboot of the node.

@@ -44,7 +44,7 @@ def blocks(
 
         env.blocks(path="/root/.bashrc", user="root", top="export OMP_NUM_THREADS='8'\\n")
     """
-    old = host.get_fact(FileBytes, path=path)
+    old = host.get_fact(FileBytes, path=path, user=user)
     if old["problem"]:
         yield unread(path, old)
         return
@@ -57,3 +57,27 @@ def blocks(
         old = _EMPTY
     again = partial(with_blocks, blocks=Blocks(top, end))
     yield replace(path, old, new, check=BASH_CHECK, user=user, again=again)
+
+
+@operation()
+def own_file(path: str, text: str) -> Generator[StringCommand | FunctionCommand, None, None]:
+    """
+    Write the file of variables that a start file reads which other nodes may share.
+
+    + path: the file, eg ``/etc/gpu-node/env.sh``
+    + text: all of it
+
+    **Example:**
+
+    .. code:: python
+
+        env.own_file(path="/etc/gpu-node/env.sh", text="export OMP_NUM_THREADS='8'\\n")
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"]:
+        yield unread(path, old)
+        return
+    if old["text"] == text:
+        host.noop(f"{path} has what is wanted")
+        return
+    yield replace(path, old, text, check=BASH_CHECK, again=lambda _: text)

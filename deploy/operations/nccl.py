@@ -24,6 +24,7 @@ from pyinfra.api import (
 from deploy import controller, replacement
 from deploy.environment_copy import copy, has_room, partial_of
 from deploy.scripts import script
+from deploy.shared import are_idle
 from drift.libnccl import BY_MANAGER, is_held, is_installed, own
 from drift.package_locks import barriers, old_locks, passed_over, where
 from drift.report.visible import visible
@@ -40,6 +41,7 @@ def wheels(
     remove: Sequence[str] = (),
     allow_disruption: bool = False,
     fetch: str = "node",
+    shared: bool = False,
 ) -> Generator[Command, None, None]:
     """
     Leave one NCCL wheel in a Python environment, its library equal to its RECORD.
@@ -49,6 +51,7 @@ def wheels(
     + remove: names of the wheels that go, eg ``nvidia-nccl-cu11``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + fetch: ``node`` (its pip downloads), or ``controller`` for nodes without internet
+    + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
 
     **Example:**
 
@@ -61,6 +64,8 @@ def wheels(
     if not remove and _is_whole(there, keep):
         host.noop(f"{environment} has {keep}, whole")
         return
+    if shared and not allow_disruption:
+        yield FunctionCommand(are_idle, [environment], {})
     pushed = ""
     if fetch == "controller":
         python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))

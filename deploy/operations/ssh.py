@@ -66,18 +66,22 @@ def key(user: str, comment: str) -> Commands:
 
 @operation()
 def authorized_keys(
-    path: str, user: str, itself: str, nodes: Sequence[str], asked: Mapping[str, Mapping[str, Any]]
+    path: str,
+    user: str,
+    itself: Sequence[str],
+    nodes: Sequence[str],
+    asked: Mapping[str, Mapping[str, Any]],
 ) -> Commands:
     """
     Let the keys of the cluster's nodes in; kept only if a new session can still be opened.
 
     + path: the file, eg ``/root/.ssh/authorized_keys``
     + user: whose file it is
-    + itself: this node's name
+    + itself: this node's name, and those of the nodes that have the same file
     + nodes: the names of all nodes; lines of others go out of our block
     + asked: of each node in the run, its ``public`` key before it, and the ``addresses`` it has
     """
-    old = host.get_fact(FileBytes, path=path)
+    old = host.get_fact(FileBytes, path=path, user=user)
     if old["problem"] or is_cut(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
         return
@@ -85,7 +89,7 @@ def authorized_keys(
     # What is planned before any key is made goes by the keys that there were.
     keys = {**before, **public_keys(host.state)} if host.state.is_executing else before
     lines = {
-        name: [authorized_line(name, public, asked[name]["addresses"], name == itself)]
+        name: [authorized_line(name, public, asked[name]["addresses"], name in itself)]
         for name in asked
         if (public := keys[name])
     }
@@ -185,4 +189,4 @@ def settings(path: str, body: str) -> Commands:
     if new == old["text"]:
         host.noop(f"{path} has the settings of every node")
         return
-    yield replace(path, old, new, check=_SSH_CHECK)
+    yield replace(path, old, new, check=_SSH_CHECK, again=partial(with_body, body=body))

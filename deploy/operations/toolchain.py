@@ -19,6 +19,7 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringC
 from deploy.controller import cache
 from deploy.replacement import backups
 from deploy.scripts import script
+from deploy.shared import are_idle
 from drift.environments import unmet
 from facts.nccl import ASKED, Environment, Nccl
 from facts.toolchain import Cmakes, Toolchain
@@ -69,7 +70,10 @@ def cmake(
 
 @operation()
 def packages(
-    environment: str, pins: Sequence[str], allow_disruption: bool = False
+    environment: str,
+    pins: Sequence[str],
+    allow_disruption: bool = False,
+    shared: bool = False,
 ) -> Generator[Command, None, None]:
     """
     Install packages of a Python environment at exactly these versions; no other one changes.
@@ -79,6 +83,7 @@ def packages(
     + environment: the folder, eg ``/opt/conda/envs/dis``
     + pins: as pip is asked for them, eg ``pyarrow==15.0.2``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
 
     **Example:**
 
@@ -92,6 +97,8 @@ def packages(
     if found is not None and not unmet(Environment.model_validate(found), wanted):
         host.noop(f"{environment} has {', '.join(pins)}")
         return
+    if shared and not allow_disruption:
+        yield FunctionCommand(are_idle, [environment], {})
     yield script(
         "packages_pip",
         prefix=environment,

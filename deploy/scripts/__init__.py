@@ -37,7 +37,7 @@ _ALONE = (
 _DISTURBS = {
     "libraries": (
         *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
-        *("driver_install_deb", "driver_install_rpm"),
+        *("driver_install_deb", "driver_install_rpm", "idle"),
     ),
     "segments": ("segments",),
     "workspace": ("workspace",),
@@ -60,7 +60,7 @@ _FIRST = {
     "lock": _ALONE,
     "in_use": (*_HARMFUL, "workspace", "segments"),
     "cpu_jobs": ("reboot",),
-    "leftovers": _HARMFUL,
+    "leftovers": _UNTIDY,
     "package_locks": _PACKAGES,
     "holds": _HOLDING,
     "another_driver": ("driver_install_deb", "driver_install_rpm"),

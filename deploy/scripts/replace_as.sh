@@ -7,12 +7,20 @@
 set -u
 umask 022
 fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
+eval "$as_user"
+quoted() { printf '%s\n' "$1" | sed -e "s/'/'\\\\''/g" -e "1s/^/'/" -e "\$s/\$/'/"; }
+# Root may not see into a home that is mounted from elsewhere.
+keep() {
+  at=$(quoted "$real")
+  said=$(as_user "stat -c '%a %u:%g' $at" </dev/null) || return 1
+  (umask 077; as_user "cat $at" </dev/null >"$saved") && chmod "${said%% *}" "$saved" &&
+    chown "${said#* }" "$saved"
+}
 if [ "$before" != absent ]; then
-  real=$(readlink -f "$file") || fail "cannot be resolved; nothing was changed"
+  real=$(as_user "readlink -f $(quoted "$file")" </dev/null) && [ -n "$real" ] ||
+    fail "cannot be resolved; nothing was changed"
   saved=$backups$real
   mkdir -p "${saved%/*}" || fail "no backup can be kept in $backups; nothing was changed"
-  [ -e "$saved" ] || cp -p "$real" "$saved" ||
-    { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
+  [ -e "$saved" ] || keep || { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
 fi
-eval "$as_user"
 as_user "$run"

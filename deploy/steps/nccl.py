@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from pyinfra.api import deploy
@@ -10,10 +11,11 @@ from pyinfra.api.exceptions import PyinfraError
 from deploy.operations import nccl
 from deploy.plan import Plan
 from deploy.proof import refuse
+from deploy.shared import changes, is_networked
 from drift.copied import machine, origin
 from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
-from facts.nccl import Environment
+from facts.node import placed
 from inventories.cluster import NO_FILE
 from inventories.packages import FAMILIES
 from inventories.schema import NcclWanted
@@ -33,7 +35,7 @@ def environments(plan: Plan) -> None:
         return
     for path in plan.subjects("nccl.environment-missing"):
         theirs = origin(wanted, path, plan.among)
-        if theirs is not None:
+        if theirs is not None and changes(plan, path, partial(placed, path), partial(_lacks, path)):
             nccl.environment(
                 name=f"Copy {path} from {wanted.copy_from}",
                 path=path,
@@ -56,7 +58,10 @@ def converge(plan: Plan) -> None:
 def _wheels(plan: Plan, wanted: NcclWanted) -> None:
     for prefix, environment in plan.found.nccl.environments.items():
         keep = kept_wheel(environment, wanted) if environment else None
-        if environment is None or keep is None or not _has_bad_wheel(plan, prefix, environment):
+        if environment is None or keep is None or not _has_bad_wheel(plan, prefix):
+            continue
+        lies = partial(placed, prefix)
+        if not changes(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue
         nccl.wheels(
             name=f"Make {keep} whole in {prefix}",
@@ -65,11 +70,19 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
             remove=[wheel.name for wheel in wrong_wheels(environment, wanted)],
             allow_disruption=plan.allow_disruption,
             fetch=wanted.fetch,
+            shared=is_networked(lies(plan.found)),
         )
 
 
-def _has_bad_wheel(plan: Plan, prefix: str, environment: Environment) -> bool:
+def _lacks(path: str, plan: Plan) -> bool:
+    return path in plan.subjects("nccl.environment-missing")
+
+
+def _has_bad_wheel(plan: Plan, prefix: str) -> bool:
     """Whether an environment's wheels are to be repaired; the system's library is no wheel."""
+    environment = plan.found.nccl.environments.get(prefix)
+    if environment is None:
+        return False
     rules = {each.rule for each in plan.findings if each.fixable and each.subject == prefix}
     loads_wheel = environment.loads is None or environment.loads.reason != "ld.so.cache"
     return not rules.isdisjoint(_WHEELS) or (loads_wheel and "nccl.loaded-mismatch" in rules)

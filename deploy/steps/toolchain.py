@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
 from deploy.operations import toolchain
 from deploy.plan import Plan
+from deploy.shared import changes, is_networked
 from drift.environments import unmet
 from drift.libnccl import environments
 from drift.report.visible import visible
 from drift.rules.toolchain import LINK_DIR, moved_away
+from facts.node import placed
 from inventories.schema import CmakeWanted, ToolchainWanted
 
 
@@ -43,10 +47,19 @@ def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
 def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
     for prefix, environment in environments(plan.found.nccl):
         pins = [f"{name}=={pin}" for name, pin in unmet(environment, wanted.packages or {}).items()]
-        if pins:
+        lies = partial(placed, prefix)
+        if pins and changes(plan, prefix, lies, partial(_lacks_pins, prefix)):
             toolchain.packages(
                 name=f"Install {', '.join(pins)} in {prefix}",
                 environment=prefix,
                 pins=pins,
                 allow_disruption=plan.allow_disruption,
+                shared=is_networked(lies(plan.found)),
             )
+
+
+def _lacks_pins(prefix: str, plan: Plan) -> bool:
+    environment, wanted = plan.found.nccl.environments.get(prefix), plan.wanted.toolchain
+    if environment is None or wanted is None or not plan.repairs("toolchain.package-differs"):
+        return False
+    return bool(unmet(environment, wanted.packages or {}))

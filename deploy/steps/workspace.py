@@ -12,6 +12,7 @@ from deploy.copying import another_user
 from deploy.operations import workspace
 from deploy.plan import Plan
 from deploy.replacement import run
+from deploy.shared import changes
 from drift.deletions import backups, keeps
 from drift.quantity import size
 from drift.report.visible import visible
@@ -39,7 +40,9 @@ def converge(plan: Plan) -> None:
     for each in directories:
         _directory(f"Make {each.path} a directory as wanted", each)
     wanted = plan.wanted.workspace
-    if wanted is None or not plan.repairs("workspace.missing", "workspace.differs"):
+    if wanted is None or not _is_copied(plan):
+        return
+    if not changes(plan, wanted.path, lambda found: found.workspace.places, _is_copied):
         return
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:
@@ -69,6 +72,10 @@ def converge(plan: Plan) -> None:
     for each in plan.wanted.directories or ():
         if each.path == wanted.path:
             _directory(f"Keep {each.path} as wanted", each)
+
+
+def _is_copied(plan: Plan) -> bool:
+    return plan.repairs("workspace.missing", "workspace.differs")
 
 
 def _directory(name: str, wanted: Directory) -> None:

@@ -13,6 +13,7 @@ from facts.node import NodeState
 from facts.ssh import SshState, fingerprint
 from inventories.schema import NodeWanted
 
+
 @rule("ssh.key-shared", "warning", between=True)
 def key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one private key, and not because they have one home."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.bashrc import BASHRC, Values, are_placed, deciding, last_value
-from drift.ifname import CONF, by_hand, is_right, managed, wanted_blocks
+from drift.bashrc import BASHRC, Values, deciding, is_anothers, last_value
+from drift.ifname import CONF, by_hand, is_right, is_written, managed
 from drift.rules.rule import Fault, rule
 from drift.training_user import missing_user
 from drift.users_settings import everywhere
-from facts.env import Process
+from facts.inherited import Process
 from facts.node import NodeState
-from facts.start_files import Setting
+from facts.start_files import ENV_FILE, Setting
 from inventories.fields import IFNAME
 from inventories.schema import NodeWanted
 
@@ -55,19 +55,28 @@ def not_set(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if value != wish:
             said = "not set" if value is None else repr(value)
             origin = f" ({line.place})" if line is not None and line.value == value else ""
-            yield _not_set_fault(name, wish, f"{said}{origin}", by_hand(found, values, name))
+            yield _not_set_fault(found, (name, wish), f"{said}{origin}", values)
         elif last and not last.ours and last.is_plain and last.value != wish:
             said = f"{last.value!r} in an interactive shell ({last.place})"
-            yield _not_set_fault(name, wish, said, by_hand(found, values, name))
+            yield _not_set_fault(found, (name, wish), said, values)
 
 
-def _not_set_fault(name: str, wish: str, said: str, hand: str | None) -> Fault:
+def _not_set_fault(
+    found: NodeState, wish: tuple[str, str], said: str, values: Values | None
+) -> Fault:
+    name, value = wish
+    hand = by_hand(found, values, name)
+    written = (
+        f"in {ENV_FILE}, which {BASHRC} reads"
+        if is_anothers(found.env)
+        else f"at the top of {BASHRC}"
+    )
     return Fault(
         subject=name,
         found=said,
-        wanted=wish,
+        wanted=value,
         cause="processes that a launcher starts here run with another setting than the inventory's",
-        fix=hand or f"export {name} at the top of {BASHRC}",
+        fix=hand or f"export {name} {written}",
         fixable=hand is None,
     )
 
@@ -79,11 +88,12 @@ def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     state = found.env
     if values is None or state.bashrc is None or state.settings is None or not state.bashrc.blocks:
         return
-    if are_placed(state, wanted_blocks(found, values)):
+    if is_written(found, values):
         return
+    texts = [*(each.text for each in state.bashrc.blocks), state.own or ""]
     yield Fault(
         subject=BASHRC,
-        found=f"a block of {sum(_lines(each.text) for each in state.bashrc.blocks)} variables",
+        found=f"a block of {sum(map(_lines, texts))} variables",
         wanted=", ".join(values) or "no block",
         cause="what left the inventory is still exported, or what came to it is not, or a line of "
         "the user's comes after it",

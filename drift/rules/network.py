@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from drift.among import Among
-from drift.bashrc import BASHRC
+from drift.bashrc import BASHRC, is_anothers
 from drift.environments import are_read
 from drift.finding import Severity
 from drift.ifname import (
@@ -138,7 +138,7 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     for place in places(found, wanted):
         if is_unset(place.value):
             cause = f"{nccl} would take {takes} by itself, and others when the node gets them"
-            yield _ifname_fault(place, "not set", name, cause)
+            yield _ifname_fault(found, place, "not set", name, cause)
 
 
 @rule("network.ifname-wrong", "error", whole=True)
@@ -153,17 +153,22 @@ def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             continue
         takes = ", ".join(selected(place.value or "", names)) or "no interface"
         said = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
-        yield _ifname_fault(place, said, name, _HANGS)
+        yield _ifname_fault(found, place, said, name, _HANGS)
 
 
-def _ifname_fault(place: Place, said: str, name: str, cause: str) -> Fault:
-    line = f"{IFNAME}=={name}" if place.name == CONF else f"export {IFNAME}='={name}'"
+def _ifname_fault(found: NodeState, place: Place, said: str, name: str, cause: str) -> Fault:
+    if place.name == CONF:
+        line = f"{IFNAME}=={name} in {CONF}"
+    elif is_anothers(found.env):
+        line = f"unset {IFNAME} in ~/.bashrc, which other nodes may share: {CONF} names it"
+    else:
+        line = f"export {IFNAME}='={name}' in ~/.bashrc"
     return Fault(
         subject=place.name,
         found=said,
         wanted=f"={name}",
         cause=cause,
-        fix=place.hand or f"{line} in {CONF if place.name == CONF else '~/.bashrc'}",
+        fix=place.hand or line,
         fixable=place.hand is None,
     )
 

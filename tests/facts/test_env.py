@@ -32,7 +32,13 @@ def home(tmp_path: Path) -> Path:
     home.mkdir()
     getent = tmp_path / "bin" / "getent"
     getent.write_text(f"#!/bin/sh\necho 'train:x:1:1::{home}:/bin/bash'\n")
-    getent.chmod(0o755)
+    # Nobody can become a user whom `getent` alone knows.
+    become = tmp_path / "bin" / "su"
+    become.write_text(
+        '#!/bin/sh\n[ "$1 $2 $3 $4" = "-s /bin/sh train -c" ] && exec /bin/sh -c "$5"\n'
+    )
+    for each in (getent, become):
+        each.chmod(0o755)
     return home
 
 
@@ -206,3 +212,20 @@ def test_another_shell_is_not_started(home: Path) -> None:
     """What it reads is not known; what is no shell least of all."""
     (home / ".bashrc").write_text("echo hello\n")
     assert own("dash", home, "/bin/false", "env.prints").prints is None
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_home_that_root_may_not_see(home: Path, shell: str) -> None:
+    """What lies in it is read as its owner; a server may keep root out (root_squash)."""
+    (home / ".bashrc").write_bytes(BASHRC)
+    become = home.parent / "bin" / "su"
+    become.write_text(
+        f"#!/bin/sh\nchmod 755 '{home}'\n/bin/sh -c \"$5\"\ncode=$?\nchmod 0 '{home}'\nexit $code\n"
+    )
+    root = home.parent / "bin" / "id"
+    root.write_text('#!/bin/sh\n[ "$1" = -u ] && echo 0 || echo root\n')
+    root.chmod(0o755)
+    home.chmod(0)
+    state = told(home, shell, "env.bashrc", "env.settings", "env.home")
+    assert state.bashrc is not None and state.bashrc.lines == 11
+    assert state.home is not None and str(home / ".bashrc") in state.home

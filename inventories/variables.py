@@ -1,0 +1,62 @@
+"""Environment variables of a cluster file: which names and values a start file can have."""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from inventories.fields import IFNAME
+
+# Without which, or with another value, nobody might get in any more.
+_SHELLS_OWN = [
+    "PATH",
+    "HOME",
+    "SHELL",
+    "USER",
+    "LOGNAME",
+    "PWD",
+    "BASH_ENV",
+    "ENV",
+    "LD_PRELOAD",
+    "UID",
+    "EUID",
+    "PPID",
+    "SHELLOPTS",
+    "BASHOPTS",
+]
+
+_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)")
+
+
+def _variables(value: object) -> dict[str, str]:
+    """Environment variables with their values; what a start file of a shell can say in one line."""
+    if not isinstance(value, dict):
+        raise ValueError("")
+    return {_variable(name): _value_of(str(name), said) for name, said in value.items()}
+
+
+def _variable(name: object) -> str:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{name!r} is no name of a variable")
+    if name == IFNAME:
+        raise ValueError(f"{name} differs by host: say it by network: {{interface: ...}}")
+    if _SECRET.search(name):
+        raise ValueError(f"{name} looks like a secret, and reports show values: keep it elsewhere")
+    if name in _SHELLS_OWN:
+        raise ValueError(f"a login needs {name} as it is")
+    return name
+
+
+def _value_of(name: str, value: object) -> str:
+    if isinstance(value, bool | int | float) or not isinstance(value, str):
+        raise ValueError(f"{name}: put its value in quotes")
+    if not value.isascii() or not value.isprintable():
+        raise ValueError(f"{name}: a value has one line of plain ASCII")
+    return value
+
+
+Variables = Annotated[
+    dict[str, str],
+    BeforeValidator(_variables),
+    Field(description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}"""),
+]

@@ -1,0 +1,134 @@
+"""Files that nodes share: one node of a run changes them, and all others are asked before."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyinfra.api import Host, State
+
+from deploy import before, shared
+from deploy.plan import Plan
+from facts.file_systems import Place, Places
+from facts.node import NodeState
+from tests.drift import states
+
+PREFIX = "/nfs/envs/dis"
+PLACE = Place(
+    kind="nfs4", source="nas:/envs", inode=7, changed="2026-11-21 17:37:02.400000000 +0000"
+)
+OWN_DISK = PLACE.model_copy(update={"kind": "ext4", "source": "/dev/sda1"})
+
+
+def placed(place: Place | None) -> NodeState:
+    """Return a node whose environment lies in that place; None where it was not told."""
+    places = None if place is None else {PREFIX: {PREFIX: place.model_dump()}}
+    return states.found({"nccl": {"places": places}})
+
+
+def lies(found: NodeState) -> Places | None:
+    return (found.nccl.places or {}).get(PREFIX)
+
+
+def plan(name: str, place: Place | None) -> Plan:
+    """Return a plan for a node of that name."""
+    return cast(Plan, SimpleNamespace(among=SimpleNamespace(name=name), found=placed(place)))
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes that were said to be the writers of what another one has, too."""
+    host = SimpleNamespace(state=None, print_prefix="")
+    monkeypatch.setattr(shared, "host", host)
+    return []
+
+
+def who_changes(
+    monkeypatch: pytest.MonkeyPatch, places: dict[str, Place | None], wanting: str
+) -> list[str]:
+    """Return the nodes that change the files, of those that want to."""
+    made = {name: plan(name, place) for name, place in places.items()}
+    monkeypatch.setattr(shared, "plans", lambda state: made)
+    return [
+        name
+        for name in wanting.split()
+        if shared.changes(made[name], PREFIX, lies, lambda each: each.among.name in wanting)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("places", "wanting", "changing"),
+    [
+        pytest.param({"a": PLACE, "b": PLACE}, "a b", ["a"], id="one folder"),
+        pytest.param({"a": PLACE, "b": PLACE}, "b", ["b"], id="the first that wants to"),
+        pytest.param({"a": OWN_DISK, "b": OWN_DISK}, "a b", ["a", "b"], id="cloned disks"),
+        pytest.param({"a": PLACE, "b": None}, "a b", ["a"], id="not told: it may be"),
+        pytest.param({"a": PLACE, "b": OWN_DISK, "c": PLACE}, "a b c", ["a", "b"], id="three"),
+    ],
+)
+@pytest.mark.usefixtures("hosts")
+def test_one_node_changes_what_is_shared(
+    monkeypatch: pytest.MonkeyPatch,
+    places: dict[str, Place | None],
+    wanting: str,
+    changing: list[str],
+) -> None:
+    assert who_changes(monkeypatch, places, wanting) == changing
+
+
+@pytest.mark.usefixtures("hosts")
+def test_the_other_node_says_who_changes_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    who_changes(monkeypatch, {"a": PLACE, "b": PLACE}, "a b")
+    assert f"{PREFIX}: a changes it, which may share it" in caplog.text
+
+
+def is_idle(
+    monkeypatch: pytest.MonkeyPatch, run: dict[str, Place | None], answer: str | Exception | None
+) -> bool:
+    """Return whether node a may change the folder, where others answer that about their GPUs."""
+    state = State()
+    nodes = [cast(Host, SimpleNamespace(name=name, state=state, print_prefix="")) for name in run]
+    state.active_hosts = cast(Any, [each for each in nodes if each.name != "limited"])
+    state.inventory = cast(Any, nodes)
+    before._answers.answers(state, lambda host: placed(run[host.name]))
+
+    def in_use(other: Host) -> str | None:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer and f"{other.name}: {answer}"
+
+    monkeypatch.setattr(shared, "_asked", lambda other, _: lies(placed(run[other.name])))
+    monkeypatch.setattr(shared, "_in_use", in_use)
+    return shared.are_idle(state, nodes[0], PREFIX)
+
+
+BUSY = "in use by pid 7 (zhang: python train.py)"
+
+
+@pytest.mark.parametrize("name", ["b", "limited"])
+@pytest.mark.parametrize(
+    ("place", "answer", "said"),
+    [
+        pytest.param(PLACE, BUSY, BUSY, id="a job"),
+        pytest.param(PLACE, None, "", id="idle"),
+        pytest.param(OWN_DISK, BUSY, "", id="a disk of its own"),
+        pytest.param(PLACE, TimeoutError(), "cannot be asked", id="no answer"),
+    ],
+)
+def test_a_job_on_another_node(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    place: Place,
+    answer: str | Exception | None,
+    said: str,
+) -> None:
+    """It counts where that node may have the folder, also one that this run leaves out."""
+    assert is_idle(monkeypatch, {"a": PLACE, name: place}, answer) is not bool(said)
+    assert said in caplog.text
+    assert bool(caplog.text) is bool(said)
