@@ -10,8 +10,10 @@ from pyinfra.api import Host, State
 
 from deploy.before import states
 from deploy.plan import Plan, plans
+from deploy.proof import refuse
 from deploy.round import PARALLEL
 from deploy.scripts import script
+from drift.finding import Finding
 from drift.report.visible import visible
 from facts.file_systems import Places, are_shared
 from facts.nccl import PLACES_SECTION, parse_environment_places
@@ -35,6 +37,36 @@ def changes(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], boo
             logger.info(f"{host.print_prefix}{what}: {name} changes it, which may share it")
             return False
     return True
+
+
+def is_contrary(plan: Plan, what: str, places: PlacesOf, wish: Callable[[Plan], object]) -> bool:
+    """Whether the inventory wants other things of what a node may share with others of the run.
+
+    Then nothing is changed: each node would undo what another one wants. It is logged, and refused.
+    """
+    mine, own = places(plan.found), wish(plan)
+    others = [
+        name
+        for name, other in plans(host.state).items()
+        if wish(other) and wish(other) != own and are_shared(mine, places(other.found)) is not False
+    ]
+    if others:
+        finding = Finding(
+            rule="toolchain.package-differs",
+            severity="error",
+            subject=what,
+            found=f"{plan.among.name} and {', '.join(others)} may share it, with different wishes",
+            wanted="the same packages for all nodes that have it",
+            cause="each node's repair would undo that of another one",
+            fix=f"say the same versions for {plan.among.name} and {', '.join(others)} in the "
+            "inventory",
+            fixable=False,
+            step="toolchain",
+        )
+        refuse(
+            name=f"Leave {what}: the inventory wants different packages in it", findings=[finding]
+        )
+    return bool(others)
 
 
 def sharing(plan: Plan, places: PlacesOf) -> list[str]:

@@ -11,7 +11,7 @@ from pyinfra.api.exceptions import PyinfraError
 from deploy.operations import nccl
 from deploy.plan import Plan
 from deploy.proof import refuse
-from deploy.shared import changes, is_networked
+from deploy.shared import changes, is_contrary, is_networked
 from drift.copied import machine, origin
 from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
@@ -61,6 +61,8 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
         if environment is None or keep is None or not _has_bad_wheel(plan, prefix):
             continue
         lies = partial(placed, prefix)
+        if is_contrary(plan, prefix, lies, _version):
+            continue
         if not changes(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue
         nccl.wheels(
@@ -72,6 +74,10 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
             fetch=wanted.fetch,
             shared=is_networked(lies(plan.found)),
         )
+
+
+def _version(plan: Plan) -> str | None:
+    return plan.wanted.nccl.version if plan.wanted.nccl else None
 
 
 def _lacks(path: str, plan: Plan) -> bool:

@@ -9,7 +9,7 @@ from pyinfra.api import deploy
 
 from deploy.operations import toolchain
 from deploy.plan import Plan
-from deploy.shared import changes, is_networked
+from deploy.shared import changes, is_contrary, is_networked
 from drift.environments import unmet
 from drift.libnccl import environments
 from drift.report.visible import visible
@@ -48,7 +48,9 @@ def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
     for prefix, environment in environments(plan.found.nccl):
         pins = [f"{name}=={pin}" for name, pin in unmet(environment, wanted.packages or {}).items()]
         lies = partial(placed, prefix)
-        if pins and changes(plan, prefix, lies, partial(_lacks_pins, prefix)):
+        if not pins or is_contrary(plan, prefix, lies, _pins):
+            continue
+        if changes(plan, prefix, lies, partial(_lacks_pins, prefix)):
             toolchain.packages(
                 name=f"Install {', '.join(pins)} in {prefix}",
                 environment=prefix,
@@ -58,8 +60,12 @@ def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
             )
 
 
+def _pins(plan: Plan) -> dict[str, str]:
+    return dict((plan.wanted.toolchain.packages if plan.wanted.toolchain else None) or {})
+
+
 def _lacks_pins(prefix: str, plan: Plan) -> bool:
     environment, wanted = plan.found.nccl.environments.get(prefix), plan.wanted.toolchain
     if environment is None or wanted is None or not plan.repairs("toolchain.package-differs"):
         return False
-    return bool(unmet(environment, wanted.packages or {}))
+    return bool(unmet(environment, _pins(plan)))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from lab import disks, lock, nodes, roster
+from lab import disks, lock, nodes, roster, sharing
 from lab.errors import LabError
 from lab.machine import last_line
 
@@ -37,6 +37,13 @@ class Container(Strict):
     cap_drop: list[str] = Field(min_length=1)
 
 
+class Shared(Strict):
+    """A directory that several nodes mount from one place, what the first of them has there."""
+
+    path: str
+    nodes: list[str] = Field(min_length=2)
+
+
 class Fault(Strict):
     """How a node is broken, what must report it, and what must hold after the next converge."""
 
@@ -54,6 +61,12 @@ class Fault(Strict):
     exit_code: Literal[1, 2] = 2
     inventory: dict[str, str | int] = {}
     container: Container | None = None
+    shared: Shared | None = None
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that are broken."""
+        return self.shared.nodes if self.shared else [self.node]
 
     def forecast(self) -> str:
         """What the reports will say, for whoever broke the node by hand."""
@@ -90,7 +103,7 @@ def load(path: Path) -> Fault:
         fault = Fault(name=path.stem, **data)
     except ValidationError as error:
         raise LabError(f"{path.name}: {first_problem(error)}") from None
-    for name in [fault.node, *(expected.node for expected in fault.expect)]:
+    for name in [*fault.nodes, *(expected.node for expected in fault.expect)]:
         if name not in roster.NODES:
             raise LabError(f"{path.name}: no node {name!r}; there are: {', '.join(roster.NODES)}")
     return fault
@@ -130,17 +143,19 @@ def holds_afterwards(fault: Fault) -> str:
 @lock.alone
 def inject(fault: Fault) -> None:
     """Break the fault's node; one that is as found counts as that still, with a fault more."""
-    as_found = disks.is_as_found(fault.node)
+    as_found = [node for node in fault.nodes if disks.is_as_found(node)]
     try:
         _inject(fault)
     finally:
-        if as_found:
-            disks.mark_complete(fault.node)
+        for node in as_found:
+            disks.mark_complete(node)
 
 
 def _inject(fault: Fault) -> None:
     if fault.container:
         nodes.recreate(fault.node, fault.container.cap_drop)
+    if fault.shared:
+        sharing.mount(fault.shared.nodes, fault.shared.path)
     done = nodes.execute(fault.node, "set -eu\n" + fault.inject)
     if done.returncode != 0:
         nodes.require_running(fault.node)

@@ -87,6 +87,30 @@ def test_the_other_node_says_who_changes_it(
     assert f"{PREFIX}: a changes it, which may share it" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("theirs", "place", "is_refused"),
+    [
+        pytest.param("2.18.1", PLACE, False, id="the same"),
+        pytest.param("2.19.3", PLACE, True, id="another one"),
+        pytest.param(None, PLACE, False, id="not managed there"),
+        pytest.param("2.19.3", OWN_DISK, False, id="a disk of its own"),
+    ],
+)
+@pytest.mark.usefixtures("hosts")
+def test_two_wishes_for_one_folder(
+    monkeypatch: pytest.MonkeyPatch, theirs: str | None, place: Place, is_refused: bool
+) -> None:
+    """Each node would undo what the other one wants: neither changes it."""
+    said: list[str] = []
+    made = {"a": plan("a", PLACE), "b": plan("b", place)}
+    wishes = {"a": "2.18.1", "b": theirs}
+    monkeypatch.setattr(shared, "plans", lambda state: made)
+    monkeypatch.setattr(shared, "refuse", lambda name, findings: said.append(findings[0].found))
+    contrary = shared.is_contrary(made["a"], PREFIX, lies, lambda each: wishes[each.among.name])
+    assert contrary is is_refused
+    assert said == (["a and b may share it, with different wishes"] if is_refused else [])
+
+
 def is_idle(
     monkeypatch: pytest.MonkeyPatch, run: dict[str, Place | None], answer: str | Exception | None
 ) -> bool:

@@ -83,6 +83,7 @@ def _rounds(chosen: Iterable[faults.Fault]) -> list[tuple[faults.Fault, ...]]:
         repaired = [group for group in theirs if all(map(_ends_well, group))]
         rounds += zip_longest(staying, repaired, fillvalue=())
     rounds += [(group, ()) for group in _groups(chosen, APT_NODE)]
+    rounds += [((fault,), ()) for fault in chosen if fault.shared]
     return [(*left, *right) for left, right in rounds]
 
 
@@ -90,7 +91,7 @@ def _groups(chosen: Iterable[faults.Fault], node: str) -> list[tuple[faults.Faul
     """The faults of a node; those that are repaired in groups, none with two of one area."""
     groups: list[list[faults.Fault]] = []
     for fault in chosen:
-        if fault.node != node:
+        if fault.node != node or fault.shared:
             continue
         fitting = [group for group in groups if _fits(fault, group)]
         if not fitting:
@@ -153,7 +154,7 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
         wishes[fault.node].update(fault.inventory)
     path = (write_inventory if chosen == MANAGED else apt_inventory)(tmp_path, wishes)
     for fault in together:
-        _broken.add(fault.node)
+        _broken.update(fault.nodes)
         faults.inject(fault)
     expected = {(each.node, each.rule, each.fixable) for fault in together for each in fault.expect}
     before = {node: manifest(node) for node in chosen}
@@ -175,10 +176,16 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
         assert result.failed == sorted(failed)
     assert (result.code == 0) == all(map(_ends_well, together)), result.err
     _only_expected_paths_changed(together, before)
-    _second_run_is_clean(path, sorted({fault.node for fault in together if fault.repaired}))
+    repaired = {node for fault in together if fault.repaired for node in fault.nodes}
+    _second_run_is_clean(path, sorted(repaired))
     for fault in together:
         assert faults.holds_afterwards(fault) == ""
-    _broken.difference_update(fault.node for fault in together if fault.repaired)
+    _broken.difference_update(node for node in repaired if not _is_mounted(node, together))
+
+
+def _is_mounted(node: str, together: tuple[faults.Fault, ...]) -> bool:
+    """Whether a node has a directory of others until it is put back."""
+    return any(fault.shared and node in fault.nodes for fault in together)
 
 
 def _findings(report: dict[str, dict[str, dict[str, list[dict[str, object]]]]]) -> set[object]:
@@ -205,7 +212,7 @@ def _only_expected_paths_changed(
 ) -> None:
     for node in before:
         paths = {f"/{path}" for path in changed(before[node], manifest(node))}
-        allowed = [glob for fault in together if fault.node == node for glob in fault.changes]
+        allowed = [glob for fault in together if node in fault.nodes for glob in fault.changes]
         folders = {part for glob in allowed for part in _folders(glob)}
         unexpected = {
             path
