@@ -186,7 +186,8 @@ def parse_conf(text: str) -> tuple[Line, ...]:
 def parse(readings: Readings) -> EnvState:
     """Return the area's state from the probe's answers."""
     bashrc = readings.take("env.bashrc", parse_start_file)
-    own = readings.take("env.own", lambda text: text)
+    # The shell that gathers an answer takes the last newline away.
+    own = readings.take("env.own", lambda text: f"{text}\n" if text else "")
     settings = readings.take("env.settings", parse_settings)
     return EnvState(
         user=readings.take("env.user", parse_user),

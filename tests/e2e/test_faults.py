@@ -55,7 +55,7 @@ def _one_of_each_area() -> dict[str, faults.Fault]:
     """The first fault of each area that is repaired, by name; another lane uses the apt node."""
     first: dict[str, faults.Fault] = {}
     for fault in CATALOGUE.values():
-        if fault.repaired and _area(fault) and fault.node in MANAGED:
+        if fault.repaired and _area(fault) and fault.node in MANAGED and not fault.shared:
             first.setdefault(_area(fault), fault)
     return {fault.name: fault for fault in first.values()}
 
