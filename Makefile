@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := check quick lab kernel faults lab-slow slow pip fuzz
+LANES := check quick lab kernel faults lab-slow kernel-slow slow pip fuzz
 .PHONY: demo test test-slow setup tools packages picture clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
@@ -13,7 +13,7 @@ BIN := .venv/bin
 # What each target needs of the machine, beside a virtual environment: groups of lab/needs.tsv.
 GOALS := $(or $(MAKECMDGOALS),demo)
 ON_LAB := $(filter demo picture test test-slow setup lab kernel faults lab-slow,$(GOALS))
-ON_KERNEL := $(filter test setup kernel,$(GOALS))
+ON_KERNEL := $(filter test test-slow setup kernel kernel-slow,$(GOALS))
 TESTS := $(filter-out demo picture check,$(GOALS))
 GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(TESTS),tests)
 
@@ -35,9 +35,9 @@ test: setup
 
 ## test-slow: the whole catalogue of faults, further cases, pip in each shell, NVIDIA's own wheels
 test-slow: setup
-	@$(BIN)/python -m tests.lanes faults lab-slow slow pip fuzz real-wheels
+	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow pip fuzz real-wheels
 
-## check, quick, lab, kernel, faults, lab-slow, slow, pip, fuzz, test-real-wheels: one lane alone
+## check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, pip, fuzz, test-real-wheels: one lane alone
 $(LANES) test-real-wheels: setup
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)
 

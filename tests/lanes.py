@@ -57,8 +57,8 @@ def _files(*names: str) -> list[str]:
 
 
 QUICK = (
-    "not lab and not lab_slow and not slow and not kernel and not faults and not pip"
-    " and not real_wheels"
+    "not lab and not lab_slow and not slow and not kernel and not kernel_slow and not faults"
+    " and not pip and not real_wheels"
 )
 # A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
@@ -111,6 +111,7 @@ LANES = {
     "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel", nice=BEHIND),
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
+    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel", nice=BEHIND),
     "slow": _tests("-m", "slow", *SLOWER),
     "pip": _tests("-m", "pip", "tests/deploy"),
     # Again, with all examples instead of a tenth.

@@ -21,7 +21,7 @@ FLAVOURS = {"debian": ("amd64", "cloud-amd64"), "ubuntu": ("virtual", "lowlatenc
 # What a disk takes to start a machine, beside the kernel.
 BOOT = [
     *["dbus", "grub-common", "grub-pc-bin", "grub2-common", "initramfs-tools"],
-    *["openssh-server", "systemd-sysv", "udev"],
+    *["nfs-kernel-server", "openssh-server", "systemd-sysv", "udev"],
 ]
 # How a user's update brings the other kernel: without its headers.
 UPDATING = "apt-get -qq install -y linux-image-"

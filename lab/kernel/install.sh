@@ -29,6 +29,12 @@ path-include=*/lib/modules/*/kernel/fs/ext4/*
 path-include=*/lib/modules/*/kernel/fs/jbd2/*
 path-include=*/lib/modules/*/kernel/fs/mbcache*
 path-include=*/lib/modules/*/kernel/fs/autofs/*
+path-include=*/lib/modules/*/kernel/fs/nfs*/*
+path-include=*/lib/modules/*/kernel/fs/lockd/*
+path-include=*/lib/modules/*/kernel/fs/fscache/*
+path-include=*/lib/modules/*/kernel/fs/netfs/*
+path-include=*/lib/modules/*/kernel/net/sunrpc/sunrpc*
+path-include=*/lib/modules/*/kernel/net/dns_resolver/*
 END
 
 # An initramfs of what this machine has, without a second udev: its modules are loaded by name.
@@ -114,7 +120,10 @@ for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub
     kmod-static-nodes.service systemd-tmpfiles-setup-dev.service modprobe@.service \
     systemd-tmpfiles-clean.timer dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount \
     sys-kernel-tracing.mount sys-fs-fuse-connections.mount sys-kernel-config.mount getty.target dbus.service dbus.socket \
-    systemd-ask-password-console.path systemd-ask-password-wall.path; do
+    systemd-ask-password-console.path systemd-ask-password-wall.path rpcbind.service rpcbind.socket \
+    nfs-server.service nfs-client.target nfs-blkmap.service nfs-idmapd.service nfs-mountd.service \
+    nfsdcld.service rpc-statd.service rpc-statd-notify.service run-rpc_pipefs.mount \
+    proc-fs-nfsd.mount; do
     systemctl --quiet mask "$unit"
 done
 mkdir -p /etc/systemd/system-generators
