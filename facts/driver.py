@@ -42,6 +42,19 @@ awk '/^[ \t]*exclude(pkgs)?[ \t]*=/ {
 exit 0
 """
 
+# Files of ours that systemd has not read since they were written, as a reload of it takes the GPUs
+# from running containers.
+_UNITS = r"""
+[ -d /run/systemd/system ] || exit 0
+for file in /etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf \
+  /etc/systemd/system/gpu-node-persistence.service; do
+  [ -f "$file" ] || continue
+  unit=${file#/etc/systemd/system/}
+  state=$(systemctl show -p NeedDaemonReload "${unit%%.service*}.service") || exit 1
+  [ "$state" != NeedDaemonReload=yes ] || echo "$file"
+done
+"""
+
 SECTIONS = (
     *kernels.SECTIONS,
     *loaded.SECTIONS,
@@ -49,6 +62,7 @@ SECTIONS = (
     *images.SECTIONS,
     *secure_boot.SECTIONS,
     Section("driver.updates", _UPDATES),
+    Section("driver.units", _UNITS),
 )
 
 
@@ -77,7 +91,7 @@ class DriverState(State):
     load, `packages` are the versions of
     those that the inventory names ("": there by half; None: it names none). `stale_images` are the
     kernels whose initramfs is older than their module, and whether it holds another one of nvidia
-    (None: unknown).
+    (None: unknown). `waiting` are files of units that systemd has not read yet.
     """
 
     kernels: Kernels | None
@@ -94,6 +108,7 @@ class DriverState(State):
     packages: dict[str, str] | None = None
     cuda: Cuda | None = None
     stale_images: dict[str, bool | None] | None = None
+    waiting: tuple[str, ...] | None = None
 
 
 def parse_updates(text: str) -> Updates:
@@ -112,6 +127,7 @@ def parse(readings: Readings) -> DriverState:
     own = {
         "updates": readings.take("driver.updates", parse_updates),
         "packages": packages.parse(readings),
+        "waiting": readings.take("driver.units", lambda text: tuple(text.splitlines())),
     }
     return DriverState.model_validate(
         {

@@ -146,7 +146,9 @@ def _clock(found: NewcomerState, newcomer: Newcomer) -> Row:
     if abs(seconds) <= SKEW_WARNING:
         return Row("clock", "the same as here")
     shown = f"{abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
-    fix = "set it by NTP: systemctl enable --now chronyd (Debian and Ubuntu: systemd-timesyncd)"
+    # Without that option systemd is reloaded, which takes the GPUs from running containers.
+    enable = "systemctl --no-reload enable --now"
+    fix = f"set it by NTP: {enable} chronyd (Debian and Ubuntu: systemd-timesyncd)"
     if abs(seconds) > SKEW_STOP:
         why = "signatures of packages and certificates fail, and files seem to be of the future"
         return Row("clock", shown, "stop", why, fix)

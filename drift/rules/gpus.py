@@ -258,5 +258,24 @@ def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             wanted="on",
             cause="the driver lets go of idle GPUs: each first call takes seconds, and what was "
             "set (ECC, clocks, power) is forgotten",
-            fix="systemctl enable --now nvidia-persistenced",
+            # A reload of systemd takes the GPUs from running containers.
+            fix="nvidia-smi -pm 1, and: systemctl --no-reload enable nvidia-persistenced",
+        )
+
+
+@rule("driver.unit-waits", "info")
+def unit_waits(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """systemd has not read a file of a unit since the deploy wrote it."""
+    if not wanted.persistence:
+        return
+    for file in found.waiting or ():
+        yield Fault(
+            subject=file,
+            found="newer than what systemd has read",
+            wanted="in effect from the next boot on",
+            cause="a reload of systemd takes the GPUs from running containers ('Failed to "
+            "initialize NVML: Unknown Error'): the deploy leaves it out while one has GPUs",
+            fix="nothing to do: the next boot reads it; to have it now, when no container needs "
+            "its GPUs, run the deploy with --data allow_disruption=true",
+            fixable=False,
         )
