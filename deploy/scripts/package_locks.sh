@@ -1,6 +1,8 @@
 # Wait while another program holds a lock of rpm, dnf, yum, apt or dpkg, and report which one does.
 # Variables: holding (sh that lists them, a FILE, a pid and a command a line), patience (seconds).
 # shellcheck shell=sh disable=SC2012,SC2034,SC2154
+# After apt needrestart would restart services, and have systemd execute itself again.
+NEEDRESTART_SUSPEND=yes; export NEEDRESTART_SUSPEND
 tab=$(printf '\t')
 lock_seconds=0
 lock_told=
