@@ -79,9 +79,15 @@ class Plan:
         return any(each.rule in _REBOOTED for each in self.findings)
 
     @property
+    def reloads(self) -> bool:
+        """Whether systemd is reloaded for a unit that it has not read: that was allowed."""
+        waits = any(each.rule == "driver.unit-waits" for each in self.findings)
+        return self.allow_disruption and waits
+
+    @property
     def changes(self) -> bool:
         """Whether the run changes the node."""
-        return self.reboots or any(each.fixable for each in self.findings)
+        return self.reboots or self.reloads or any(each.fixable for each in self.findings)
 
     @property
     def has_copies(self) -> bool:

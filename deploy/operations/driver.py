@@ -27,7 +27,10 @@ KERNEL_HOLD = "/var/lib/gpu-node/kernel-hold"
 
 @operation()
 def packages(
-    manager: str, kernels: Sequence[str] = (), dkms: bool = False
+    manager: str,
+    kernels: Sequence[str] = (),
+    dkms: bool = False,
+    allow_disruption: bool = False,
 ) -> Generator[Command, None, None]:
     """
     Install dkms, and the headers of exactly these kernels.
@@ -35,6 +38,7 @@ def packages(
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + kernels: as ``uname -r`` tells them
     + dkms: whether dkms is to be there
+    + allow_disruption: even while a running container has GPUs
 
     **Example:**
 
@@ -48,7 +52,8 @@ def packages(
     if not lacking and (has_dkms or not dkms):
         host.noop("dkms and the kernels' headers are there")
         return
-    given = {"kernels": " ".join(lacking), "dkms": "yes" if dkms else "no"}
+    given = {"kernels": " ".join(lacking), "dkms": _word(dkms)}
+    given["allow_reload"] = _word(allow_disruption)
     if manager == "apt-get":
         yield script("driver_packages_deb", **given)
     else:
@@ -73,7 +78,7 @@ def install(
     + version: of the driver, eg ``535.154.05``, or a branch: of what is there of it, else its
       newest
     + hold: leave them at that version when the system is updated
-    + allow_disruption: even while a process has a libnccl mapped or holds a GPU
+    + allow_disruption: even while a process uses libnccl or a GPU, or a container has GPUs
 
     **Example:**
 
@@ -88,9 +93,10 @@ def install(
     given = {
         "packages": " ".join(names),
         "version": version,
-        "hold": "yes" if hold else "no",
+        "hold": _word(hold),
         # Where none of them is there nobody uses them; another driver is left alone.
-        "allow": "yes" if allow_disruption or not there else "no",
+        "allow": _word(allow_disruption or not there),
+        "allow_reload": _word(allow_disruption),
         "run": replacement.run(),
     }
     if manager == "apt-get":
@@ -100,7 +106,9 @@ def install(
 
 
 @operation()
-def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Command, None, None]:
+def module(
+    kernel: str, version: str, source: str = "nvidia", allow_disruption: bool = False
+) -> Generator[Command, None, None]:
     """
     Build one kernel's module by dkms and install it.
 
@@ -108,6 +116,7 @@ def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Comma
     + version: of the driver, eg ``535.154.05``
     + source: its name, as ``dkms status`` tells it, eg ``nvidia-current`` on Debian; empty: that of
       the sources that are there
+    + allow_disruption: configure half configured packages even while a running container has GPUs
 
     **Example:**
 
@@ -119,7 +128,8 @@ def module(kernel: str, version: str, source: str = "nvidia") -> Generator[Comma
     if there is not None and is_built(there, version):
         host.noop(f"{kernel} has nvidia {version}")
         return
-    yield script("dkms", source=source, version=version, kernel=kernel)
+    allow = _word(allow_disruption)
+    yield script("dkms", source=source, version=version, kernel=kernel, allow_reload=allow)
 
 
 @operation()
@@ -174,8 +184,8 @@ def loaded(
     yield script(
         "module",
         version=version,
-        later="yes" if later else "no",
-        allow="yes" if allow_disruption or harmless else "no",
+        later=_word(later),
+        allow=_word(allow_disruption or harmless),
     )
 
 
@@ -205,18 +215,21 @@ def no_nouveau(
     yield script(
         "nouveau",
         kernels=" ".join(kernels),
-        later="yes" if later else "no",
+        later=_word(later),
         # A blacklist takes nothing from anybody; to unload what is there might.
-        allow="yes" if allow_disruption or not is_there else "no",
+        allow=_word(allow_disruption or not is_there),
     )
 
 
 @operation()
-def persistence(later: bool = False) -> Generator[Command, None, None]:
+def persistence(
+    later: bool = False, allow_disruption: bool = False
+) -> Generator[Command, None, None]:
     """
     Turn persistence mode on for good: by the driver's daemon, or a unit where that has none.
 
     + later: a reboot follows, so that one that cannot be turned on now is no failure
+    + allow_disruption: reload systemd even while a running container has GPUs
 
     **Example:**
 
@@ -224,13 +237,14 @@ def persistence(later: bool = False) -> Generator[Command, None, None]:
 
         driver.persistence()
     """
-    found = _found("loaded,smi")
-    smi, loaded = found.smi, found.loaded
-    is_lost = loaded is not None and loaded.keeps_persistence is False
-    if smi is not None and smi.gpus and all(gpu.persistence for gpu in smi.gpus) and not is_lost:
+    found = _found("loaded,smi,units")
+    gpus = found.smi.gpus if found.smi else ()
+    is_on = gpus and all(gpu.persistence for gpu in gpus)
+    is_lost = found.loaded is not None and found.loaded.keeps_persistence is False
+    if is_on and not is_lost and not (allow_disruption and found.waiting):
         host.noop("persistence mode is on")
         return
-    yield script("persistence", later="yes" if later else "no")
+    yield script("persistence", later=_word(later), allow_reload=_word(allow_disruption))
 
 
 @operation()
@@ -262,9 +276,13 @@ def reboot(
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
         return
     # What ran before this may have cured it: the node looks once more by itself.
-    allow = "yes" if allow_disruption else "no"
+    allow = _word(allow_disruption)
     command = script("reboot", version=version, mark=restart.MARK, allow=allow, trainer=user)
     yield FunctionCommand(restart.roll_out, [version, command, drain, resume], {})
+
+
+def _word(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _found(only: str) -> DriverState:

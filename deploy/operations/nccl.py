@@ -161,7 +161,7 @@ def packages(
     given["run"] = replacement.run()
     if manager == "apt-get":
         held = " ".join(each.name for each in own(found) if each.held)
-        yield script("packages_deb", held=held, **given)
+        yield script("packages_deb", held=held, allow_reload=given["allow"], **given)
         return
     old = old_locks(found, version)
     given["unlock"] = "\n".join(each.text for each in old)

@@ -51,18 +51,20 @@ def directory(
 
 
 @operation()
-def rsync(manager: str) -> Generator[StringCommand, None, None]:
+def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringCommand, None, None]:
     """
     Install rsync, in no other package's place.
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
+    + allow_disruption: even while a running container has GPUs
     """
+    allow = "yes" if allow_disruption else "no"
     if host.get_fact(Workspace).get("rsync"):
         host.noop("rsync is there")
     elif manager == "apt-get":
-        yield script("rsync_deb")
+        yield script("rsync_deb", allow_reload=allow)
     else:
-        yield script("rsync_rpm", manager=manager)
+        yield script("rsync_rpm", manager=manager, allow_reload=allow)
 
 
 @operation()

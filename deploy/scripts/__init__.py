@@ -54,6 +54,17 @@ _PACKAGES = (
     *_HOLDING,
     *("driver_packages_rpm", "driver_packages_deb", "rsync_deb", "rsync_rpm"),
 )
+# These reload systemd, or install packages whose scripts do, which takes the GPUs from running
+# containers; they take the variable `allow_reload`. Packages without a unit reload nothing: NCCL's
+# and the plugins of yum and dnf (packages_rpm), and the headers of a kernel.
+_RELOADS = (
+    "persistence",  # its units are written all the same, and the reload is left out
+    *("driver_install_deb", "driver_install_rpm"),  # nvidia-persistenced and others: refused
+    *("driver_packages_deb", "driver_packages_rpm"),  # dkms: refused
+    *("rsync_deb", "rsync_rpm"),  # rsync, on CentOS 7 rsyncd: refused
+    "packages_deb",  # what another program left half configured is finished first: refused
+    "dkms",  # the same, at its end: left out
+)
 # What stands before a script, in this order: the first sees to it that nothing is left behind.
 _FIRST = {
     "clear_away": _UNTIDY,
@@ -61,6 +72,7 @@ _FIRST = {
     "in_use": (*_HARMFUL, "workspace", "segments"),
     "cpu_jobs": ("reboot",),
     "leftovers": _UNTIDY,
+    "containers": _RELOADS,
     "package_locks": _PACKAGES,
     "holds": _HOLDING,
     "another_driver": ("driver_install_deb", "driver_install_rpm"),

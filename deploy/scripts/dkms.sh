@@ -1,5 +1,6 @@
 # Build one kernel's nvidia module by dkms and install it; those of other kernels stay as they are.
 # Variables: source (its name; empty: the one that is there of that version), version, kernel.
+# containers.sh stands before this.
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -59,5 +60,9 @@ if ! built; then
 fi
 # What the failing hooks of dkms have left half configured.
 if command -v dpkg >/dev/null 2>&1 && [ -n "$(dpkg --audit 2>/dev/null)" ]; then
-  dpkg --configure -a >/dev/null 2>&1 </dev/null || :
+  if takes_gpus; then
+    echo "gpu-node: nvidia for $kernel: packages are left half configured: their scripts reload systemd, which takes the GPUs from running containers: $containers; later: dpkg --configure -a"
+  else
+    dpkg --configure -a >/dev/null 2>&1 </dev/null || :
+  fi
 fi

@@ -1,6 +1,6 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: apt.
 # Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
-# newest), hold (yes: at that version no update replaces them), run; in_use.sh, holds.sh,
+# newest), hold (yes: at that version no update replaces them), run; in_use.sh, containers.sh, holds.sh,
 # another_driver.sh and transaction_deb.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
@@ -55,6 +55,7 @@ of_branch() {
   done
   version=${here:-$version}
 }
+refuse_reload "the driver's packages"
 of='' here=''
 finish_what_was_begun
 case $version in *.*.*) ;; *) of_branch ;; esac

@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, in nobody else's place: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
-# its newest), hold (yes: at that version no update replaces them), run; in_use.sh, holds.sh,
-# another_driver.sh and transaction_rpm.sh stand before this.
+# its newest), hold (yes: at that version no update replaces them), run; in_use.sh, containers.sh,
+# holds.sh, another_driver.sh and transaction_rpm.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -33,6 +33,7 @@ of_branch() {
   done
   version=${here:-$version}
 }
+refuse_reload "the driver's packages"
 of='' here=''
 case $version in *.*.*) ;; *) of_branch ;; esac
 # The release, or the rest of a branch's version, is not said by anybody.

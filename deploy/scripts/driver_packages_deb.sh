@@ -1,5 +1,6 @@
 # Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
-# Variables: kernels (as uname -r tells them; may be empty), dkms (yes or no).
+# Variables: kernels (as uname -r tells them; may be empty), dkms (yes or no). containers.sh stands
+# before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -15,6 +16,10 @@ headers() {
     *) echo "linux-headers-$1" ;;
   esac
 }
+lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }
+! lacks_dkms || refuse_reload 'the dkms package'
+# apt configures these with whatever it installs.
+[ -z "$(dpkg --audit 2>/dev/null)" ] || refuse_reload 'packages that are half configured'
 patient apt-get -q update || :
 fetched=$said
 # One by one: apt installs nothing at all where one of several cannot be had.
@@ -32,7 +37,7 @@ for kernel in $kernels; do
   [ -e "/lib/modules/$kernel/build/Makefile" ] ||
     fail "the headers of $kernel cannot be had: $(why); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
 done
-if [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; then
+if lacks_dkms; then
   install dkms
   command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(why)"
 fi

@@ -1,5 +1,6 @@
 # Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
 # Variables: manager (dnf or yum), kernels (as uname -r tells them; may be empty), dkms (yes or no).
+# containers.sh stands before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -20,6 +21,8 @@ devel() {
   release=${1%+debug}
   echo "${name%-core}-devel-${release%.debug}"
 }
+lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }
+! lacks_dkms || refuse_reload 'the dkms package'
 # rpm cannot be asked either while its database is locked.
 wait_for_locks
 # Headers first: dkms would bring the newest, which fit no kernel that is here.
@@ -34,7 +37,7 @@ for kernel in $kernels; do
   patient $manager -y -q --disableexcludes=all $verb "$package" || :
   [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: no $package in the repositories of this node: $(reason "$said"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
 done
-if [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; then
+if lacks_dkms; then
   patient $manager -y -q install dkms || :
   command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(reason "$said"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
 fi

@@ -1,7 +1,8 @@
 # Leave the system's libnccl packages at one version, and held there: apt.
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
-# administrator's), override (yes: those as well), run; package_locks.sh and holds.sh stand before this.
+# administrator's), override (yes: those as well), run; containers.sh, package_locks.sh and holds.sh stand
+# before this.
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -37,6 +38,7 @@ install() {
   fi
   # What a run that was killed, or an update that was, left half done.
   if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
+    refuse_reload 'packages that are half configured'
     patient dpkg --configure -a ||
       fail "dpkg cannot finish what was begun ('dpkg --configure -a'): $(echo "$said" | head -n 1)"
   fi

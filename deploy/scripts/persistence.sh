@@ -1,5 +1,6 @@
 # Turn persistence mode on, for good: by the driver's daemon, or a unit where that has none.
-# Variables: later (yes: a reboot follows, after which the daemon does it).
+# Variables: later (yes: a reboot follows, after which the daemon does it); containers.sh stands before
+# this. Units are enabled without a reload: that is needed by no boot.
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -11,6 +12,23 @@ smi() {
 off() { smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^Enabled$'; }
 # nvidia-smi and the daemon would load a module that is not, whatever the reason is.
 is_loaded() { [ -d /sys/module/nvidia ]; }
+# put FILE: its text is stdin; a file that has that text stays, as systemd goes by its time
+put() {
+  text=$(cat)
+  [ "$(cat "$1" 2>/dev/null)" != "$text" ] || return 0
+  mkdir -p "${1%/*}" && printf '%s\n' "$text" >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" ||
+    fail "$1 cannot be written"
+}
+# load UNIT: have systemd read its files again where they have changed
+load() {
+  [ -d /run/systemd/system ] || return 0
+  case $(systemctl show -p NeedDaemonReload "$1" 2>/dev/null) in *=yes) ;; *) return 0 ;; esac
+  if takes_gpus; then
+    echo "gpu-node: persistence mode: $1 is as written from the next boot on: systemd is not reloaded, which takes the GPUs from running containers: $containers"
+  else
+    systemctl daemon-reload 2>/dev/null
+  fi
+}
 is_loaded || [ "$later" = yes ] || fail 'the nvidia module is not loaded; nothing was changed'
 unit=nvidia-persistenced
 has_unit=
@@ -21,11 +39,14 @@ for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; d
   if grep -q '^ExecStart=.* --no-persistence-mode' "$folder/$unit.service"; then
     drop=/etc/systemd/system/$unit.service.d
     start=$(sed -n 's/^ExecStart=//p' "$folder/$unit.service" | sed 's/ --no-persistence-mode//')
-    mkdir -p "$drop" && printf '[Service]\nExecStart=\nExecStart=%s\n' "$start" >"$drop/gpu-node.conf" ||
-      fail "$drop/gpu-node.conf cannot be written"
-    [ ! -d /run/systemd/system ] || systemctl daemon-reload 2>/dev/null
+    put "$drop/gpu-node.conf" <<END
+[Service]
+ExecStart=
+ExecStart=$start
+END
+    load "$unit.service"
   fi
-  said=$(systemctl enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$said" | tail -n 1)"
+  said=$(systemctl --no-reload enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$said" | tail -n 1)"
   [ ! -d /run/systemd/system ] || ! is_loaded || said=$(systemctl start "$unit" 2>&1) ||
     fail "$unit does not start: $(echo "$said" | tail -n 1)"
   break
@@ -34,7 +55,7 @@ done
 if [ -z "$has_unit" ] && command -v systemctl >/dev/null 2>&1; then
   own=gpu-node-persistence.service
   smi=$(command -v nvidia-smi) || fail 'there is no nvidia-smi'
-  mkdir -p /etc/systemd/system && cat >"/etc/systemd/system/.$own.new" <<END || fail "$own cannot be written"
+  put "/etc/systemd/system/$own" <<END
 # Written by gpu-node: after a boot persistence mode would be off.
 [Unit]
 Description=Persistence mode of the NVIDIA GPUs
@@ -46,8 +67,7 @@ ExecStart=$smi -pm 1
 [Install]
 WantedBy=multi-user.target
 END
-  mv -f "/etc/systemd/system/.$own.new" "/etc/systemd/system/$own" || fail "$own cannot be written"
-  # A reload of systemd takes the GPUs from running containers; the unit has until the next boot.
+  load "$own"
   said=$(systemctl --no-reload enable "$own" 2>&1) || fail "$own cannot be enabled: $said"
 fi
 is_loaded || exit 0 # the reboot does the rest

@@ -1,4 +1,5 @@
-# Install rsync, and nothing in another package's place: apt. transaction_deb.sh stands before this.
+# Install rsync, and nothing in another package's place: apt. containers.sh and transaction_deb.sh stand
+# before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -6,6 +7,7 @@ DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
 fail() { echo "gpu-node: rsync: $1" >&2; exit 1; }
 ! command -v rsync >/dev/null 2>&1 || exit 0
+refuse_reload 'the rsync package'
 finish_what_was_begun
 patient apt-get -q update || :
 fetched=$said

@@ -1,11 +1,12 @@
 # Install rsync, and nothing in another package's place: yum or dnf.
-# Variables: manager; transaction_rpm.sh stands before this.
+# Variables: manager; containers.sh and transaction_rpm.sh stand before this.
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
 fail() { echo "gpu-node: rsync: $1" >&2; exit 1; }
 ! command -v rsync >/dev/null 2>&1 || exit 0
+refuse_reload 'the rsync package'
 simulate rsync || fail "$manager refuses: $(reason "$plan"); nothing was changed"
 why=$(harm)
 [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"

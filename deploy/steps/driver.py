@@ -74,8 +74,12 @@ def rest(plan: Plan) -> None:
         driver.hold_kernel(name="Take the hold of a kernel back")
     # Without the module nobody can tell whether it is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
-    if unknown or plan.repairs("driver.persistence"):
-        driver.persistence(name="Turn persistence mode on", later=plan.reboots)
+    if unknown or plan.repairs("driver.persistence") or plan.reloads:
+        driver.persistence(
+            name="Turn persistence mode on",
+            later=plan.reboots,
+            allow_disruption=plan.allow_disruption,
+        )
     _dkms(plan, "warning")
     _kernels(plan, version, "warning", lambda kernel: True)
 
@@ -138,7 +142,12 @@ def _install(plan: Plan) -> None:
 def _dkms(plan: Plan, severity: Severity) -> None:
     manager = plan.found.nccl.manager
     if manager not in (None, "none") and plan.subjects("driver.dkms-missing", severity=severity):
-        driver.packages(name="Install dkms", manager=manager, dkms=True)
+        driver.packages(
+            name="Install dkms",
+            manager=manager,
+            dkms=True,
+            allow_disruption=plan.allow_disruption,
+        )
 
 
 def _kernels(
@@ -150,14 +159,19 @@ def _kernels(
     bare = plan.subjects(*_BUILT, severity=severity)
     for kernel in filter(is_chosen, dict.fromkeys([*lacking, *bare])):
         if kernel in lacking and manager not in (None, "none"):
-            name = f"Install the headers of {kernel}"
-            driver.packages(name=name, manager=manager, kernels=[kernel])
+            driver.packages(
+                name=f"Install the headers of {kernel}",
+                manager=manager,
+                kernels=[kernel],
+                allow_disruption=plan.allow_disruption,
+            )
         if kernel in bare and source is not None:
             driver.module(
                 name=f"Build nvidia {version} for {kernel}",
                 kernel=kernel,
                 version=version,
                 source=source.name,
+                allow_disruption=plan.allow_disruption,
             )
 
 

@@ -29,7 +29,9 @@ def programs(plan: Plan) -> None:
     """Install what copies the workspace, and Python environments, before anything is copied."""
     manager = plan.found.nccl.manager
     if "rsync" in plan.subjects("workspace.rsync-missing") and manager is not None:
-        workspace.rsync(name="Install rsync", manager=manager)
+        workspace.rsync(
+            name="Install rsync", manager=manager, allow_disruption=plan.allow_disruption
+        )
 
 
 @deploy("Workspace")

@@ -33,6 +33,7 @@ def apt(
         "version": version,
         "hold": hold,
         "allow": allow,
+        "allow_reload": "yes",
         "run": "RUN",
     }
     return machine.run(script("driver_install_deb", **given), shell)
@@ -48,6 +49,7 @@ def yum(
     """The same of the rpm family."""
     names = "kmod-nvidia nvidia-smi"
     given = {"packages": names, "version": version, "hold": hold, "allow": allow, "run": "RUN"}
+    given["allow_reload"] = "yes"
     return machine.run(script("driver_install_rpm", manager="yum", **given), shell)
 
 
@@ -332,7 +334,7 @@ printf '# for job 7\\n0:nvidia-smi-470.1-1.*\\n0:nvidia-smi-extra-1-1.*\\n' \\
   >/etc/yum/pluginconf.d/versionlock.list
 """
     names = {"manager": "yum", "packages": "kmod-nvidia nvidia-smi", "version": "535.154.05"}
-    rest = {"hold": "no", "allow": "yes", "run": "RUN"}
+    rest = {"hold": "no", "allow": "yes", "allow_reload": "yes", "run": "RUN"}
     done = machine.run(script("driver_install_rpm", **names, **rest), shell, etc)
     assert done.code == 1 and machine.installs() == []
     assert "; /etc/yum.conf:2:exclude=kernel* kmod-* keeps out kmod-nvidia" in done.err

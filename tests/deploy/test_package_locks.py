@@ -62,7 +62,7 @@ def locked(path: Path, seconds: float = 60) -> Iterator[int]:
 def step(machine: Machine, shell: str, name: str) -> Ended:
     """Run one of the steps, where there is no rsync."""
     before = f"mount --bind /dev/null {shutil.which('rsync')}"
-    return machine.run(script(name, **STEPS[name]), shell, before)
+    return machine.run(script(name, allow_reload="yes", **STEPS[name]), shell, before)
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -106,6 +106,7 @@ def debs(node: Machine, shell: str, **given: str) -> Ended:
     variables = {
         **{"names": " ".join(DEBS), "version": VERSION, "url": "", "key": "", "allow": "yes"},
         **{"override": "no", "held": "libnccl2", "run": "RUN", **given},
+        "allow_reload": "yes",
     }
     return node.run(script("packages_deb", **variables), shell)
 

@@ -8,6 +8,7 @@ import pytest
 
 from deploy.scripts import script
 from tests.deploy import running
+from tests.deploy.containing import GPU, ID, Node
 from tests.deploy.running import Ended, run_apart
 
 OWN = "gpu-node-persistence.service"
@@ -23,7 +24,10 @@ esac
     "systemctl": """
 echo "systemctl $*" >>"$HERE/called"
 for unit; do :; done
-case $* in *enable*)
+case $* in
+show*) [ ! -e "$HERE/newer" ] || echo NeedDaemonReload=yes ;;
+daemon-reload) rm -f "$HERE/newer" ;;
+*enable*)
   unit=${unit%.service}.service
   [ -f "/etc/systemd/system/$unit" ] || exit 1
   mkdir -p /etc/systemd/system/multi-user.target.wants
@@ -45,13 +49,24 @@ class Machine:
             program.write_text(f"#!/bin/sh\nHERE={folder}\n{body}")
             program.chmod(0o755)
 
-    def run(self, shell: str, later: str = "no") -> Ended:
-        """Turn persistence mode on."""
+    def before(self) -> list[str]:
+        """Have the machine's files where the script looks for them."""
         places = {"units": "/etc/systemd/system", "vendor": "/usr/lib/systemd/system"}
         places["sys"] = "/sys/module"
-        before = [f"mkdir -p {place}" for name, place in places.items() if name != "sys"]
-        before += [f"mount --bind {self.folder / name} {place}" for name, place in places.items()]
-        return run_apart(script("persistence", later=later), shell, "\n".join(before))
+        made = [f"mkdir -p {place}" for name, place in places.items() if name != "sys"]
+        return made + [
+            f"mount --bind {self.folder / name} {place}" for name, place in places.items()
+        ]
+
+    def run(self, shell: str, later: str = "no") -> Ended:
+        """Turn persistence mode on, where systemd does not run."""
+        command = script("persistence", later=later, allow_reload="no")
+        return run_apart(command, shell, "\n".join(self.before()))
+
+    def run_beside(self, node: Node, shell: str, allow: str = "no") -> Ended:
+        """Turn it on where systemd runs, and containers."""
+        node.lines += self.before()
+        return node.run(script("persistence", later="no", allow_reload=allow), shell)
 
     def called(self) -> list[str]:
         """How systemctl was called."""
@@ -100,3 +115,58 @@ def test_no_module_is_loaded(machine: Machine, shell: str) -> None:
     assert (machine.folder / "units" / OWN).exists()
     assert not (machine.folder / "on").exists()
     assert list((machine.folder / "sys").iterdir()) == []
+
+
+UBUNTUS = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user nvpd --no-persistence-mode\n"
+DROP = "nvidia-persistenced.service.d/gpu-node.conf"
+
+
+@pytest.fixture
+def ubuntu(machine: Machine) -> Machine:
+    """A machine whose daemon runs with persistence mode off: systemd has read its unit."""
+    (machine.folder / "units" / "nvidia-persistenced.service").write_text(UBUNTUS)
+    (machine.folder / "newer").touch()
+    return machine
+
+
+def with_a_container() -> Node:
+    """A node on which a container has GPUs."""
+    node = Node()
+    node.begin("job", GPU, f"0::/system.slice/docker-{ID}.scope")
+    return node
+
+
+def test_containers_keep_their_gpus(ubuntu: Machine, shell: str) -> None:
+    """The drop-in is written and the mode is on; systemd is not reloaded, and the run says why."""
+    done = ubuntu.run_beside(with_a_container(), shell)
+    assert (done.code, done.err) == (0, "")
+    assert "nvidia-persistenced.service is as written from the next boot on" in done.out
+    assert f"container {ID[:12]} (pid " in done.out
+    assert "--no-persistence-mode" not in (ubuntu.folder / "units" / DROP).read_text()
+    assert (ubuntu.folder / "on").exists()
+    assert "systemctl daemon-reload" not in ubuntu.called()
+
+
+def test_a_reload_where_no_container_has_gpus(ubuntu: Machine, shell: str) -> None:
+    done = ubuntu.run_beside(Node(), shell)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert ubuntu.called().count("systemctl daemon-reload") == 1
+
+
+def test_a_reload_that_was_allowed(ubuntu: Machine, shell: str) -> None:
+    """What an earlier run wrote is not written again: only systemd has not read it."""
+    ubuntu.run_beside(with_a_container(), shell)
+    file = ubuntu.folder / "units" / DROP
+    before = file.stat().st_mtime_ns
+    done = ubuntu.run_beside(with_a_container(), shell, allow="yes")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert ubuntu.called().count("systemctl daemon-reload") == 1
+    assert file.stat().st_mtime_ns == before
+
+
+def test_nothing_is_reloaded_that_systemd_has_read(ubuntu: Machine, shell: str) -> None:
+    """A unit that is not loaded yet is read when it is started."""
+    (ubuntu.folder / "newer").unlink()
+    assert ubuntu.run_beside(Node(), shell).code == 0
+    assert "systemctl daemon-reload" not in ubuntu.called()
+    assert "systemctl start nvidia-persistenced" in ubuntu.called()
