@@ -8,9 +8,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from inventories import fields, packages, places
+from inventories import fields, packages, places, variables
 from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, quoted, shown
-from inventories.variables import Variables
 
 
 class Model(BaseModel):
@@ -131,7 +130,7 @@ class Areas(Model):
     ssh: SshWanted | None = None
     network: NetworkWanted | None = None
     launcher: LauncherWanted | None = None
-    env: Variables | None = None
+    env: variables.Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
     # Run on the controller before and after a reboot of the node.
