@@ -25,7 +25,7 @@ _IDLE_SECONDS = 60
 PlacesOf = Callable[[NodeState], "Places | None"]
 
 
-def changes(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], bool]) -> bool:
+def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], bool]) -> bool:
     """Whether a node is the one that changes files that it may share with others of the run.
 
     It is the first that `wants` to. The others log who changes them: `what` is their name there.
@@ -39,7 +39,7 @@ def changes(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], boo
     return True
 
 
-def is_contrary(plan: Plan, what: str, places: PlacesOf, wish: Callable[[Plan], object]) -> bool:
+def wishes_differ(plan: Plan, what: str, places: PlacesOf, wish: Callable[[Plan], object]) -> bool:
     """Whether the inventory wants other things of what a node may share with others of the run.
 
     Then nothing is changed: each node would undo what another one wants. It is logged, and refused.
@@ -69,7 +69,7 @@ def is_contrary(plan: Plan, what: str, places: PlacesOf, wish: Callable[[Plan], 
     return bool(others)
 
 
-def sharing(plan: Plan, places: PlacesOf) -> list[str]:
+def nodes_sharing(plan: Plan, places: PlacesOf) -> list[str]:
     """Return the nodes of the run that have the same files, this one at the head."""
     mine = places(plan.found)
     others = [
@@ -80,12 +80,12 @@ def sharing(plan: Plan, places: PlacesOf) -> list[str]:
     return [plan.among.name, *others]
 
 
-def is_networked(places: Places | None) -> bool:
+def may_be_shared(places: Places | None) -> bool:
     """Whether other machines may have some of these files; unknown is not no."""
     return places is None or any(each.is_network for each in places.values())
 
 
-def are_idle(state: State, host: Host, environment: str) -> bool:
+def refuse_if_in_use(state: State, host: Host, environment: str) -> bool:
     """Refuse where a process uses a GPU on another node of the inventory that may share a folder.
 
     Nodes that this run leaves out are asked as well, over a connection of their own.

@@ -31,14 +31,14 @@ class Blocks:
 SHARED = Blocks(top=f"{READ_ENV_FILE}\n", end=f"{READ_ENV_FILE}\n")
 
 
-def is_anothers(found: EnvState) -> bool:
+def is_network_home(found: EnvState) -> bool:
     """Whether ~/.bashrc lies where it may be another node's, too: its file system is no disk's."""
     return found.user is not None and any(
-        is_network(found.home, path) for path in (found.user.home, f"{found.user.home}/.bashrc")
+        is_network(found.places, path) for path in (found.user.home, f"{found.user.home}/.bashrc")
     )
 
 
-def env_file(values: Values) -> str:
+def env_file_text(values: Values) -> str:
     """Return the text of the file that holds a node's own variables, where its home is shared."""
     return f"# {_SAYS.capitalize()}.\n{body(values)}"
 

@@ -13,8 +13,8 @@ from drift.bashrc import (
     are_placed,
     body,
     deciding,
-    env_file,
-    is_anothers,
+    env_file_text,
+    is_network_home,
     last_value,
     users_lines,
 )
@@ -56,12 +56,12 @@ def is_deepspeed(wanted: NodeWanted) -> bool:
     return wanted.launcher is not None and wanted.launcher.kind == "deepspeed"
 
 
-def is_in_conf_alone(found: NodeState, wanted: NodeWanted) -> bool:
+def is_in_nccl_conf_alone(found: NodeState, wanted: NodeWanted) -> bool:
     """Whether no shell is to have the interface: NCCL's own file, of each node, names it.
 
     DeepSpeed sends a shell's to every node, and of a home that is shared each node is not alone.
     """
-    return is_deepspeed(wanted) or is_anothers(found.env)
+    return is_deepspeed(wanted) or is_network_home(found.env)
 
 
 def chosen(found: NodeState, wanted: NodeWanted) -> Choice:
@@ -75,7 +75,7 @@ def managed(found: NodeState, wanted: NodeWanted) -> Values | None:
     """Return what ~/.bashrc should say of each variable; None where that is not known."""
     values: dict[str, str | None] = {}
     if wanted.network is not None:
-        name, no_shell = chosen(found, wanted).name, is_in_conf_alone(found, wanted)
+        name, no_shell = chosen(found, wanted).name, is_in_nccl_conf_alone(found, wanted)
         if name is None and not no_shell:
             return None
         values[IFNAME] = None if no_shell else f"={name}"
@@ -94,7 +94,7 @@ def is_right(found: NodeState, name: str, value: str | None, wish: str | None) -
 
 def wanted_blocks(found: NodeState, values: Values) -> Blocks:
     """Return the blocks ~/.bashrc needs: the last one for what the user's lines set otherwise."""
-    if is_anothers(found.env):
+    if is_network_home(found.env):
         return SHARED
     again = {
         each.name
@@ -110,7 +110,9 @@ def wanted_blocks(found: NodeState, values: Values) -> Blocks:
 def is_written(found: NodeState, values: Values) -> bool:
     """Whether ~/.bashrc, and the file that it may read, say what is wanted where it counts."""
     placed = are_placed(found.env, wanted_blocks(found, values))
-    return placed and (not is_anothers(found.env) or found.env.own == env_file(values))
+    return placed and (
+        not is_network_home(found.env) or found.env.env_file == env_file_text(values)
+    )
 
 
 def obstacle(found: EnvState) -> str | None:
@@ -154,7 +156,7 @@ def places(found: NodeState, wanted: NodeWanted) -> Iterator[Place]:
     values = managed(found, wanted)
     if not is_deepspeed(wanted):
         told = shell_places(found, values)
-        yield from (each for each in told if each.value or not is_anothers(found.env))
+        yield from (each for each in told if each.value or not is_network_home(found.env))
     if found.env.conf is not None:
         yield from _conf_places(found)
 

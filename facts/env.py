@@ -85,7 +85,7 @@ for f in "$home/.bashrc" "$home/.ssh/authorized_keys"; do
   [ ! -r "$f" ] || ! grep -q '^# >>> gpu-node' "$f" || printf '%s\n' "$f"
 done
 """
-_OWN = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
+_ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
 def sections(named: Named) -> tuple[Section, ...]:
@@ -98,10 +98,10 @@ def sections(named: Named) -> tuple[Section, ...]:
     settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
     return (
         Section("env.user", head + _USER),
-        Section("env.home", head + _at_home(PLACES + _PLACES)),
+        Section("env.places", head + _at_home(PLACES + _PLACES)),
         Section("env.launcher", head + _OPEN + given + _LAUNCHER),
         Section("env.bashrc", head + _at_home(_BASHRC)),
-        Section("env.own", _OWN),
+        Section("env.file", _ENV_FILE),
         Section("env.settings", head + _at_home(settings)),
         Section("env.conf", head + _at_home(CONF)),
         Section("env.processes", head + given + PROCESSES),
@@ -138,9 +138,9 @@ class EnvState(State):
     launcher: dict[str, str] | None
     bashrc: StartFile | None
     # Where the home and ~/.bashrc lie.
-    home: dict[str, Place] | None
+    places: dict[str, Place] | None
     # The text of /etc/gpu-node/env.sh; empty where there is none.
-    own: str | None
+    env_file: str | None
     settings: tuple[Setting, ...] | None
     conf: tuple[Line, ...] | None
     processes: tuple[Process, ...] | None
@@ -187,15 +187,15 @@ def parse(readings: Readings) -> EnvState:
     """Return the area's state from the probe's answers."""
     bashrc = readings.take("env.bashrc", parse_start_file)
     # The shell that gathers an answer takes the last newline away.
-    own = readings.take("env.own", lambda text: f"{text}\n" if text else "")
+    env_file = readings.take("env.file", lambda text: f"{text}\n" if text else "")
     settings = readings.take("env.settings", parse_settings)
     return EnvState(
         user=readings.take("env.user", parse_user),
         launcher=readings.take("env.launcher", parse_launcher),
         bashrc=bashrc,
-        home=readings.take("env.home", parse_places),
-        own=own,
-        settings=_with_own(_told_apart(settings, bashrc), bashrc, own),
+        places=readings.take("env.places", parse_places),
+        env_file=env_file,
+        settings=_with_env_file(_told_apart(settings, bashrc), bashrc, env_file),
         conf=readings.take("env.conf", parse_conf),
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(text.splitlines())),
@@ -216,13 +216,13 @@ def _told_apart(
     )
 
 
-def _with_own(
-    settings: tuple[Setting, ...] | None, bashrc: StartFile | None, own: str | None
+def _with_env_file(
+    settings: tuple[Setting, ...] | None, bashrc: StartFile | None, env_file: str | None
 ) -> tuple[Setting, ...] | None:
     """Add what our blocks of ~/.bashrc read from the node's own file, at their lines."""
-    if settings is None or bashrc is None or not own:
+    if settings is None or bashrc is None or not env_file:
         return settings
-    pairs = [pair for line in own.splitlines() for pair in assignments(ENV_FILE, line)]
+    pairs = [pair for line in env_file.splitlines() for pair in assignments(ENV_FILE, line)]
     reading = [
         each.first + number
         for each in bashrc.blocks

@@ -24,7 +24,7 @@ from pyinfra.api import (
 from deploy import controller, replacement
 from deploy.environment_copy import copy, has_room, partial_of
 from deploy.scripts import script
-from deploy.shared import are_idle
+from deploy.shared import refuse_if_in_use
 from drift.libnccl import BY_MANAGER, is_held, is_installed, own
 from drift.package_locks import barriers, old_locks, passed_over, where
 from drift.report.visible import visible
@@ -65,7 +65,7 @@ def wheels(
         host.noop(f"{environment} has {keep}, whole")
         return
     if shared and not allow_disruption:
-        yield FunctionCommand(are_idle, [environment], {})
+        yield FunctionCommand(refuse_if_in_use, [environment], {})
     pushed = ""
     if fetch == "controller":
         python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))

@@ -19,7 +19,7 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringC
 from deploy.controller import cache
 from deploy.replacement import backups
 from deploy.scripts import script
-from deploy.shared import are_idle
+from deploy.shared import refuse_if_in_use
 from drift.environments import unmet
 from facts.nccl import ASKED, Environment, Nccl
 from facts.toolchain import Cmakes, Toolchain
@@ -98,7 +98,7 @@ def packages(
         host.noop(f"{environment} has {', '.join(pins)}")
         return
     if shared and not allow_disruption:
-        yield FunctionCommand(are_idle, [environment], {})
+        yield FunctionCommand(refuse_if_in_use, [environment], {})
     yield script(
         "packages_pip",
         prefix=environment,

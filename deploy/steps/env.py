@@ -6,8 +6,8 @@ from pyinfra.api import deploy
 
 from deploy.operations import env
 from deploy.plan import Plan
-from deploy.shared import changes
-from drift.bashrc import are_placed, env_file, is_anothers
+from deploy.shared import is_writer
+from drift.bashrc import are_placed, env_file_text, is_network_home
 from drift.ifname import INTERACTIVE, RULES, SHELL, managed, wanted_blocks
 from facts.start_files import ENV_FILE
 
@@ -19,12 +19,12 @@ def converge(plan: Plan) -> None:
     if values is None or user is None or not _is_asked(plan):
         return
     path, blocks = f"{user.home}/.bashrc", wanted_blocks(plan.found, values)
-    if is_anothers(plan.found.env):
+    if is_network_home(plan.found.env):
         # First what it reads, which is this node's own.
-        env.own_file(name=f"Write {ENV_FILE}", path=ENV_FILE, text=env_file(values))
+        env.own_file(name=f"Write {ENV_FILE}", path=ENV_FILE, text=env_file_text(values))
         if are_placed(plan.found.env, blocks):
             return
-        if not changes(plan, path, lambda found: found.env.home, _is_asked):
+        if not is_writer(plan, path, lambda found: found.env.places, _is_asked):
             return
     env.blocks(name=f"Write {path}", path=path, user=user.name, top=blocks.top, end=blocks.end)
 

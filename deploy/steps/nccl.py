@@ -11,7 +11,7 @@ from pyinfra.api.exceptions import PyinfraError
 from deploy.operations import nccl
 from deploy.plan import Plan
 from deploy.proof import refuse
-from deploy.shared import changes, is_contrary, is_networked
+from deploy.shared import is_writer, may_be_shared, wishes_differ
 from drift.copied import machine, origin
 from drift.libnccl import BY_MANAGER, release
 from drift.rules.nccl import kept_wheel, wrong_wheels
@@ -35,7 +35,9 @@ def environments(plan: Plan) -> None:
         return
     for path in plan.subjects("nccl.environment-missing"):
         theirs = origin(wanted, path, plan.among)
-        if theirs is not None and changes(plan, path, partial(placed, path), partial(_lacks, path)):
+        if theirs is not None and is_writer(
+            plan, path, partial(placed, path), partial(_lacks, path)
+        ):
             nccl.environment(
                 name=f"Copy {path} from {wanted.copy_from}",
                 path=path,
@@ -61,9 +63,9 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
         if environment is None or keep is None or not _has_bad_wheel(plan, prefix):
             continue
         lies = partial(placed, prefix)
-        if is_contrary(plan, prefix, lies, _version):
+        if wishes_differ(plan, prefix, lies, _version):
             continue
-        if not changes(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
+        if not is_writer(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue
         nccl.wheels(
             name=f"Make {keep} whole in {prefix}",
@@ -72,7 +74,7 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
             remove=[wheel.name for wheel in wrong_wheels(environment, wanted)],
             allow_disruption=plan.allow_disruption,
             fetch=wanted.fetch,
-            shared=is_networked(lies(plan.found)),
+            shared=may_be_shared(lies(plan.found)),
         )
 
 

@@ -11,7 +11,7 @@ from pyinfra.api import deploy
 
 from deploy.operations import ssh
 from deploy.plan import Plan
-from deploy.shared import changes, sharing
+from deploy.shared import is_writer, nodes_sharing
 from drift.mesh import comes_from, hosts_wanted, installers_line, known_wanted, state_of
 from drift.rules.ssh import AUTHORIZED
 from drift.ssh_settings import PORTS, ports
@@ -33,7 +33,7 @@ def converge(plan: Plan) -> None:
     # A node that is the last one has nobody to let in.
     nodes = [peer.name for peer in among.nodes] if among.others else []
     outdated = plan.subjects("ssh.block-outdated", severity="warning")
-    if _changes_home(plan) and changes(plan, f"{account.home}/.ssh", _home, _changes_home):
+    if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
         _converge_home(plan, account, nodes)
     if plan.repairs("ssh.unknown-host-key", "ssh.host-key-changed") or KNOWN_HOSTS in outdated:
         told = known_wanted(plan.found, among)
@@ -71,7 +71,7 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
             name="Let the nodes in",
             path=path,
             user=user,
-            itself=sharing(plan, _home),
+            itself=nodes_sharing(plan, _home),
             nodes=nodes,
             asked=_asked(plan),
         )

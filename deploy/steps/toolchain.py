@@ -9,7 +9,7 @@ from pyinfra.api import deploy
 
 from deploy.operations import toolchain
 from deploy.plan import Plan
-from deploy.shared import changes, is_contrary, is_networked
+from deploy.shared import is_writer, may_be_shared, wishes_differ
 from drift.environments import unmet
 from drift.libnccl import environments
 from drift.report.visible import visible
@@ -48,15 +48,15 @@ def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
     for prefix, environment in environments(plan.found.nccl):
         pins = [f"{name}=={pin}" for name, pin in unmet(environment, wanted.packages or {}).items()]
         lies = partial(placed, prefix)
-        if not pins or is_contrary(plan, prefix, lies, _pins):
+        if not pins or wishes_differ(plan, prefix, lies, _pins):
             continue
-        if changes(plan, prefix, lies, partial(_lacks_pins, prefix)):
+        if is_writer(plan, prefix, lies, partial(_lacks_pins, prefix)):
             toolchain.packages(
                 name=f"Install {', '.join(pins)} in {prefix}",
                 environment=prefix,
                 pins=pins,
                 allow_disruption=plan.allow_disruption,
-                shared=is_networked(lies(plan.found)),
+                shared=may_be_shared(lies(plan.found)),
             )
 
 

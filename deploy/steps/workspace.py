@@ -12,7 +12,7 @@ from deploy.copying import another_user
 from deploy.operations import workspace
 from deploy.plan import Plan
 from deploy.replacement import run
-from deploy.shared import changes
+from deploy.shared import is_writer
 from drift.deletions import backups, keeps
 from drift.quantity import size
 from drift.report.visible import visible
@@ -44,7 +44,7 @@ def converge(plan: Plan) -> None:
     wanted = plan.wanted.workspace
     if wanted is None or not _is_copied(plan):
         return
-    if not changes(plan, wanted.path, lambda found: found.workspace.places, _is_copied):
+    if not is_writer(plan, wanted.path, lambda found: found.workspace.places, _is_copied):
         return
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:

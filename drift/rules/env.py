@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.bashrc import BASHRC, Values, deciding, is_anothers, last_value
+from drift.bashrc import BASHRC, Values, deciding, is_network_home, last_value
 from drift.ifname import CONF, by_hand, is_right, is_written, managed
 from drift.rules.rule import Fault, rule
 from drift.training_user import missing_user
@@ -68,7 +68,7 @@ def _not_set_fault(
     hand = by_hand(found, values, name)
     written = (
         f"in {ENV_FILE}, which {BASHRC} reads"
-        if is_anothers(found.env)
+        if is_network_home(found.env)
         else f"at the top of {BASHRC}"
     )
     return Fault(
@@ -90,7 +90,7 @@ def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         return
     if is_written(found, values):
         return
-    texts = [*(each.text for each in state.bashrc.blocks), state.own or ""]
+    texts = [*(each.text for each in state.bashrc.blocks), state.env_file or ""]
     yield Fault(
         subject=BASHRC,
         found=f"a block of {sum(map(_lines, texts))} variables",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from drift.among import Among
-from drift.bashrc import BASHRC, is_anothers
+from drift.bashrc import BASHRC, is_network_home
 from drift.environments import are_read
 from drift.finding import Severity
 from drift.ifname import (
@@ -159,7 +159,7 @@ def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 def _ifname_fault(found: NodeState, place: Place, said: str, name: str, cause: str) -> Fault:
     if place.name == CONF:
         line = f"{IFNAME}=={name} in {CONF}"
-    elif is_anothers(found.env):
+    elif is_network_home(found.env):
         line = f"unset {IFNAME} in ~/.bashrc, which other nodes may share: {CONF} names it"
     else:
         line = f"export {IFNAME}='={name}' in ~/.bashrc"

@@ -54,7 +54,7 @@ def who_changes(
     return [
         name
         for name in wanting.split()
-        if shared.changes(made[name], PREFIX, lies, lambda each: each.among.name in wanting)
+        if shared.is_writer(made[name], PREFIX, lies, lambda each: each.among.name in wanting)
     ]
 
 
@@ -106,7 +106,7 @@ def test_two_wishes_for_one_folder(
     wishes = {"a": "2.18.1", "b": theirs}
     monkeypatch.setattr(shared, "plans", lambda state: made)
     monkeypatch.setattr(shared, "refuse", lambda name, findings: said.append(findings[0].found))
-    contrary = shared.is_contrary(made["a"], PREFIX, lies, lambda each: wishes[each.among.name])
+    contrary = shared.wishes_differ(made["a"], PREFIX, lies, lambda each: wishes[each.among.name])
     assert contrary is is_refused
     assert said == (["a and b may share it, with different wishes"] if is_refused else [])
 
@@ -128,7 +128,7 @@ def is_idle(
 
     monkeypatch.setattr(shared, "_asked", lambda other, _: lies(placed(run[other.name])))
     monkeypatch.setattr(shared, "_in_use", in_use)
-    return shared.are_idle(state, nodes[0], PREFIX)
+    return shared.refuse_if_in_use(state, nodes[0], PREFIX)
 
 
 BUSY = "in use by pid 7 (zhang: python train.py)"

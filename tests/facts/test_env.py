@@ -226,6 +226,6 @@ def test_a_home_that_root_may_not_see(home: Path, shell: str) -> None:
     root.write_text('#!/bin/sh\n[ "$1" = -u ] && echo 0 || echo root\n')
     root.chmod(0o755)
     home.chmod(0)
-    state = told(home, shell, "env.bashrc", "env.settings", "env.home")
+    state = told(home, shell, "env.bashrc", "env.settings", "env.places")
     assert state.bashrc is not None and state.bashrc.lines == 11
-    assert state.home is not None and str(home / ".bashrc") in state.home
+    assert state.places is not None and str(home / ".bashrc") in state.places
