@@ -62,7 +62,14 @@ if [ -n "$confirm" ]; then
   # Undo it by itself if nobody confirms from a new session: the controller may be gone by then.
   printf '%s\n%s\n' "$saved" "$after" >"$pending" ||
     { rm -f "$pending"; fail "no mark for undoing it can be left; nothing was changed"; }
-  mark=$pending file=$real nohup sh -c "sleep $confirm; $undo" </dev/null >/dev/null 2>&1 9>&- &
+  # It ends with its mark: a report by a user who is not root cannot look into a process of root's,
+  # and would have to call every segment in doubt. A folder that is away, as NFS can be, is waited for.
+  watch='while [ "$left" -gt 0 ]; do
+    [ -e "$mark" ] || [ ! -e "${mark%/*}" ] || exit 0
+    sleep 1
+    left=$((left - 1))
+  done'
+  left=$confirm mark=$pending file=$real nohup sh -c "$watch; $undo" </dev/null >/dev/null 2>&1 9>&- &
 fi
 mv -f "$new" "$real" ||
   { rm -f "$pending"; fail "cannot be renamed into place; nothing was changed"; }
