@@ -48,7 +48,7 @@ class ProbeFact(FactBase[dict[str, Any]]):
     def asking(self, named: Named) -> str:
         """Return the script that asks about what an inventory names."""
         self.asked = self.sections_for(named)
-        return render(self.asked)
+        return render(self.asked, sudo=named.sudo)
 
     def sections_for(self, named: Named) -> Sequence[Section]:
         """Return the sections to ask; most areas ask about the node alone."""

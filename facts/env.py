@@ -94,19 +94,23 @@ def sections(named: Named) -> tuple[Section, ...]:
     # The names that matter, as a pattern for awk: prefixes, and the inventory's own in full.
     names = "|".join((*PREFIXES, *(f"{name}=" for name in named.variables)))
     head = f"user={shlex.quote(named.user)}\n{_WHO}"
-    given = f"names={shlex.quote(names)}\n"
-    settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
+    given = f"names={shlex.quote(names)}
+"
+    settings = f"{given}echo {shlex.quote(variables)}
+{SETTINGS}"
+    # Of another user than the SSH user: only root may look into that home, and start that shell.
+    apart = named.trains_apart
     return (
-        Section("env.user", head + _USER),
-        Section("env.places", head + _at_home(PLACES + _PLACES)),
-        Section("env.launcher", head + _OPEN + given + _LAUNCHER),
-        Section("env.bashrc", head + _at_home(_BASHRC)),
+        Section("env.user", head + _USER, root=apart),
+        Section("env.places", head + _at_home(PLACES + _PLACES), root=apart),
+        Section("env.launcher", head + _OPEN + given + _LAUNCHER, root=apart),
+        Section("env.bashrc", head + _at_home(_BASHRC), root=apart),
         Section("env.file", _ENV_FILE),
-        Section("env.settings", head + _at_home(settings)),
-        Section("env.conf", head + _at_home(CONF)),
-        Section("env.processes", head + given + PROCESSES),
+        Section("env.settings", head + _at_home(settings), root=apart),
+        Section("env.conf", head + _at_home(CONF), root=apart),
+        Section("env.processes", head + given + PROCESSES, root=apart),
         Section("env.left", f"user={shlex.quote(named.user)}\n{_LEFT}"),
-        Section("env.prints", head + PRINTS),
+        Section("env.prints", head + PRINTS, root=apart),
     )
 
 

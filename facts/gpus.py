@@ -42,7 +42,7 @@ done
 SECTIONS = (
     Section("driver.smi", _SMI, seconds=30),
     Section("driver.pci", _PCI),
-    Section("driver.processes", _PROCESSES),
+    Section("driver.processes", _PROCESSES, root=True),
 )
 
 

@@ -83,7 +83,7 @@ exit 0
 """
 )
 
-SECTIONS = (Section("driver.nouveau", _NOUVEAU, seconds=30),)
+SECTIONS = (Section("driver.nouveau", _NOUVEAU, seconds=30, root=True),)
 
 
 class Nouveau(State):

@@ -55,9 +55,10 @@ SECTIONS = (
     Section("limits.session", "cat /proc/self/limits"),
     Section("limits.user", _USER),
     Section("limits.nr-open", "cat /proc/sys/fs/nr_open"),
-    Section("limits.files", _FILES),
-    Section("limits.pending", _PENDING),
-    Section("limits.pam", _PAM),
+    # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
+    Section("limits.files", _FILES, root=True),
+    Section("limits.pending", _PENDING, root=True),
+    Section("limits.pam", _PAM, root=True),
 )
 
 Limit = int | Literal["unlimited"]

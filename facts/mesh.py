@@ -173,22 +173,23 @@ done
 def sections(named: Named) -> tuple[Section, ...]:
     """Return the sections about the mesh of the nodes that are `named`."""
     known = f"{_as_user(named, _known(named))} || exit 1\n{_KNOWN_BLOCK}"
+    login, apart = _as_user(named, logins.script(named)), named.trains_apart
     return (
-        Section("ssh.host-keys", _HOST_KEYS),
+        Section("ssh.host-keys", _HOST_KEYS, root=True),
         account(named),
-        Section("ssh.authorized", _as_user(named, _AUTHORIZED)),
-        Section("ssh.sshd", ssh_settings.sshd(named), seconds=20),
-        Section("ssh.pending", _as_user(named, _PENDING)),
-        Section("ssh.known", known, seconds=20),
+        Section("ssh.authorized", _as_user(named, _AUTHORIZED), root=apart),
+        Section("ssh.sshd", ssh_settings.sshd(named), seconds=20, root=True),
+        Section("ssh.pending", _as_user(named, _PENDING), root=apart),
+        Section("ssh.known", known, seconds=20, root=apart),
         Section("ssh.names", _names(named), seconds=2 * NAME_SECONDS + 4),
         Section("ssh.hosts", _hosts(named)),
-        Section("ssh.logins", _as_user(named, logins.script(named)), seconds=logins.seconds()),
+        Section("ssh.logins", login, seconds=logins.seconds(), root=apart),
     )
 
 
 def account(named: Named) -> Section:
     """Return the section about the training user's home and key."""
-    return Section("ssh.account", _as_user(named, _ACCOUNT))
+    return Section("ssh.account", _as_user(named, _ACCOUNT), root=named.trains_apart)
 
 
 def _as_user(named: Named, body: str) -> str:

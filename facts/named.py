@@ -35,7 +35,8 @@ class Named:
     `deep` asks for what takes a while, too; `user` is empty where it is the SSH user. `address` is
     the node's own; `mesh` tells whether its logins to the others are asked for. `variables` are
     those of the environment that the inventory gives a value. `sudo` tells that the SSH user may
-    become root. `packages` are those of the driver, of every family.
+    become root, `trains_apart` that `user` is another than the SSH user. `packages` are those of
+    the driver, of every family.
     """
 
     environments: Sequence[str] = ()
@@ -46,6 +47,7 @@ class Named:
     mesh: bool = False
     variables: Sequence[str] = ()
     sudo: bool = False
+    trains_apart: bool = False
     directories: Sequence[str] = ()
     workspace: Copied | None = None
     packages: Sequence[str] = ()
@@ -62,6 +64,7 @@ def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
         mesh=data.get("ssh_mesh") is True,
         variables=tuple(data.get("env") or ()),
         sudo=data.get("_sudo") is True,
+        trains_apart=data.get("launcher_user") not in (None, "", data.get("ssh_user")),
         directories=tuple(each["path"] for each in data.get("directories") or ()),
         workspace=_copied(data),
         packages=tuple(each for key in _PACKAGES for each in listed(data.get(key) or ())),

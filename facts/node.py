@@ -24,7 +24,13 @@ def sections(named: Named) -> tuple[Section, ...]:
     """Return all sections, those about what an inventory names included."""
     asked = (area.sections(named) for area in (nccl, ssh, network, env, workspace))
     rest = (each for sections in asked for each in sections)
-    return (*driver.sections(named), *shm.sections(named), *_OTHERS, *rest)
+    return (*driver.sections(named), *shm.SECTIONS, *_OTHERS, *rest)
+
+
+# Those that are asked with sudo, where an inventory allows it; some only where another user trains.
+ROOT_SECTIONS = frozenset(
+    each.name for each in (*SECTIONS, *sections(Named(trains_apart=True))) if each.root
+)
 
 
 class UnreadSection(State):

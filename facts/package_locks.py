@@ -102,7 +102,8 @@ _READ = r"""
   END { flush() }' "$@" || exit 1
 """
 
-SECTION = Section("nccl.locks", _FILES + _READ)
+# A repository's file that has a password is for root alone.
+SECTION = Section("nccl.locks", _FILES + _READ, root=True)
 
 
 # [EPOCH:]NAME-[EPOCH:]VERSION[-RELEASE]; a version begins with a digit or a pattern.

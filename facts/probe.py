@@ -16,6 +16,8 @@ from typing import TypeVar
 
 MARK = "@@gpu-node"
 DEFAULT_SECONDS = 10
+# How much of what sudo says is kept.
+_MOST_OF_SUDO = 1000
 # What a shell reports for a command killed by `timeout`: 124 by its own word, 137 by SIGKILL.
 TIMED_OUT = frozenset({124, 137})
 
@@ -49,6 +51,9 @@ gn_limit() {
 }
 gn_section() {
   gn_text=$( { gn_limit "$2" "$3"; } 2>&1 </dev/null ); gn_rc=$?
+  gn_print "$1"
+}
+gn_print() {
   gn_coding=raw
   case $gn_text in
     *[!\ -~"$gn_blank"]*) gn_coding=hex
@@ -58,6 +63,38 @@ gn_section() {
   printf '%s\n%s end %s\n' "$gn_text" "$gn_mark" "$1"
 }
 """
+
+# What needs root is asked by one sudo, because sites log each use: the script comes by stdin, so
+# that the log shows `sh` alone. It begins in /: root may not see the user's home. A marker in the
+# output shows that sudo ran it. Where sudo refuses, the sections run as the SSH user; where it
+# hangs, they do not run.
+_BY_SUDO = r"""
+gn_by_sudo() {
+  gn_rooted=$(printf '%s' "$gn_rooted" | tr '\001' "'")
+  if [ "$(id -u)" = 0 ]; then eval "$gn_rooted"; return; fi
+  gn_script="$gn_prologue
+cd /; gn_user=\$SUDO_USER; export gn_user
+$gn_rooted"
+  gn_text=$( {
+    export gn_script
+    gn_limit "$1" 'printf "%s\n" "$gn_script" 2>/dev/null | sudo -n -H sh'
+  } 2>&1 </dev/null ); gn_rc=$?
+  gn_answer=
+  case $gn_text in
+    *"$gn_mark begin "*) gn_answer=${gn_text#*"$gn_mark"} gn_text='' gn_rc=0 ;;
+  esac
+  gn_print sudo
+  if [ -n "$gn_answer" ]; then
+    printf '\n%s%s\n' "$gn_mark" "$gn_answer"
+  else
+    case $gn_rc in 124 | 137) ;; *) eval "$gn_rooted" ;; esac
+  fi
+}
+"""
+# What the answer calls the output of a sudo that refuses.
+SUDO = "sudo"
+# The time limit of sudo itself, which may ask a directory about the user.
+SUDO_SECONDS = 10
 
 
 class Unreadable(ValueError):
@@ -70,12 +107,15 @@ class Section:
 
     `shared` is a variable, and its text, that the command finds in its environment: what several
     sections need is sent once. The whole script is one argument, of which Linux takes 128 KiB.
+    `root` marks what only root can read whole: it is asked with sudo where an inventory allows
+    that, and finds the SSH user's name in `gn_user` then.
     """
 
     name: str
     command: str
     seconds: int = DEFAULT_SECONDS
     shared: tuple[str, str] | None = None
+    root: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +153,16 @@ class Readings:
 
     sections: dict[str, Reading]
     unread: list[Unread] = field(default_factory=list)
+    # How sudo ended; None where it was not asked.
+    sudo: Reading | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """What sudo said where it refused; None where it worked, or was not asked."""
+        if self.sudo is None or (self.sudo.rc == 0 and self.sudo.problem is None):
+            return None
+        said = self.sudo.problem or self.sudo.text.strip() or f"exit {self.sudo.rc}, no output"
+        return said[-_MOST_OF_SUDO:]
 
     def take(self, section: str, parse: Callable[[str], T]) -> T | None:
         """Parse one section's output; None, and an entry in `unread`, when that is impossible."""
@@ -127,15 +177,38 @@ class Readings:
         return None
 
 
-def render(sections: Iterable[Section]) -> str:
-    """Return the script that asks all `sections`: POSIX sh, for dash, bash 4.2 and busybox."""
+def render(sections: Iterable[Section], sudo: bool = False) -> str:
+    """Return the script that asks all `sections`: POSIX sh, for dash, bash 4.2 and busybox.
+
+    With `sudo` those that need root are asked by one sudo, which must not ask for a password.
+    """
     sections = list(sections)
+    rooted = [section for section in sections if sudo and section.root]
+    own = [section for section in sections if section not in rooted]
+    prologue = f"gn_mark='{MARK}'{_PROLOGUE}"
+    # The script that sudo runs begins alike.
+    first = (
+        [f"gn_prologue={shlex.quote(prologue)}", 'eval "$gn_prologue"'] if rooted else [prologue]
+    )
+    last = _by_sudo(rooted) if rooted else []
+    return "\n".join([*first, *_calls(own), *last, f"printf '\\n{MARK} done\\n'"])
+
+
+def _by_sudo(sections: list[Section]) -> list[str]:
+    # A quote in quotes takes five bytes, once more five of each on the way: one byte stands for it.
+    text = "\n".join(_calls(sections)).replace("'", "\1")
+    return [f"gn_rooted={shlex.quote(text)}{_BY_SUDO}gn_by_sudo {_sudo_seconds(sections)}"]
+
+
+def _sudo_seconds(sections: Iterable[Section]) -> int:
+    """Return the time limit of the sudo that asks what needs root."""
+    return SUDO_SECONDS + sum(section.seconds for section in sections if section.root)
+
+
+def _calls(sections: list[Section]) -> list[str]:
     shared = dict(section.shared for section in sections if section.shared)
     given = [f"{name}={shlex.quote(text)}" for name, text in shared.items()]
-    calls = [_call(section) for section in sections]
-    return "\n".join(
-        [f"gn_mark='{MARK}'{_PROLOGUE}", *given, *calls, f"printf '\\n{MARK} done\\n'"],
-    )
+    return [*given, *map(_call, sections)]
 
 
 def _call(section: Section) -> str:
@@ -146,13 +219,13 @@ def _call(section: Section) -> str:
 
 def time_limit(sections: Iterable[Section]) -> int:
     """Return the seconds after which a node that still says nothing is given up."""
-    return 10 + sum(section.seconds for section in sections)
+    return 10 + SUDO_SECONDS + sum(section.seconds for section in sections)
 
 
 def read(output: Iterable[str], sections: Iterable[Section]) -> Readings:
     """Return what the lines of a probe's `output` say about each of `sections`."""
-    text = "\n".join(output)
-    seconds = {section.name: section.seconds for section in sections}
+    text, sections = "\n".join(output), list(sections)
+    seconds = {SUDO: _sudo_seconds(sections), **{each.name: each.seconds for each in sections}}
     lost = Reading(0, "", "the node's answer ended before this section")
     found = {name: lost for name in seconds}
     position = 0
@@ -161,7 +234,11 @@ def read(output: Iterable[str], sections: Iterable[Section]) -> Readings:
         reading, position = _reading(text, begin, seconds.get(name, DEFAULT_SECONDS))
         if name in found:
             found[name] = reading
-    return Readings(found)
+    sudo = found.pop(SUDO)
+    if sudo.rc in TIMED_OUT:
+        late = Reading(0, "", f"sudo: {sudo.problem}")
+        found |= {each.name: late for each in sections if each.root and found[each.name] is lost}
+    return Readings(found, sudo=None if sudo is lost else sudo)
 
 
 def _reading(text: str, begin: re.Match[str], seconds: int) -> tuple[Reading, int]:

@@ -9,10 +9,7 @@ sharing a tensor that waits in a queue is mapped by no process.
 
 from __future__ import annotations
 
-import shlex
-
 from facts.area import State
-from facts.named import Named
 from facts.probe import Section, Unreadable
 
 # Ticks a second of the start times in /proc/PID/stat, on every Linux there is (proc(5)).
@@ -153,19 +150,8 @@ printf '%s\n' "$found" | while read -r kind pid rest; do
 done
 """
 SECONDS = 20
-USE = Section("shm.use", LOOK + _TOLD, SECONDS)
-
-
-def sections(named: Named) -> tuple[Section, ...]:
-    """Return the section; where the inventory allows sudo, others' processes are seen with it."""
-    if not named.sudo:
-        return (USE,)
-    asked = f"""
-look={shlex.quote(USE.command)}
-if [ "$(id -u)" != 0 ] && sudo -n true >/dev/null 2>&1; then set -- sudo -n sh; else set -- sh; fi
-printf '%s\\n' "$look" | "$@"
-"""
-    return (Section(USE.name, asked, SECONDS),)
+# Only root sees into the processes of others.
+USE = Section("shm.use", LOOK + _TOLD, SECONDS, root=True)
 
 
 class Segment(State):

@@ -38,8 +38,9 @@ class ProbeError(Exception):
 def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False) -> NodeState:
     """Ask a connected host everything, in one exec; `deep` reads what takes a while, too.
 
-    It is asked as the SSH user, without sudo: limits and PATH are those that jobs get. pyinfra's
-    own get_fact would hide why a fact failed. Raises ProbeError.
+    It is asked as the SSH user: limits and PATH are those that jobs get. What only root can read is
+    asked by one sudo in it, where the inventory allows that. pyinfra's own get_fact would hide why
+    a fact failed. Raises ProbeError.
     """
     fact = NodeProbe()
     named = named_by(host.data.dict(), deep)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-
-from typing_extensions import override
 
 from facts import segments, shm_boot
 from facts.area import AreaFact, State
-from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
 
 PATH = "/dev/shm"
@@ -46,15 +42,10 @@ _MEMORY = (
     Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5),
     Section("shm.mode", "ls -ldn /dev/shm/."),
     Section("shm.fstab", _FSTAB),
-    Section("shm.container", _CONTAINER),
+    Section("shm.container", _CONTAINER, root=True),
     Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo"),
 )
 SECTIONS = (*_MEMORY, segments.USE)
-
-
-def sections(named: Named) -> tuple[Section, ...]:
-    """Return the area's sections; what needs root is asked as an inventory allows."""
-    return (*_MEMORY, *segments.sections(named))
 
 
 class Mount(State):
@@ -184,7 +175,3 @@ class SharedMemory(AreaFact):
 
     sections = SECTIONS
     parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return sections(named)

@@ -96,7 +96,7 @@ class Hosts(State):
 class SshState(State):
     """Everything about SSH among the nodes that a rule asks for.
 
-    All of it is None where it was `left_out`, which an inventory does that wants no mesh.
+    All but the last is None where it was `left_out`, which an inventory does that wants no mesh.
     """
 
     left_out: bool | None
@@ -113,6 +113,8 @@ class SshState(State):
     # What ssh does for each node, and sshd for who comes from there; the latter root alone can ask.
     client: ClientSettings | None = None
     server: ServerSettings | None = None
+    # What sudo said where the inventory allows it and the node refuses; known without a mesh, too.
+    sudo_refusal: str | None = None
 
 
 def fingerprint(key: str) -> str:
@@ -220,8 +222,10 @@ def _lines(readings: Readings, section: str) -> list[str]:
 
 def parse(readings: Readings) -> SshState:
     """Return the area's state from the probe's answers; nothing is unread that was not asked."""
+    refusal = readings.refusal
     if "ssh.account" not in readings.sections:
-        return SshState.model_validate({**dict.fromkeys(SshState.model_fields), "left_out": True})
+        left_out = {"left_out": True, "sudo_refusal": refusal}
+        return SshState.model_validate({**dict.fromkeys(SshState.model_fields), **left_out})
     _untold(readings)
     known = readings.take("ssh.known", parse_known)
     return SshState(
@@ -236,6 +240,7 @@ def parse(readings: Readings) -> SshState:
         logins=readings.take("ssh.logins", parse_logins),
         client=readings.take("ssh.known", parse_client) if known is not None else None,
         server=readings.take("ssh.sshd", parse_sshd),
+        sudo_refusal=refusal,
     )
 
 

@@ -1,0 +1,105 @@
+"""Why sudo refuses, and what to do about it, from sudo's own words."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+AS_ROOT = "or log in as root"
+_VISUDO = "with visudo -f /etc/sudoers.d/gpu-node, add"
+# Of a line of the output, so much is shown.
+_LONGEST = 200
+
+
+class Refusal(NamedTuple):
+    """A refusal of sudo: its own words, the reason, and the next step.
+
+    `asks_password` is set where sudo would run after a password.
+    """
+
+    words: str
+    reason: str
+    fix: str
+    asks_password: bool = False
+
+
+class _Known(NamedTuple):
+    """A kind of refusal; USER stands for the user in its texts."""
+
+    pattern: str
+    reason: str
+    fix: str
+    asks_password: bool = False
+
+
+_ALLOW = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`; {AS_ROOT}"
+# The first that fits a line of the output decides: what asks for a password says so last.
+_KNOWN = (
+    _Known(
+        r"must have a tty",
+        "requiretty is set in the node's sudoers: sudo refuses to run without a terminal, and a "
+        "command over SSH has none",
+        f"{_VISUDO} `Defaults:USER !requiretty`; {AS_ROOT}",
+    ),
+    _Known(
+        r"not in the sudoers file|not allowed to (run sudo|execute)|I'm afraid I can't do that",
+        "the node's sudoers does not allow USER to run commands as root",
+        _ALLOW,
+    ),
+    _Known(
+        r"sudo: (command )?not found|command not found: sudo|it is not installed",
+        "sudo is not installed",
+        f"install sudo; {AS_ROOT}",
+    ),
+    _Known(
+        r"syntax error|parse error|no valid sudoers|sudoers is ((world|group) writable|owned by)",
+        "sudo cannot use the node's sudoers",
+        f"as root, run visudo -c, which names the line; {AS_ROOT}",
+    ),
+    _Known(
+        r"no new privileges|effective uid is not 0|setuid bit|must be setuid root",
+        "sudo cannot become root there: a container with no-new-privileges, or a mount with "
+        "nosuid, prevents it",
+        f"take that option away; {AS_ROOT}",
+    ),
+    _Known(
+        r"password (is )?expired|account validation|account management",
+        "PAM refuses the account of USER",
+        f"as root, run chage -l USER, which shows whether it has expired; {AS_ROOT}",
+    ),
+    _Known(
+        r"no answer within",
+        "sudo does not answer: it may wait for a directory server (LDAP, SSSD)",
+        f"on the node, run time sudo -n true; {AS_ROOT}",
+    ),
+    _Known(
+        r"password is required|terminal is required|no tty present|no askpass|"
+        r"authentication is required",
+        "sudo asks USER for a password, and there is no terminal to ask on",
+        _ALLOW,
+        asks_password=True,
+    ),
+)
+_OTHER = _Known("", "sudo does not run commands as root for USER", _ALLOW)
+
+
+def is_refusal(output: str) -> bool:
+    """Whether a command's output has words of sudo's, which stand for its failure."""
+    return re.search(r"\bsudo(-rs)?: |not in the sudoers file", output) is not None
+
+
+def why_refused(output: str, user: str = "") -> Refusal:
+    """Return why sudo refuses a user, from what it printed, in the C locale."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for known in _KNOWN:
+        for line in lines:
+            if re.search(known.pattern, line):
+                return _refusal(known, line, user)
+    return _refusal(_OTHER, lines[-1] if lines else "no output", user)
+
+
+def _refusal(known: _Known, words: str, user: str) -> Refusal:
+    reason = known.reason.replace("USER", user or "the SSH user")
+    return Refusal(
+        words[:_LONGEST], reason, known.fix.replace("USER", user or "USER"), known.asks_password
+    )
