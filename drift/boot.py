@@ -10,7 +10,7 @@ from facts.kernels import Boot, Entry, Kernel
 
 
 class Next(NamedTuple):
-    """The kernel that boots next (None: nobody could tell) and the source that says so."""
+    """The kernel that boots next (None: unknown) and the source that says so."""
 
     kernel: str | None
     source: str
@@ -32,7 +32,7 @@ def next_boot(found: DriverState) -> Next:
     if boot.grubby:
         return Next(boot.grubby.rpartition("vmlinuz-")[2] or None, "grubby")
     if boot.closed:
-        return Next(None, f"{boot.closed}, which the SSH user may not read")
+        return Next(None, f"{boot.closed}, which only root can read")
     for entry, source in ((boot.default, "grub.cfg"), (boot.setting, "GRUB_DEFAULT")):
         if entry and "saved" in entry:
             saved = _named(boot.saved or "0", boot, newest, kernels)
@@ -43,9 +43,20 @@ def next_boot(found: DriverState) -> Next:
 
 
 def is_urgent(found: DriverState, kernel: Kernel) -> bool:
-    """Whether a kernel runs, or boots next; any may, where nobody can tell."""
+    """Whether a kernel runs, or may boot next."""
     running = found.kernels.running if found.kernels else None
-    return kernel.name == running or next_boot(found).kernel in (None, kernel.name)
+    return kernel.name == running or may_boot_next(found, kernel)
+
+
+def may_boot_next(found: DriverState, kernel: Kernel) -> bool:
+    """Whether a kernel boots next; where that is unknown, whether it is as new as the running one.
+
+    An older kernel boots only where someone has chosen it.
+    """
+    chosen = next_boot(found).kernel
+    if chosen is not None or found.kernels is None:
+        return chosen == kernel.name
+    return version_order(kernel.name) >= version_order(found.kernels.running)
 
 
 def bootable(found: DriverState) -> list[Kernel]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from facts.area import State
-from facts.probe import Readings, Section, Unreadable
+from facts.probe import Readings, Section, Unread, Unreadable
 
 # Whoever is not root may have no sbin in PATH, and what is not found there would be taken for gone.
 SBIN = "PATH=$PATH:/usr/sbin:/sbin; export PATH\n"
@@ -20,6 +20,7 @@ for d in /usr/src/nvidia*-[0-9]*; do
 done
 running=$(uname -r) || exit 1
 printf 'running\t%s\n' "$running"
+[ ! -d /boot ] || [ -x /boot ] || {{ echo '/boot is for root alone'; exit 1; }}
 for d in /lib/modules/*; do
   k=${{d##*/}}
   image=no; {{ [ ! -e "/boot/vmlinuz-$k" ] && [ ! -e "$d/vmlinuz" ]; }} || image=yes
@@ -33,11 +34,31 @@ for d in /lib/modules/*; do
 done
 """
 # Each source that may know which kernel boots next, in the words that it has for it. Of grub.cfg:
-# the lines that make entries, name their kernels and choose among them.
+# the lines that make entries, name their kernels and choose among them. grubby takes a grubenv or
+# entries that it cannot read for empty ones, and names the wrong kernel then.
 _NEXT = (
     SBIN
     + r"""
-if command -v grubby >/dev/null 2>&1; then
+# Below a folder that is closed nothing seems to exist; on EFI systems links lead to one.
+closed=
+for d in /boot /boot/grub /boot/grub2 /boot/loader /boot/loader/entries; do
+  [ ! -d "$d" ] || [ -x "$d" ] || closed=${closed:-$d}
+done
+is_there() { [ -e "$1" ] || { [ -L "$1" ] && [ "$(id -u)" != 0 ]; }; }
+for f in /boot/grub/grubenv /boot/grub2/grubenv; do
+  ! is_there "$f" || [ -r "$f" ] || closed=${closed:-$f}
+done
+for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /etc/grub2-efi.cfg; do
+  is_there "$f" || continue
+  [ -r "$f" ] || { closed=${closed:-$f}; break; }
+  awk '
+    /^[ \t]*set default=/ || /[{][ \t]*$/ || /^[ \t]*[}][ \t]*$/ ||
+    /^[ \t]*linux(16|efi)?[ \t]/ { print "menu " substr($0, 1, 2000) }' "$f"
+  break
+done
+if [ -n "$closed" ]; then
+  printf 'closed %s\n' "$closed"
+elif command -v grubby >/dev/null 2>&1; then
   printf 'grubby %s\n' "$(grubby --default-kernel 2>/dev/null)"
 fi
 for editor in grub2-editenv grub-editenv; do
@@ -49,18 +70,7 @@ done
   sed -n 's/^kernel /held /p' /var/lib/gpu-node/kernel-hold
 [ ! -r /etc/default/grub ] ||
   sed -n 's/^[[:space:]]*GRUB_DEFAULT=/setting /p' /etc/default/grub | tail -n 1
-# Below a folder that is closed, nothing seems to be.
-for d in /boot/grub /boot/grub2; do
-  [ ! -d "$d" ] || [ -x "$d" ] || printf 'closed %s\n' "$d"
-done
-for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /etc/grub2-efi.cfg; do
-  [ -e "$f" ] || continue
-  [ -r "$f" ] || { printf 'closed %s\n' "$f"; break; }
-  awk '
-    /^[ \t]*set default=/ || /[{][ \t]*$/ || /^[ \t]*[}][ \t]*$/ ||
-    /^[ \t]*linux(16|efi)?[ \t]/ { print "menu " substr($0, 1, 2000) }' "$f"
-  break
-done
+exit 0
 """
 )
 # nvidia-fs has sources there, too, and is another module.
@@ -80,8 +90,9 @@ dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
 )
 
 SECTIONS = (
-    Section("driver.kernels", _KERNELS),
-    Section("driver.next", _NEXT),
+    # /boot, or a folder in it, may be for root alone.
+    Section("driver.kernels", _KERNELS, root=True),
+    Section("driver.next", _NEXT, root=True),
     Section("driver.dkms", _DKMS, seconds=30),
 )
 
@@ -137,8 +148,8 @@ class Boot(State):
     """What each source says of the next boot; None where it is not there, or says nothing.
 
     `once` and `saved` are grubenv's next_entry and saved_entry, `setting` is GRUB_DEFAULT,
-    `default` what grub.cfg chooses by, `closed` a grub.cfg that the SSH user cannot read, `held`
-    the kernel that the deploy has made the default until it is taken back.
+    `default` what grub.cfg chooses by, `closed` what of the boot loader's files only root can read,
+    `held` the kernel that the deploy has made the default until it is taken back.
     """
 
     grubby: str | None
@@ -259,8 +270,12 @@ def parse_dkms(text: str) -> Dkms:
 
 def parse(readings: Readings) -> dict[str, object]:
     """Return the values of the area's fields that are about kernels."""
+    boot = readings.take("driver.next", parse_boot)
+    if boot is not None and boot.closed and not (boot.once or boot.grubby):
+        reason = f"only root can read {boot.closed}, so the kernel that boots next is unknown"
+        readings.unread.append(Unread("driver.next", reason))
     return {
         "kernels": readings.take("driver.kernels", parse_kernels),
-        "boot": readings.take("driver.next", parse_boot),
+        "boot": boot,
         "dkms": readings.take("driver.dkms", parse_dkms),
     }

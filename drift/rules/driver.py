@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.boot import bootable, is_urgent, next_boot
+from drift.boot import bootable, is_urgent, may_boot_next, next_boot
 from drift.driver import (
     builds,
     installed,
@@ -217,14 +217,14 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         )
     chosen, source = next_boot(found)
     for kernel in bootable(found):
-        is_next = chosen in (None, kernel.name)
+        is_next = may_boot_next(found, kernel)
         yield from _stale_image(found, kernel, version, is_next)
         if is_built(kernel, version) or kernel.name == found.kernels.running:
             continue  # that it has none now is told by driver.module-not-built
         when = (
             f"boots next, says {source}"
             if chosen
-            else f"may boot next: nobody can tell by {source}"
+            else f"may boot next: which one does is unknown ({source})"
         )
         yield Fault(
             subject=kernel.name,
@@ -236,6 +236,17 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             fix=_build(found, kernel.name, version) + _offer(found, wanted, version, is_next),
             fixable=builds(found, wanted, version) and (is_next or kernel.headers),
             severity=None if is_next else "warning",
+        )
+    if chosen is None and found.boot is not None and not found.boot.closed and bootable(found):
+        yield Fault(
+            subject="next boot",
+            found="unknown",
+            wanted="an installed kernel",
+            cause=f"no installed kernel is the entry that is chosen by {source}",
+            fix="choose one: grubby --set-default=/boot/vmlinuz-..., or GRUB_DEFAULT and "
+            "update-grub",
+            fixable=False,
+            severity="warning",
         )
     if chosen and chosen not in {each.name for each in bootable(found)}:
         yield Fault(

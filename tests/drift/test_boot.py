@@ -56,7 +56,7 @@ def boots(**change: Any) -> tuple[str | None, str]:
         ({"default": None, "setting": None, "entries": []}, NEW,
          "version order, the newest first"),
         ({"closed": "/boot/grub/grub.cfg", "default": None}, None,
-         "/boot/grub/grub.cfg, which the SSH user may not read"),
+         "/boot/grub/grub.cfg, which only root can read"),
     ],
 )  # fmt: skip
 def test_which_kernel_boots_next(change: dict[str, Any], kernel: str | None, source: str) -> None:
