@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from drift.among import Among
 from drift.finding import Finding
 from drift.rules import RULES
+from drift.sudo import advice_on
 from drift.training_user import is_explained
 from facts.node import NodeState
 from inventories.schema import NodeWanted
@@ -36,15 +37,19 @@ def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     for unread in found.unreadable:
         if not _is_needed(unread.area, wanted) or is_explained(unread, found):
             continue
+        advice = advice_on(unread, found)
+        cause, fix = advice or (
+            "what cannot be read cannot be compared, and is never taken for right",
+            "look at the raw answer: pyinfra INVENTORY --limit NODE fact facts.node.NodeProbe -vvv",
+        )
         yield Finding(
             rule=f"{unread.area}.unreadable",
             severity="error",
             subject=unread.section,
             found=unread.reason,
             wanted="an answer",
-            cause="what cannot be read cannot be compared, and is never taken for right",
-            fix="look at the raw answer: pyinfra INVENTORY --limit NODE fact facts.node.NodeProbe "
-            "-vvv",
+            cause=cause,
+            fix=fix,
             fixable=False,
             step=unread.area,
         )

@@ -1,0 +1,33 @@
+"""What to do where the SSH user is not root, and a fact needs root."""
+
+from __future__ import annotations
+
+import re
+
+from facts.node import ROOT_SECTIONS, NodeState, UnreadSection
+from facts.sudo import AS_ROOT, is_refusal, why_refused
+
+# How sections of the probe, and what they run, show that only root can read something.
+_CLOSED = re.compile(r"only root|root alone|is closed\b|Permission denied")
+
+
+def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None:
+    """Return cause and fix where a section needs root and the SSH user is another; else None."""
+    user = found.limits.user
+    if unread.section not in ROOT_SECTIONS or (user is not None and user.uid == 0):
+        return None
+    if is_refusal(unread.reason):
+        refused = why_refused(unread.reason, ssh_user(found))
+        return refused.reason, refused.fix
+    if not _CLOSED.search(unread.reason):
+        return None
+    cause = f"the report asks as {ssh_user(found) or 'the SSH user'}, who is not root"
+    if found.ssh.sudo_refusal is not None:
+        return f"{cause}, and sudo refuses", "let sudo run, see ssh.sudo-refused"
+    allow = "where sudo needs no password, write `ssh: {sudo: true}` into the inventory"
+    return cause, f"{allow}; {AS_ROOT} (ssh: {{user: root}})"
+
+
+def ssh_user(found: NodeState) -> str:
+    """Return the name of the SSH user; empty where it could not be read."""
+    return found.limits.user.name if found.limits.user else ""
