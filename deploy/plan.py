@@ -21,15 +21,18 @@ from drift.report.visible import visible
 from facts.named import named_by
 from facts.node import NodeState
 from facts.session import ProbeError
+from facts.sudo import why_refused
 from inventories.schema import InventoryError, NodeWanted
 
 SUDO_SECONDS = 20
 # What was planned for each node, or why it could not be.
 _made: WeakKeyDictionary[State, dict[str, Plan | ProbeError | PyinfraError]] = WeakKeyDictionary()
-NO_PASSWORD = (
-    "sudo wants a password, and there is no terminal to ask you on: allow it without one "
-    "(NOPASSWD), or run this on a terminal"
-)
+# pyinfra would take sudo's own line for a request to ask for the password there and then.
+_ASK_SUDO = """
+output=$(LC_ALL=C sudo -n true 2>&1) && exit 0
+printf '%s\\n' "$output" | sed 's/^/refused: /'
+exit 1
+"""
 
 # What may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
 _REBOOTED = (
@@ -112,8 +115,8 @@ def plan(host: Host) -> Plan | None:
     """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
     try:
         plan = _planned(host)
-        if plan.changes and not _may_change(host):
-            raise ProbeError(NO_PASSWORD)
+        if plan.changes:
+            _require_sudo(host)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{visible(str(error))}")
         # In a deploy file `host` stands for whichever host is at work, and must not be kept.
@@ -164,11 +167,20 @@ def any_changes(state: State) -> bool:
     return any(each.changes for each in plans(state).values())
 
 
-def _may_change(host: Host) -> bool:
-    """Whether changes need no answer that nobody could give: pyinfra would end in a traceback."""
+def _require_sudo(host: Host) -> None:
+    """Raise ProbeError where sudo refuses; it may ask for a password that there is, or a user.
+
+    pyinfra would end in a traceback, or each operation in sudo's own words.
+    """
     data = host.data.dict()
-    if not data.get("_sudo") or data.get("_sudo_password") or sys.stdin.isatty():
-        return True
-    # Its complaint is hidden from pyinfra, which would ask for the password there and then.
-    asked = StringCommand("sudo -n true 2>/dev/null")
-    return host.connector.run_shell_command(asked, False, False, _timeout=SUDO_SECONDS)[0]
+    if not data.get("_sudo"):
+        return
+    asked = StringCommand(_ASK_SUDO)
+    done, output = host.connector.run_shell_command(asked, False, False, _timeout=SUDO_SECONDS)
+    if done:
+        return
+    words = "\n".join(line.removeprefix("refused: ") for line in output.stdout_lines)
+    refused = why_refused(words, data.get("ssh_user") or "")
+    if refused.asks_password and (data.get("_sudo_password") or sys.stdin.isatty()):
+        return
+    raise ProbeError(f"{refused.reason} ({refused.words}); nothing was changed: {refused.fix}")

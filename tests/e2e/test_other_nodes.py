@@ -65,8 +65,16 @@ def test_an_ssh_user_with_sudo(apt_node: str) -> None:
     assert report.json["hosts"][APT_NODE]["facts"]["limits"]["user"]["name"] == "train"
     refused = converge(apt_node)
     assert refused.code == 1
-    assert "sudo wants a password, and there is no terminal to ask you on" in refused.err
+    assert "sudo asks train for a password, and there is no terminal to ask on" in refused.err
     on(APT_NODE, "echo 'train ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/train")
+    on(APT_NODE, "echo 'Defaults requiretty' >>/etc/sudoers.d/train")
+    findings = drift(apt_node).json["hosts"][APT_NODE]["findings"]
+    (fix,) = (each["fix"] for each in findings if each["rule"] == "ssh.sudo-refused")
+    assert "`Defaults:train !requiretty`" in fix
+    refused = converge(apt_node)
+    assert refused.code == 1
+    assert "requiretty is set in the node's sudoers" in refused.err
+    on(APT_NODE, "echo 'Defaults:train !requiretty' >>/etc/sudoers.d/train")
     done = converge(apt_node)
     assert done.code == 0, done.err
     assert drift(apt_node).code == 0

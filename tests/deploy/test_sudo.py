@@ -1,0 +1,87 @@
+"""A node whose sudo refuses is left alone, with the reason; sudo is a stand-in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyinfra.api import Host, StringCommand
+from pyinfra.api.host import HostData
+from pyinfra.connectors.util import SUDO_PASSWORD_REQUIRED_LINES, CommandOutput, OutputLine
+
+from deploy.plan import _require_sudo
+from facts.session import ProbeError
+
+PASSWORD = "sudo: a password is required"
+TTY = "sudo: sorry, you must have a tty to run sudo"
+
+
+class Connector:
+    """Runs a command here, with another sudo."""
+
+    def __init__(self, folder: Path, words: str) -> None:
+        sudo = folder / "sudo"
+        refuses = f"echo '{words}' >&2\nexit 1\n" if words else ""
+        sudo.write_text(f'#!/bin/sh\n{refuses}shift; exec "$@"\n')
+        sudo.chmod(0o755)
+        self.path = f"{folder}:{os.environ['PATH']}"
+
+    def run_shell_command(self, command: StringCommand, *_: Any, **__: Any) -> Any:
+        """What a node answers; pyinfra would ask for a password after one of its lines."""
+        argv = ["sh", "-c", command.get_raw_value()]
+        env = {**os.environ, "PATH": self.path}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+        lines = [OutputLine("stdout", line) for line in done.stdout.splitlines()]
+        assert not {line.line.strip() for line in lines} & {*SUDO_PASSWORD_REQUIRED_LINES}
+        assert done.stderr == ""
+        return done.returncode == 0, CommandOutput(lines)
+
+
+def host(folder: Path, words: str, **data: object) -> Host:
+    """A host of an inventory whose SSH user may use sudo."""
+    known = {"ssh_user": "alice", "_sudo": True, **data}
+    made = HostData(cast(Host, None), *[known])
+    return cast(Host, SimpleNamespace(connector=Connector(folder, words), data=made))
+
+
+def test_sudo_that_runs(tmp_path: Path) -> None:
+    """Nothing is raised; nor where the inventory wants no sudo."""
+    _require_sudo(host(tmp_path, ""))
+    _require_sudo(host(tmp_path, TTY, _sudo=False))
+
+
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_requiretty(tmp_path: Path, has_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a password nor a terminal here helps: the node's SSH session has none."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
+    with pytest.raises(ProbeError) as caught:
+        _require_sudo(host(tmp_path, TTY, _sudo_password="secret"))
+    assert str(caught.value).startswith("requiretty is set in the node's sudoers: ")
+    assert f"({TTY}); nothing was changed: " in str(caught.value)
+    assert "`Defaults:alice !requiretty`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("has_terminal", "password", "refused"),
+    [(False, "", True), (True, "", False), (False, "secret", False)],
+)
+def test_a_password(
+    tmp_path: Path,
+    has_terminal: bool,
+    password: str,
+    refused: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is given, or can be asked for, is enough."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
+    asked = host(tmp_path, PASSWORD, _sudo_password=password)
+    if not refused:
+        _require_sudo(asked)
+        return
+    with pytest.raises(ProbeError, match="sudo asks alice for a password, and there is no"):
+        _require_sudo(asked)
