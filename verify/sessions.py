@@ -13,8 +13,9 @@ from facts.cluster import SSH_PORT, Peer, peers_of
 from facts.gather import NotConnected, connect
 from facts.gpus import SECTIONS, parse_processes
 from facts.named import listed
-from facts.probe import Section, Unreadable, read, render, time_limit
+from facts.probe import MARK, Section, Unreadable, read, render, time_limit
 from facts.session import fresh
+from facts.sudo import is_refusal, why_refused
 from inventories.refusals import refusal, way_on
 from inventories.schema import InventoryError, NodeWanted
 from verify import nodes
@@ -159,4 +160,17 @@ def ask(connector: BaseConnector, host: Host, section: Section, sudo: bool = Fal
     except Exception as error:  # as in launch
         why = f"the connection broke: {str(error) or type(error).__name__}"
         raise Unreadable(why) from error
-    return read(output.stdout_lines, [section]).sections[section.name].require()
+    if sudo and not any(line.startswith(MARK) for line in output.stdout_lines):
+        raise Unreadable(_refusal(output.stderr, host))
+    try:
+        return read(output.stdout_lines, [section]).sections[section.name].require()
+    except Unreadable as error:
+        if is_refusal(str(error)):
+            raise Unreadable(_refusal(str(error), host)) from error
+        raise
+
+
+def _refusal(output: str, host: Host) -> str:
+    """Return why sudo refuses the SSH user, and what to do."""
+    refused = why_refused(output, host.data.dict().get("ssh_user") or "")
+    return f"{refused.reason} ({refused.words}): {refused.fix}"

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from facts.cluster import Peer
-from facts.probe import Unreadable
+from facts.probe import MARK, Unreadable
 from inventories.schema import NodeWanted
 from verify import sessions
 from verify.sessions import Node, Refused, require_idle
@@ -52,6 +53,37 @@ def test_an_idle_node(monkeypatch: pytest.MonkeyPatch) -> None:
     require_idle(node())
     answering(monkeypatch, "")
     require_idle(node())
+
+
+TTY = "sudo: sorry, you must have a tty to run sudo"
+
+
+@pytest.mark.parametrize(
+    ("sudo", "stream", "lines"),
+    [
+        (True, "stderr", [TTY]),
+        # It may not become the user who trains.
+        (
+            False,
+            "stdout",
+            [
+                f"{MARK} begin driver.processes 1 raw {len(TTY)}",
+                TTY,
+                f"{MARK} end driver.processes",
+            ],
+        ),
+    ],
+)
+def test_a_sudo_that_refuses(sudo: bool, stream: str, lines: list[str]) -> None:
+    """Its words have a reason and a next step."""
+    output = CommandOutput([OutputLine(stream, line) for line in lines])
+    connector = SimpleNamespace(run_shell_command=lambda *_, **__: (False, output))
+    asked = node(_sudo=sudo, ssh_user="alice")
+    asked.host.connector = cast(Any, connector)
+    with pytest.raises(Refused) as refused:
+        require_idle(asked)
+    assert "requiretty is set in the node's sudoers" in str(refused.value)
+    assert "`Defaults:alice !requiretty`" in str(refused.value)
 
 
 def test_who_holds_gpus_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
