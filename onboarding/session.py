@@ -11,6 +11,7 @@ from paramiko import Channel, SSHException, Transport
 from typing_extensions import Self
 
 from drift.report.visible import visible
+from facts.sudo import why_refused
 from onboarding.contact import ContactError, Server
 
 ROOT = "root"
@@ -48,19 +49,21 @@ class Session:
 
     def as_root(self, script: str, seconds: int, stdin: str = "") -> Result:
         """Run a script as sh of root, by sudo without a password where the user is another."""
-        sudo = "" if self.server.user == ROOT else "sudo -n "
-        return self._run(f"{sudo}sh -c {shlex.quote(script)}", seconds, stdin)
+        return self._run(f"{self._sudo}sh -c {shlex.quote(script)}", seconds, stdin)
+
+    @property
+    def _sudo(self) -> str:
+        return "" if self.server.user == ROOT else "sudo -n "
 
     def sudo_refusal(self) -> str:
         """Return why the user cannot become root; empty where it can."""
-        done = self.as_root("id -u", _SHORT_SECONDS)
+        done = self._run(f"env LC_ALL=C {self._sudo}sh -c 'id -u'", _SHORT_SECONDS, "")
         if done.code == 0 and done.out[-1:] == ["0"]:
             return ""
-        said = visible((done.err or " ".join(done.out)).split("\n")[-1])
-        user = self.server.user
-        return (
-            f"{user} cannot become root without a password ({said}): log in as root, or let it: "
-            f"`{user} ALL=(ALL) NOPASSWD: ALL` in /etc/sudoers.d/gpu-node"
+        refused = why_refused("\n".join([*done.out, done.err]), self.server.user)
+        return visible(
+            f"{self.server.user} cannot become root ({refused.words}): {refused.reason}; "
+            f"{refused.fix}"
         )
 
     def can_become_root(self) -> bool:

@@ -9,6 +9,7 @@ from drift.preflight.row import Newcomer, Row, unknown
 from drift.quantity import size
 from facts.newcomer import Space, System
 from facts.preflight import NewcomerState
+from facts.sudo import why_refused
 
 # Architectures: one that everything was tried on, and one that should do.
 _TRIED, _UNTRIED = ("x86_64",), ("aarch64",)
@@ -83,13 +84,9 @@ def _account(found: NewcomerState) -> Row:
         return Row("rights", account.user)
     if account.sudo == "works":
         return Row("rights", f"{account.user}, with sudo")
-    return Row(
-        "rights",
-        f"{account.user}, sudo: {account.sudo}",
-        "stop",
-        "a deploy becomes root without a password, as there is no terminal to ask you on",
-        f"visudo: {account.user} ALL=(ALL) NOPASSWD: ALL; or --user root",
-    )
+    refused = why_refused(account.sudo or "", account.user)
+    shown = f"{account.user}, sudo: {refused.words}"
+    return Row("rights", shown, "stop", f"a deploy becomes root: {refused.reason}", refused.fix)
 
 
 def _space(found: NewcomerState) -> Iterator[Row]:

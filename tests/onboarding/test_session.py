@@ -91,5 +91,9 @@ def test_another_user_becomes_root(sshd: Sshd, tmp_path: Path) -> None:
         sudo(sshd, "echo 'sudo: a password is required' >&2; exit 1")
         assert not session.can_become_root()
         said = session.sudo_refusal()
-    assert "zhang cannot become root without a password (sudo: a password is required)" in said
+        sudo(sshd, "echo 'sudo: sorry, you must have a tty to run sudo' >&2; exit 1")
+        tty = session.sudo_refusal()
+    assert "zhang cannot become root (sudo: a password is required): sudo asks zhang" in said
     assert "NOPASSWD" in said
+    assert "requiretty is set in the node's sudoers" in tty
+    assert "`Defaults:zhang !requiretty`" in tty
