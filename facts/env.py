@@ -94,10 +94,8 @@ def sections(named: Named) -> tuple[Section, ...]:
     # The names that matter, as a pattern for awk: prefixes, and the inventory's own in full.
     names = "|".join((*PREFIXES, *(f"{name}=" for name in named.variables)))
     head = f"user={shlex.quote(named.user)}\n{_WHO}"
-    given = f"names={shlex.quote(names)}
-"
-    settings = f"{given}echo {shlex.quote(variables)}
-{SETTINGS}"
+    given = f"names={shlex.quote(names)}\n"
+    settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
     # Of another user than the SSH user: only root may look into that home, and start that shell.
     apart = named.trains_apart
     return (
