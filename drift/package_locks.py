@@ -7,7 +7,6 @@ the family at the one version that is installed, where our repository's file exi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -173,15 +172,10 @@ def _pinned(line: LockLine, names: tuple[str, ...]) -> list[str]:
 
 
 def _names(pattern: str, name: str) -> bool:
-    """Whether a name, pattern, regular expression or source of apt's preferences is a package."""
+    """Whether a name, a pattern or a source of apt's preferences is a package."""
     if pattern.startswith("src:"):
         return "nccl" in pattern
-    if not (len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/")):
-        return fnmatchcase(name, pattern.partition(":")[0])
-    try:
-        return re.search(pattern[1:-1], name) is not None
-    except re.error:
-        return "nccl" in pattern
+    return fnmatchcase(name, pattern.partition(":")[0])
 
 
 def _pin_fits(line: LockLine, release: str) -> bool:

@@ -62,8 +62,20 @@ _READ = r"""
 [ $# -eq 0 ] || awk '
   function flush() {
     if (package != "" && pin != "")
-      print "pin\t" file "\t" line "\t" package "\t" pin "\t" priority "\t" comment
+      print "pin\t" file "\t" line "\t" package "\t" pin "\t" priority "\t" comment "\t" named()
     package = pin = priority = comment = ""
+  }
+  # A regular expression is tried here, on the names that matter, and nowhere else.
+  function named(  count, each, i, pattern, names) {
+    count = split(package, each, " ")
+    for (i = 1; i <= count; i++) {
+      pattern = each[i]
+      if (pattern !~ /^\/.+\/$/) { names = names " " pattern; continue }
+      pattern = substr(pattern, 2, length(pattern) - 2)
+      if ("libnccl2" ~ pattern) names = names " libnccl2"
+      if ("libnccl-dev" ~ pattern) names = names " libnccl-dev"
+    }
+    return names
   }
   function value(text) { sub(/^[^:=]*[:=][ ]*/, "", text); return text }
   FNR == 1 { flush(); section = "main"; comment = name = ""; open = 0 }
@@ -207,13 +219,15 @@ def _exclude(file: str, line: str, scope: str, patterns: str) -> LockLine:
     )
 
 
-def _pin(file: str, line: str, packages: str, pin: str, priority: str, comment: str) -> LockLine:
+def _pin(
+    file: str, line: str, packages: str, pin: str, priority: str, comment: str, names: str
+) -> LockLine:
     return LockLine(
         kind="pin",
         file=file,
         line=int(line),
         text=f"Package: {packages}, Pin: {pin}, Pin-Priority: {priority}",
-        names=tuple(packages.split()),
+        names=tuple(names.split()),
         version=pin,
         priority=int(priority) if priority.lstrip("-").isdigit() else None,
         comment=comment.strip(),

@@ -127,6 +127,19 @@ Pin-Priority: -1
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_a_regular_expression_of_apts(tmp_path: Path, shell: str) -> None:
+    """The node tells which of our packages it means, and takes no time over a bad one."""
+    pin = "Package: {}\nPin: version 1\nPin-Priority: 1\n\n"
+    patterns = ("/^libnccl2$/ zlib", "/nccl/", "/((((.+)+)+)+)+Q/")
+    found = read(tmp_path, shell, etc__apt__preferences="".join(map(pin.format, patterns)))
+    assert [each.names for each in found.lines] == [
+        ("libnccl2", "zlib"),
+        ("libnccl2", "libnccl-dev"),
+        (),
+    ]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_what_we_wrote(tmp_path: Path, shell: str) -> None:
     """Our note, and our repository's file."""
     note = tmp_path / "var" / "lib" / "gpu-node" / "holds"
