@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -66,3 +67,15 @@ def test_all_areas_run_where_none_fails(tmp_path: Path) -> None:
     assert run(tmp_path, "true") == 0
     assert (tmp_path / "failed").read_text() == ""
     assert all((tmp_path / name).exists() for name in ("driver", "shm", "reboot"))
+
+
+def test_a_dry_run_counts_each_operation_as_a_change(tmp_path: Path) -> None:
+    """None is a conditional change: an operation is skipped only after a failure."""
+    (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
+    (tmp_path / "work.py").write_text(
+        WORK.replace("FOLDER", str(tmp_path)).replace("COMMAND", "true")
+    )
+    words = ["pyinfra", "--dry", "--json", "site.py", "work.py"]
+    done = fork_server.run(*words, cwd=tmp_path, env=dict(os.environ), seconds=SECONDS)
+    plan = json.loads(done.stdout.splitlines()[-1])["plan"]
+    assert plan and all(each["hosts_with_change"] == ["@local"] for each in plan)
