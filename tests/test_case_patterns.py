@@ -61,7 +61,7 @@ def test_every_script_is_looked_at() -> None:
     files = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "deploy").rglob("*.sh")}
     assert len(files) > 40 and files <= set(SCRIPTS)
     modules = {name.partition(":")[0] for name in SCRIPTS if ".py:" in name}
-    assert {"facts/probe.py", "facts/images.py", "facts/env.py"} <= modules
+    assert {"facts/probe.py", "facts/images.py", "facts/inherited.py"} <= modules
     assert "the whole probe" in SCRIPTS
 
 
