@@ -37,7 +37,8 @@ def sections(named: Named) -> tuple[Section, ...]:
     `deep` reads each library through, so that its sha256 can be compared with the RECORD.
     """
     asked = [_environment(prefix, named.deep) for prefix in named.environments]
-    return (*libnccl.SECTIONS, *asked, *([places(named.environments)] if asked else ()))
+    lies = [places(named.environments)] if asked else []
+    return (*libnccl.SECTIONS, *lies, *asked)
 
 
 # Of one that is missing, where it would be made.

@@ -44,7 +44,7 @@ class Node:
         self.prints += [line.line for line in lines if print_output]
         return done.code == 0, CommandOutput(lines)
 
-    def get_fact(self, fact: object, path: str) -> FileContent:
+    def get_fact(self, fact: object, path: str, user: str = "") -> FileContent:
         """Read a file."""
         self.reads += 1
         return FileContent(exists=True, text=Path(path).read_text(encoding="latin-1"), problem="")
