@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from facts.area import AreaFact, State
-from facts.file_systems import PLACES, Place, parse_places
+from facts.file_systems import SHARED, Place, parse_places
 from facts.inherited import PROCESSES, Process, parse_processes
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
@@ -96,11 +96,13 @@ def sections(named: Named) -> tuple[Section, ...]:
     head = f"user={shlex.quote(named.user)}\n{_WHO}"
     given = f"names={shlex.quote(names)}\n"
     settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
+    # A shell of another user may not get our variables.
+    places = f'{head}at_home "$gn_places"{shlex.quote(_OPEN + _PLACES)}'
     # Of another user than the SSH user: only root may look into that home, and start that shell.
     apart = named.trains_apart
     return (
         Section("env.user", head + _USER, root=apart),
-        Section("env.places", head + _at_home(PLACES + _PLACES), root=apart),
+        Section("env.places", places, shared=SHARED, root=apart),
         Section("env.launcher", head + _OPEN + given + _LAUNCHER, root=apart),
         Section("env.bashrc", head + _at_home(_BASHRC), root=apart),
         Section("env.file", _ENV_FILE),

@@ -58,6 +58,10 @@ places() {
 }
 """
 
+# What a section shares with others, and begins with, to have that function.
+SHARED = ("gn_places", PLACES)
+USE = 'eval "$gn_places"\n'
+
 
 class Place(State):
     """Where a file lies: the kind and the source of the mount (nas:/home), and its inode there.

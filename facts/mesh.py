@@ -11,7 +11,7 @@ import shlex
 from facts import logins, ssh_settings
 from facts.block import BEGIN, END, PRINT
 from facts.cluster import SSH_PORT, Peer
-from facts.file_systems import PLACES
+from facts.file_systems import SHARED
 from facts.kernels import SBIN
 from facts.limited import LIMITED
 from facts.named import Named
@@ -45,9 +45,7 @@ home=$(printf '%s\\n' "$entry" | awk -F: '{ print $6; exit }')
 [ -n "$home" ] || { echo "$name has no home"; exit 1; }
 """
 
-_ACCOUNT = (
-    PLACES
-    + r"""
+_ACCOUNT = r"""
 printf 'user %s\nuid %s\nhome %s\n' "$name" "$(id -u)" "$home"
 for each in "home $home" "folder $home/.ssh" "authorized $home/.ssh/authorized_keys" \
   "key $home/.ssh/id_ed25519"; do
@@ -63,7 +61,6 @@ else
   [ ! -r "$key.pub" ] || printf 'public %s\n' "$(head -n 1 "$key.pub")"
 fi
 """
-)
 _AUTHORIZED = f"""
 file=$home/.ssh/authorized_keys
 [ ! -e "$file" ] || {PRINT} <"$file"
@@ -189,7 +186,10 @@ def sections(named: Named) -> tuple[Section, ...]:
 
 def account(named: Named) -> Section:
     """Return the section about the training user's home and key."""
-    return Section("ssh.account", _as_user(named, _ACCOUNT), root=named.trains_apart)
+    # A shell of another user may not get our variables.
+    body = f'"$gn_places"{shlex.quote(HOME + _ACCOUNT)}'
+    script = f"user={shlex.quote(named.user)}\n{AS_USER}as_user {body}"
+    return Section("ssh.account", script, shared=SHARED, root=named.trains_apart)
 
 
 def _as_user(named: Named, body: str) -> str:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from facts import libnccl
 from facts.area import AreaFact, State
 from facts.asked.environment import code as code
-from facts.file_systems import PLACES, Place, parse_places
+from facts.file_systems import SHARED, USE, Place, parse_places
 from facts.named import Named
 from facts.probe import Reading, Readings, Section, Unreadable
 
@@ -61,7 +61,7 @@ told() {
 def places(prefixes: Sequence[str]) -> Section:
     """Return the section about where environments lie."""
     asked = "\n".join(f"told {shlex.quote(prefix)}" for prefix in prefixes)
-    return Section(PLACES_SECTION, f"{PLACES}{_PLACES}{asked}", ENVIRONMENT_SECONDS)
+    return Section(PLACES_SECTION, f"{USE}{_PLACES}{asked}", ENVIRONMENT_SECONDS, SHARED)
 
 
 PLACES_SECTION = "nccl.places"

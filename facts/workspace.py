@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from facts import mounts
 from facts.area import AreaFact, SectionFact, State
-from facts.file_systems import PLACES, Place, parse_places
+from facts.file_systems import SHARED, USE, Place, parse_places
 from facts.named import Named
 from facts.probe import Readings, Section, Unreadable
 
@@ -74,7 +74,7 @@ def sections(named: Named) -> tuple[Section, ...]:
     if named.workspace is not None:
         found += [_tree(path, named.workspace.excludes) for path in named.workspace.paths]
         words = " ".join(map(shlex.quote, named.workspace.paths))
-        found.append(Section(PLACES_SECTION, f"{PLACES}places {words}"))
+        found.append(Section(PLACES_SECTION, f"{USE}places {words}", shared=SHARED))
     return tuple(found)
 
 
