@@ -35,7 +35,9 @@ ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
   / \/dev\/nvidia[0-9]+$/ { holds[pid] = 1 }
   END { for (pid in holds) print pid }' | while read -r pid; do
   user=$(ls -ld "/proc/$pid" 2>/dev/null | awk '{ print $3 }')
-  printf '%s\t%s\t%s\n' "$pid" "${user:-?}" "$(cat "/proc/$pid/comm" 2>/dev/null)"
+  path=$(readlink "/proc/$pid/exe" 2>/dev/null)
+  printf '%s\t%s\t%s\t%s\n' "$pid" "${user:-?}" "$(cat "/proc/$pid/comm" 2>/dev/null)" \
+    "${path% (deleted)}"
 done
 """
 
@@ -82,11 +84,12 @@ class Device(State):
 
 
 class Process(State):
-    """A process that has a GPU open."""
+    """A process that has a GPU open; `path` is its executable, empty where that is not known."""
 
     pid: int
     user: str
     command: str
+    path: str = ""
 
 
 def parse_smi(text: str) -> Smi:
@@ -122,9 +125,11 @@ def parse_devices(text: str) -> tuple[Device, ...]:
 
 
 def parse_processes(text: str) -> tuple[Process, ...]:
-    """Parse a pid, a user and a command a line."""
-    rows = [line.split("\t", 2) for line in text.splitlines()]
-    found = [Process(pid=int(pid), user=user, command=name) for pid, user, name in rows]
+    """Parse a pid, a user, a command and the path of its executable a line."""
+    rows = [line.split("\t") for line in text.splitlines()]
+    found = [
+        Process(pid=int(pid), user=user, command=name, path=path) for pid, user, name, path in rows
+    ]
     return tuple(sorted(found, key=lambda each: each.pid))
 
 

@@ -20,12 +20,39 @@ printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
 ! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
 # What turns persistence mode on at a boot; without systemd there is no unit to look for.
 if command -v systemctl >/dev/null 2>&1; then
-  grep -Eqs '^[^#]*(nvidia-persistenced|nvidia-smi.*(-pm|persistence-mode)[ =]*(1|ENABLED))' \
-    /etc/systemd/system/*.wants/*.service /usr/lib/systemd/system/*.wants/*.service \
-    /lib/systemd/system/*.wants/*.service /etc/udev/rules.d/*.rules /usr/lib/udev/rules.d/*.rules \
-    /lib/udev/rules.d/*.rules /etc/rc.local /etc/rc.d/rc.local /etc/rc[235].d/S* /etc/crontab \
-    /etc/cron.d/* /var/spool/cron/root /var/spool/cron/crontabs/root &&
-    echo 'persistence kept' || echo 'persistence lost'
+  turns_on='nvidia-smi.*(-pm|persistence-mode)[ =]*(1|ENABLED)'
+  in_force() { grep -Ehs "$@" | grep -v -e --no-persistence-mode | grep -q .; }
+  # The daemon's command is its unit's, or that of the last file that changes it: Ubuntu's unit
+  # starts it with persistence mode off.
+  daemon=
+  for f in /lib/systemd/system/nvidia-persistenced.service \
+    /usr/lib/systemd/system/nvidia-persistenced.service \
+    /etc/systemd/system/nvidia-persistenced.service \
+    /etc/systemd/system/nvidia-persistenced.service.d/*.conf; do
+    command=$(sed -n 's/^ExecStart=\(.\)/\1/p' "$f" 2>/dev/null | tail -n 1)
+    daemon=${command:-$daemon}
+  done
+  case $daemon in *--no-persistence-mode*) daemon= ;; esac
+  # The unit is started by another one that wants it, or by udev.
+  set -- /etc/systemd/system/*.wants/nvidia-persistenced.service \
+    /usr/lib/systemd/system/*.wants/nvidia-persistenced.service \
+    /lib/systemd/system/*.wants/nvidia-persistenced.service
+  started=
+  for f; do [ ! -e "$f" ] || started=yes; done
+  set -- /etc/udev/rules.d/*.rules /usr/lib/udev/rules.d/*.rules /lib/udev/rules.d/*.rules
+  ! grep -Eqs '^[^#]*nvidia-persistenced' "$@" || started=yes
+  if [ -n "$started" ] && [ -n "$daemon" ] ||
+    in_force "^Exec[A-Za-z]*=.*$turns_on" /etc/systemd/system/*.wants/*.service \
+      /usr/lib/systemd/system/*.wants/*.service /lib/systemd/system/*.wants/*.service ||
+    in_force "^[^#]*$turns_on" "$@" ||
+    in_force "^[^#]*(nvidia-persistenced|$turns_on)" /etc/rc.local /etc/rc.d/rc.local \
+      /etc/rc[235].d/S* /etc/crontab /etc/cron.d/* /var/spool/cron/root \
+      /var/spool/cron/crontabs/root
+  then
+    echo 'persistence kept'
+  else
+    echo 'persistence lost'
+  fi
 fi
 set --
 for f in /proc/cmdline /etc/modprobe.conf /etc/modprobe.d/*.conf /run/modprobe.d/*.conf \

@@ -30,7 +30,10 @@ while read -r pid; do
     -e 's/.* -> \(\/usr\/lib\/sysimage\/rpm\/\.rpm\.lock\)$/\1/p' \
     -e 's/.* -> \(\/var\/lib\/rpm\/rpmdb\.sqlite\)$/\1/p' \
     -e 's/.* -> \(\/usr\/lib\/sysimage\/rpm\/rpmdb\.sqlite\)$/\1/p' | head -n 1)
-  [ -z "$file" ] || printf '%s\t%s\t%s\n' "$file" "$pid" "$(cat "/proc/$pid/comm" 2>/dev/null)"
+  # In a container a path is another file. Each sh that we know has -ef.
+  # shellcheck disable=SC3013
+  [ -n "$file" ] && [ "/proc/$pid/root$file" -ef "$file" ] || continue
+  printf '%s\t%s\t%s\n' "$file" "$pid" "$(cat "/proc/$pid/comm" 2>/dev/null)"
 done
 for file in /var/run/yum.pid /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid \
   /var/cache/dnf/download_lock.pid; do

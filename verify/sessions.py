@@ -11,6 +11,7 @@ from pyinfra.context import ctx_host
 
 from facts.cluster import SSH_PORT, Peer, peers_of
 from facts.gather import NotConnected, connect
+from facts.gpu_holders import jobs
 from facts.gpus import SECTIONS, parse_processes
 from facts.named import listed
 from facts.probe import MARK, Section, Unreadable, read, render, time_limit
@@ -22,8 +23,6 @@ from verify import nodes
 from verify.nodes import Look, Told
 
 _PROCESSES = next(each for each in SECTIONS if each.name == "driver.processes")
-# It holds GPUs for nobody.
-_PERSISTENCE = "nvidia-persiste"
 
 
 class Refused(Exception):
@@ -79,11 +78,9 @@ def require_idle(node: Node) -> None:
         found = parse_processes(ask(node.host.connector, node.host, _PROCESSES, sudo=sudo))
     except Unreadable as error:
         raise Refused(f"{node.name}: could not tell who holds its GPUs: {error}") from error
-    held = [each for each in found if not each.command.startswith(_PERSISTENCE)]
-    if held:
-        told = ", ".join(f"pid {each.pid} ({each.user}: {each.command})" for each in held)
+    if held := jobs(found, "verify"):
         raise Refused(
-            f"{node.name}: GPUs are held by {told}; nothing was started. Wait until the job has "
+            f"{node.name}: GPUs are held by {held}; nothing was started. Wait until the job has "
             "ended, or give --allow-disruption"
         )
 

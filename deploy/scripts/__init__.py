@@ -15,6 +15,7 @@ from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
 from facts import package_locks
+from facts.gpu_holders import Step, harmless
 from facts.mesh import AS_USER
 from facts.package_sources import HELD as HELD
 
@@ -34,7 +35,7 @@ _ALONE = (
     *("environment_room", "environment_whole", "hold_kernel"),
 )
 # These would disturb a running job, by what they do; they take the variable `allow`.
-_DISTURBS = {
+_DISTURBS: Mapping[Step, tuple[str, ...]] = {
     "libraries": (
         *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
         *("driver_install_deb", "driver_install_rpm", "idle"),
@@ -131,12 +132,9 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     return Script(body) if stdin is None else Script(body, _stdin=[stdin])
 
 
-def harmless_holders(name: str) -> list[str]:
+def harmless_holders(name: str) -> tuple[str, ...]:
     """Return the paths of the programs that may hold a GPU while `name`.sh runs."""
-    does = next(each for each, names in _DISTURBS.items() if name in names)
-    lines = (FOLDER / "gpu_holders.tsv").read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    return [path for path, steps in rows if does in steps.split()]
+    return harmless(next(step for step, names in _DISTURBS.items() if name in names))
 
 
 def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:

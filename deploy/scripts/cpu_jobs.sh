@@ -8,17 +8,21 @@ is_session() {
   path=$(readlink "$1/exe" 2>/dev/null) || return 1
   path=${path% (deleted)}
   case ${path%/*} in
-    /bin | /sbin | /usr/bin | /usr/sbin | /usr/lib | /usr/lib/* | /usr/libexec | /lib | /lib/*) ;;
+    /bin | /sbin | /usr/bin | /usr/sbin | /lib | /lib/*) ;;
+    /usr/lib | /usr/lib/* | /usr/libexec | /usr/libexec/*) ;;
     *) return 1 ;;
   esac
   case ${path##*/} in
     sh | bash | dash | zsh | fish | ksh | ksh93 | mksh | tcsh | csh | busybox | login | su | sudo) ;;
+    agetty | mingetty | getty) ;;
     sshd | sshd-session | sshd-auth | sftp-server | screen | screen-* | tmux | tmux-* | mosh-server) ;;
     systemd | systemd-executor | dbus-daemon | dbus-broker | dbus-broker-launch) ;;
     ssh-agent | gpg-agent) ;;
     *) return 1 ;;
   esac
 }
+# Its command line; a thread of the kernel has none, and neither has a process that has ended.
+words() { { tr '\0' ' ' <"$1/cmdline"; } 2>/dev/null; }
 # Processes of root are services, unless they belong to a login: by logind's slice, or a terminal.
 is_login() {
   grep -qs '/user\.slice/' "$1/cgroup" ||
@@ -29,13 +33,15 @@ cpu_jobs() {
   above=$(callers)
   for process in /proc/[0-9]*; do
     uid=$(awk '$1 == "Uid:" { print $2 }' "$process/status" 2>/dev/null)
+    [ -n "$uid" ] || continue # it has ended
     case $(cat "$process/comm" 2>/dev/null) in
-      slurmstepd) ;;
+      # One that holds the cgroup of slurmd's steps never ends, and is none of them.
+      slurmstepd) ! words "$process" | grep -q '^[^ ]* infinity' || continue ;;
       *)
         if [ "$uid" = 0 ]; then
-          [ "$trainer_id" = 0 ] && [ -s "$process/cmdline" ] && is_login "$process" || continue
+          [ "$trainer_id" = 0 ] && [ -n "$(words "$process")" ] && is_login "$process" || continue
         else
-          [ "${uid:-65534}" -ge "${from:-1000}" ] && [ "$uid" != 65534 ] ||
+          [ "$uid" -ge "${from:-1000}" ] && [ "$uid" != 65534 ] ||
             [ "$uid" = "$trainer_id" ] || continue
         fi
         ! is_session "$process" || continue
@@ -44,7 +50,7 @@ cpu_jobs() {
     case $above in *" ${process#/proc/} "*) continue ;; esac
     [ "$(group "$process")" != "$ours" ] || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
-    command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100 |
+    command=$(words "$process" | cut -c 1-100 |
       sed -e 's/\([Pp]ass[a-z]*[= ]\)[^ ]*/\1.../g' -e 's/\([Tt]oken[= ]\)[^ ]*/\1.../g')
     printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"
   done

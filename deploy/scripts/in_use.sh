@@ -18,7 +18,9 @@ uses() {
   grep -qs 'libnccl' "$1/maps"
   code=$?
   [ "$code" != 0 ] || return 0
-  files=$(ls -l "$1/fd" 2>/dev/null) || code=2
+  # It fails as well where a file is closed between two looks of it.
+  files=$(ls -l "$1/fd" 2>/dev/null) || files=$(ls -l "$1/fd" 2>/dev/null) ||
+    files=$(ls -l "$1/fd" 2>/dev/null) || code=2
   case $files in *' /dev/nvidia'[0-9]*) return 0 ;; esac
   if [ "$code" != 1 ] && is_closed "$1"; then return 2; fi
   return 1

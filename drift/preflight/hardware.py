@@ -11,6 +11,7 @@ from drift.preflight.row import Newcomer, Row, Verdict, unknown
 from drift.rules.gpus import unsupported
 from drift.rules.hazards import secure_boot
 from drift.rules.rule import Fault
+from facts.gpu_holders import jobs
 from facts.preflight import NewcomerState
 from inventories.packages import FAMILIES
 from inventories.schema import DriverWanted, NodeWanted
@@ -194,9 +195,8 @@ def _processes(found: NewcomerState) -> Row:
     holders = found.driver.processes
     if holders is None:
         return unknown("GPU processes", found.unreadable, "driver.processes")
-    busy = [each for each in holders if not each.command.startswith("nvidia-persiste")]
-    if not busy:
+    shown = jobs(holders, "libraries")
+    if not shown:
         return Row("GPU processes", "none")
-    shown = ", ".join(f"pid {each.pid} ({each.user}: {each.command})" for each in busy)
     why = "a step that would hurt them is refused while they run"
     return Row("GPU processes", shown, "warning", why, "let them end before the deploy")

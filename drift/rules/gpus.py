@@ -23,17 +23,14 @@ from drift.libnccl import environments
 from drift.module import bars, hard_bars, removal, shown
 from drift.rules.rule import Fault, rule
 from facts.driver import DriverState
+from facts.gpu_holders import jobs
 from facts.node import NodeState
 from inventories.schema import DriverWanted, NodeWanted
 
 
 def _holders(found: DriverState) -> str:
-    """Who has a GPU open, as text; empty where nobody has."""
-    return ", ".join(
-        f"pid {each.pid} ({each.user}: {each.command})"
-        for each in found.processes or ()
-        if not each.command.startswith("nvidia-persiste")
-    )
+    """Who keeps the module from being loaded anew, as text; empty where nobody does."""
+    return jobs(found.processes or (), "reload")
 
 
 @rule("driver.not-loaded", "error")

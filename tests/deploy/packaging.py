@@ -92,8 +92,10 @@ class Machine:
         return [each for each in lines if " -s " not in each and "--assumeno" not in each]
 
     def run(self, command: StringCommand, shell: str, before: str = "") -> Ended:
-        """Run a script, with nothing of this machine's own driver to be seen."""
+        """Run a script, with nothing of this machine's own driver and packages to be seen."""
         hidden = "[ ! -d /sys/module ] || mount -t tmpfs none /sys/module\n"
+        # Its apt may be at work; a lock of another tree is none of these.
+        hidden += "[ ! -d /var/lib/dpkg ] || mount -t tmpfs none /var/lib/dpkg\n"
         return run_apart(command, shell, hidden + before)
 
 

@@ -24,8 +24,21 @@ def running(*words: str, user: int = USER) -> Iterator[int]:
     with subprocess.Popen(
         words, user=user, group=user, stdin=subprocess.PIPE, start_new_session=True
     ) as process:
-        yield process.pid
-        process.kill()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@contextmanager
+def terminal() -> Iterator[int]:
+    """The terminal's side of a pair."""
+    ours, theirs = os.openpty()
+    try:
+        yield theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def refused(shell: str, trainer: str = "root", allow: str = "no") -> str:
@@ -69,6 +82,41 @@ def test_a_service_is_no_job(shell: str) -> None:
     for user in (33, 65534):
         with running("sleep", "60", user=user) as pid:
             assert f"pid {pid} " not in refused(shell)
+
+
+def test_a_process_that_has_ended_is_no_job(shell: str) -> None:
+    """Of those that come and go while the processes are looked at nothing is known."""
+    endless = ["bash", "-c", "while :; do true | true | true | true; done"]
+    with running(*endless):
+        assert "(: )" not in refused(shell)
+
+
+def test_a_job_of_root_on_a_terminal(shell: str) -> None:
+    """Where root trains; services of root, and threads of the kernel, are none."""
+    with terminal() as line, running("sleep", "61", user=0) as service:
+        argv = ["setsid", "--ctty", "sleep", "60"]
+        with subprocess.Popen(argv, stdin=line, stdout=line, stderr=line) as job:
+            try:
+                said = refused(shell)
+            finally:
+                job.kill()
+        assert f"pid {job.pid} (root: sleep 60)" in said
+        assert f"pid {service} " not in said
+        assert "kworker" not in said and "getty" not in said
+
+
+def test_the_keeper_of_slurms_cgroup_is_no_job(shell: str) -> None:
+    """With cgroup v2 slurmd starts it once, and it never ends."""
+    folder = Path("/var/tmp") / f"gpu-node-slurm-{os.getpid()}-{shell}"
+    folder.mkdir()
+    try:
+        step = shutil.copy("/bin/sleep", folder / "slurmstepd")
+        with running(str(step), "infinity", user=0) as pid:
+            assert f"pid {pid} " not in refused(shell)
+        with running(str(step), "60", user=0) as pid:
+            assert f"pid {pid} (root: {step} 60)" in refused(shell)
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_a_trainer_of_any_id_has_jobs(shell: str) -> None:

@@ -93,7 +93,7 @@ def test_what_cannot_be_read_counts_as_in_use(job: subprocess.Popen[str], shell:
 
 def test_the_table_names_paths_and_steps() -> None:
     """Nothing but what is stopped and started again may hold a GPU when the module is reloaded."""
-    assert scripts.harmless_holders("module") == ["/usr/bin/nvidia-persistenced"]
+    assert scripts.harmless_holders("module") == ("/usr/bin/nvidia-persistenced",)
     for name in scripts._FIRST["in_use"]:
         assert all(path.startswith("/usr/") for path in scripts.harmless_holders(name))
     assert not [path for path in scripts.harmless_holders("reboot") if "Xorg" in path]

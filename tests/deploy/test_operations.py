@@ -77,7 +77,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     """A script's name and variables; head is what sh reads before it, so it is read as sh does."""
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     if name in scripts._FIRST["in_use"]:
-        assert variables.pop("holders").splitlines() == scripts.harmless_holders(name)
+        assert variables.pop("holders").splitlines() == list(scripts.harmless_holders(name))
     alone = variables.pop("lock", "") == scripts.LOCK
     assert alone == (
         name

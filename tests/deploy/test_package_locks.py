@@ -46,17 +46,25 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def locked(path: Path, seconds: float = 60) -> Iterator[int]:
-    """Another program that holds a POSIX lock of a file for a time; its pid."""
+def locked(path: Path, seconds: float = 60, apart: bool = False) -> Iterator[int]:
+    """Another program that holds a POSIX lock of a file for a time; its pid.
+
+    `apart`: of a file of that path in a tree of its own, as in a container.
+    """
     code = (
         "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
         f"print(1, flush=True); time.sleep({seconds})"
     )
     words = [sys.executable, "-c", code, str(path)]
+    if apart:
+        hide = 'mount -t tmpfs none "${1%/*}"; shift; exec "$@"'
+        words = ["unshare", "-m", "sh", "-c", hide, "sh", str(path), *words]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "1\n"
-        yield other.pid
-        other.kill()
+        try:
+            yield other.pid
+        finally:
+            other.kill()
 
 
 def step(machine: Machine, shell: str, name: str) -> Ended:
@@ -92,6 +100,15 @@ def test_it_goes_on_when_the_lock_is_free(
     assert (done.code, done.err) == (0, "")
     assert done.out.count("gpu-node: waits for") == 1
     assert len(machine.installs()) == 1
+
+
+def test_a_lock_in_a_container_is_another_file(
+    machine: Machine, shell: str, database: Path
+) -> None:
+    """An image that is being built has a package database of its own, under the same path."""
+    with locked(database / ".rpm.lock", apart=True):
+        done = step(machine, shell, "rsync_deb")
+    assert (done.code, done.out, done.err) == (0, "", "")
 
 
 @pytest.mark.parametrize("said", SAYS.values(), ids=SAYS)

@@ -137,6 +137,26 @@ def test_what_keeps_persistence_mode(machine: Machine, shell: str) -> None:
     assert machine.loaded(shell).keeps_persistence is True
 
 
+def test_a_daemon_that_leaves_it_off(machine: Machine, shell: str) -> None:
+    """Ubuntu's unit does, until another file says how the daemon is started."""
+    units = machine.folder / "units"
+    wants = units / "multi-user.target.wants"
+    (units / "nvidia-persistenced.service.d").mkdir(parents=True)
+    wants.mkdir()
+    (machine.folder / "bin" / "systemctl").symlink_to("/bin/true")
+    start = "ExecStart=/usr/bin/nvidia-persistenced --user nvpd"
+    (units / "nvidia-persistenced.service").write_text(f"{start} --no-persistence-mode\n")
+    (wants / "other.service").write_text("After=nvidia-persistenced.service\n")
+    assert machine.loaded(shell).keeps_persistence is False
+    (wants / "nvidia-persistenced.service").symlink_to("../nvidia-persistenced.service")
+    assert machine.loaded(shell).keeps_persistence is False
+    drop = units / "nvidia-persistenced.service.d" / "gpu-node.conf"
+    drop.write_text(f"[Service]\nExecStart=\n{start}\n")
+    assert machine.loaded(shell).keeps_persistence is True
+    (wants / "nvidia-persistenced.service").unlink()
+    assert machine.loaded(shell).keeps_persistence is False
+
+
 @pytest.fixture
 def compat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with a driver's libcuda in the loader's cache, and a folder of cuda-compat."""

@@ -26,13 +26,13 @@ modprobe -r nvidia
 sed 's/{VERSION}/{OLDER}/g' "$(modinfo -n nvidia)" >/run/nvidia.ko
 insmod /run/nvidia.ko
 cat /sys/module/nvidia/version"""
-# Somebody who has a GPU open, by a name.
+# A program at a path that has a GPU open.
 HOLD = """
 [ -e /dev/nvidia0 ] || mknod /dev/nvidia0 c 195 0
-cp /bin/sleep /usr/local/bin/{name}
-setsid sh -c 'exec 5</dev/nvidia0; exec {name} 600' >/dev/null 2>&1 </dev/null &
+cp /bin/sleep {path}
+setsid sh -c 'exec 5</dev/nvidia0; exec {path} 600' >/dev/null 2>&1 </dev/null &
 sleep 2
-pgrep -x {name}"""
+pgrep -f '^{path} 600'"""
 
 
 def test_boots_and_loads_the_driver(machine: Machine) -> None:
@@ -86,7 +86,7 @@ def test_the_deploy_prepares_the_next_boot(machine: Machine, inventory: str) -> 
 def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None:
     """A process has a GPU open: named, and not even a reboot that is allowed takes it away."""
     assert machine.read(LOAD_OLDER) == OLDER
-    machine.read(HOLD.format(name="train"))
+    machine.read(HOLD.format(path="/usr/local/bin/train"))
     before = machine.boot_id()
     done = deploy(inventory, "--data", "reboot=true")
     assert done.code == 1
@@ -98,7 +98,7 @@ def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None
 
 def test_what_only_a_boot_cures_says_so(machine: Machine, inventory: str) -> None:
     """A daemon that the deploy does not end holds the module: no reboot unasked."""
-    machine.read(HOLD.format(name="nvidia-persiste"))
+    machine.read(HOLD.format(path="/usr/bin/nvidia-persistenced"))
     before = machine.boot_id()
     done = deploy(inventory)
     assert done.code == 1
