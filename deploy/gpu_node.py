@@ -8,6 +8,7 @@ A node with nothing to repair gets no operation at all, and is asked only once.
 
 from pyinfra import host
 
+from deploy import restart
 from deploy.failures import alone
 from deploy.interruption import watch
 from deploy.part import part_of
@@ -43,5 +44,5 @@ if node is not None:
     driver.rest(
         plan=node, **alone(host, "driver, what can wait", DOWNLOAD_SECONDS, after=["driver"])
     )
-    driver.restart(plan=node, **alone(host, "reboot", CHANGE_SECONDS, after=["driver"]))
+    driver.restart(plan=node, **alone(host, "reboot", restart.LIMIT_SECONDS, after=["driver"]))
     prove(node)

@@ -13,19 +13,23 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.base import BaseConnector
 
 from deploy.arguments import of_operation
+from deploy.scripts import RUN_SECONDS
 from drift.report.visible import visible
 from facts.session import ProbeError, fresh, probe
 
 # GPU servers check their memory for minutes before they boot.
 SECONDS = 1800
 _INTERVAL = 5
-# The script looks at each process of the node.
-CHECK_SECONDS = 120
+# The script waits for another run of ours, and looks at each process of the node.
+CHECK_SECONDS = RUN_SECONDS + 120
 DRAIN_SECONDS = 600
+# All of it: what drains and resumes, two looks, the boot, and what the node then is asked.
+LIMIT_SECONDS = 2 * DRAIN_SECONDS + 2 * CHECK_SECONDS + SECONDS + 300
 LAST_BYTES = 2000
 _ASK_SECONDS = 20
 # On the node; /run is emptied at boot, and the file is there only where a reboot was asked for.
 MARK = "/run/gpu-node.reboot"
+NOT_DUE = "gpu-node: reboot: none is due any more"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 # The node that a run's roll-out has stopped at.
 _stopped: WeakKeyDictionary[State, str] = WeakKeyDictionary()
@@ -34,27 +38,55 @@ _before: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
 
 
 def roll_out(
-    state: State, host: Host, version: str, command: StringCommand, drain: str, resume: str
+    state: State,
+    host: Host,
+    version: str,
+    look: StringCommand,
+    command: StringCommand,
+    drain: str,
+    resume: str,
 ) -> bool:
     """Drain a node, reboot it by a script that may refuse, wait for its driver, and resume it.
 
-    `drain` and `resume` run on this machine, `{node}` being the node's name; a node that does not
-    come back stays drained.
+    `look` is the script that only looks: no node is drained in vain, as a scheduler may keep the
+    reboot that it was asked for. `drain` and `resume` run on this machine, `{node}` being the
+    node's name; a node that does not come back stays drained.
     """
     if not begin(state, host):
         return False
-    if drain and (problem := on_controller(drain, host.name)):
-        logger.error(f"{host.print_prefix}not rebooted: drain failed: {visible(problem)}")
-        return False
-    done, output = host.run_shell_command(command, **of_operation(state, host, CHECK_SECONDS))
-    if not done:
-        logger.error(f"{host.print_prefix}{visible(output.stderr)}")
-    if done and not finish(state, host, version):
-        return False
+    if drain:
+        said = _run(state, host, look)
+        if said is None or NOT_DUE in said:
+            return said is not None
+        if problem := on_controller(drain, host.name):
+            logger.error(
+                f"{host.print_prefix}not rebooted: drain failed: {visible(problem)}; the node may "
+                "be drained all the same"
+            )
+            return False
+    try:
+        done = _run(state, host, command) is not None
+        # A scheduler that reboots may end the session before the script has answered.
+        refused = not done and _said(host.connector, _BOOT_ID) is not None
+        if not refused and not finish(state, host, version):
+            return False
+    except TimeoutError:
+        return _stop(state, host, f"is not back after {LIMIT_SECONDS} s")
     if resume and (problem := on_controller(resume, host.name)):
         logger.error(f"{host.print_prefix}resume failed: {visible(problem)}")
         return False
-    return done
+    return not refused
+
+
+def _run(state: State, host: Host, command: StringCommand) -> str | None:
+    """Run a script of ours, whose words are shown at once; None where it fails."""
+    arguments = of_operation(state, host, CHECK_SECONDS)
+    try:
+        done, output = host.run_shell_command(command, print_output=True, **arguments)
+    except Exception as error:  # the transport broke: paramiko and socket errors of many classes
+        logger.error(f"{host.print_prefix}no answer: {visible(str(error))}")
+        return None
+    return "\n".join(output.stdout_lines) if done else None
 
 
 def on_controller(command: str, node: str) -> str:

@@ -276,9 +276,9 @@ def reboot(
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
         return
     # What ran before this may have cured it: the node looks once more by itself.
-    allow = _word(allow_disruption)
-    command = script("reboot", version=version, mark=restart.MARK, allow=allow, trainer=user)
-    yield FunctionCommand(restart.roll_out, [version, command, drain, resume], {})
+    given = {"version": version, "mark": restart.MARK, "allow": _word(allow_disruption)}
+    both = [script("reboot", **given, trainer=user, look=look) for look in ("yes", "no")]
+    yield FunctionCommand(restart.roll_out, [version, *both, drain, resume], {})
 
 
 def _word(value: bool) -> str:

@@ -1,5 +1,6 @@
 # Reboot, if the driver is not right without it, in a moment: whoever asked shall hear the answer.
-# Variables: version (the module's), mark (a file that is gone after a boot); in_use.sh stands before.
+# Variables: version (the module's), mark (a file that is gone after a boot), look (yes: only look);
+# in_use.sh and cpu_jobs.sh stand before.
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -8,6 +9,7 @@ if [ "$(cat /sys/module/nvidia/version 2>/dev/null)" = "$version" ] &&
   echo 'gpu-node: reboot: none is due any more'
   exit 0
 fi
+[ "$look" != yes ] || exit 0
 : >"$mark" || { echo "gpu-node: reboot: $mark cannot be written" >&2; exit 1; }
 if [ -d /run/systemd/system ]; then command='systemctl reboot'; else command=reboot; fi
 nohup sh -c "sleep 2; exec $command" </dev/null >/dev/null 2>&1 9>&- &

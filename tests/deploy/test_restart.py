@@ -13,6 +13,7 @@ from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy import restart
+from deploy.scripts import FOLDER
 from facts.node import NodeState
 from tests.drift import states
 
@@ -120,12 +121,14 @@ def test_another_run_begins_anew(world: SimpleNamespace) -> None:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The script that reboots: it ends well, or refuses."""
-    told = SimpleNamespace(refuses=False, run=0)
+    """The script that looks, and reboots: it ends well, refuses, or its session breaks."""
+    told = SimpleNamespace(refuses=(), says=[], breaks=False, run=[])
 
     def run_shell_command(self: Node, command: object, **arguments: object) -> Any:
-        told.run += 1
-        return not told.refuses, SimpleNamespace(stderr="in use by pid 7")
+        told.run.append(str(command))
+        if told.breaks and str(command) == "reboot":
+            raise EOFError("the session is over")
+        return str(command) not in told.refuses, SimpleNamespace(stdout_lines=told.says)
 
     monkeypatch.setattr(Node, "run_shell_command", run_shell_command, raising=False)
     monkeypatch.setattr(restart, "of_operation", lambda *_: {})
@@ -139,7 +142,8 @@ def _roll_out(folder: Path, drain: str = "", resume: str = "") -> tuple[bool, li
     log = folder / "log"
     log.touch()
     drain, resume = (each.replace("LOG", str(log)) for each in (drain, resume))
-    done = restart.roll_out(run, node, VERSION, StringCommand("reboot"), drain, resume)
+    words = StringCommand("look"), StringCommand("reboot")
+    done = restart.roll_out(run, node, VERSION, *words, drain, resume)
     return done, log.read_text().splitlines()
 
 
@@ -163,7 +167,7 @@ def test_a_node_that_is_not_drained_is_not_rebooted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     done, log = _roll_out(tmp_path, "echo no such node; exit 3", RESUME)
-    assert (done, log, script.run) == (False, [], 0)
+    assert (done, log, script.run) == (False, [], ["look"])
     assert "not rebooted: drain failed: 'echo no such node; exit 3' ended with 3: no such" in (
         caplog.text
     )
@@ -178,16 +182,62 @@ def test_a_drain_that_hangs(
 ) -> None:
     monkeypatch.setattr(restart, "DRAIN_SECONDS", 0.2)
     done, _ = _roll_out(tmp_path, "exec sleep 60")
-    assert (done, script.run) == (False, 0)
+    assert (done, script.run) == (False, ["look"])
     assert "did not end within 0.2 s" in caplog.text
 
 
 def test_a_reboot_that_is_refused_is_resumed(
     world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
 ) -> None:
-    """Nothing was changed on the node."""
-    script.refuses = True
+    """Nothing was changed on the node: a job has begun while it was drained."""
+    script.refuses = ("reboot",)
+    world.boots = iter(["one", "one"])
     assert _roll_out(tmp_path, DRAIN, RESUME) == (False, ["drain a 1", "resume a 1"])
+
+
+def test_a_node_that_is_in_use_is_not_drained(
+    world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
+) -> None:
+    """A scheduler keeps what it was asked for, and would reboot it later with nobody to see it."""
+    script.refuses = ("look",)
+    assert _roll_out(tmp_path, DRAIN, RESUME) == (False, [])
+    assert script.run == ["look"]
+
+
+def test_a_node_that_needs_no_reboot_is_not_drained(
+    world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
+) -> None:
+    script.says = [restart.NOT_DUE]
+    assert _roll_out(tmp_path, DRAIN, RESUME) == (True, [])
+
+
+def test_a_node_that_the_drain_reboots(
+    world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
+) -> None:
+    """Its session breaks before our script has answered: it is waited for."""
+    script.breaks, world.asked = True, None
+    world.boots = iter(["one", None, None, "two"])
+    assert _roll_out(tmp_path, DRAIN, RESUME) == (True, ["drain a 1", "resume a 1"])
+
+
+def test_a_node_whose_session_breaks_stops_the_others(
+    world: SimpleNamespace,
+    script: SimpleNamespace,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It may be away: it is not resumed, and no other one is rebooted."""
+    script.breaks, world.asked = True, None
+    assert _roll_out(tmp_path, DRAIN, RESUME) == (False, ["drain a 1"])
+    assert "did not come back within 1800 s" in caplog.text
+
+
+def test_the_area_lasts_as_long_as_the_reboot() -> None:
+    """pyinfra ends an operation at its area's limit: the roll-out must hear of each node before."""
+    parts = (2 * restart.DRAIN_SECONDS, 2 * restart.CHECK_SECONDS, restart.SECONDS)
+    assert sum(parts) < restart.LIMIT_SECONDS
+    source = (FOLDER.parent / "gpu_node.py").read_text(encoding="utf-8")
+    assert 'alone(host, "reboot", restart.LIMIT_SECONDS' in source
 
 
 def test_a_node_that_stays_away_is_not_resumed(

@@ -33,7 +33,7 @@ def test_an_update_without_headers_loses_the_driver(machine: Machine) -> None:
 
 
 def test_the_report_says_what_is_lacking(machine: Machine, inventory: str) -> None:
-    """The running kernel has neither headers nor module; nvidia-smi, which would load it, is not run."""
+    """The running kernel has neither headers nor module; nvidia-smi is not run."""
     found = findings(inventory)
     assert found["driver.module-not-built"]["subject"] == machine.kernels.update
     assert found["driver.headers-missing"]["subject"] == machine.kernels.update
