@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from drift.boot import bootable
 from drift.driver import branch, installed, is_built, is_version, models, support
-from drift.module import brings_module, follows_dkms, signing_key, unsigned
+from drift.module import brings_dkms, brings_module, follows_dkms, signing_key, unsigned
 from facts.kernels import Module, Source
 from facts.node import NodeState
 from inventories.packages import FAMILIES
@@ -37,32 +37,33 @@ def is_version_of(package: str, version: str) -> bool:
 def half(found: NodeState, wanted: DriverWanted) -> list[str]:
     """Return the named packages that lack beside others that are there, at the version wanted.
 
-    A driver that came by none of them is another's, and nothing lacks. Where every kernel that may
-    boot has its module, and not by dkms, only what was installed by half lacks: any other package
-    could bring dkms, and with it a module in the place of the one that works.
+    A driver that came by none of them is another's, and nothing lacks.
     """
     there, version = found.driver.packages or {}, installed(found.driver)
     if not there or version is None or wanted.version is None:
         return []
     if not is_version(version, wanted.version):
         return []
-    lacking = [name for name in named(found, wanted) if not there.get(name)]
-    return [name for name in lacking if name in there] if _has_all(found, version) else lacking
+    return [name for name in to_install(found, wanted) if not there.get(name)]
 
 
 def to_install(found: NodeState, wanted: DriverWanted) -> list[str]:
-    """Return the packages that the deploy installs or finishes, with those that are there."""
-    version = installed(found.driver)
-    names = list(named(found, wanted))
-    there = found.driver.packages or {}
-    return [name for name in names if name in there] if _has_all(found, version) else names
+    """Return the packages that the deploy installs or finishes, with those that are there.
+
+    Where the node's module does not come by dkms, only what was installed by half is finished: any
+    other package could bring dkms, and with it a module in the place of the one that works. Named
+    packages that bring such a module are installed where a kernel has none.
+    """
+    names, there = list(named(found, wanted)), found.driver.packages or {}
+    if follows_dkms(found.driver) or (brings_module(names) and not _has_all(found)):
+        return names
+    return [name for name in names if name in there]
 
 
-def _has_all(found: NodeState, version: str | None) -> bool:
-    """Whether each kernel that may boot has its module, by another way than dkms."""
-    kernels = bootable(found.driver)
-    built = [version is not None and is_built(each, version) for each in kernels]
-    return bool(kernels) and all(built) and not follows_dkms(found.driver)
+def _has_all(found: NodeState) -> bool:
+    """Whether each kernel that may boot has its module."""
+    version, kernels = installed(found.driver), bootable(found.driver)
+    return bool(kernels) and all(version and is_built(each, version) for each in kernels)
 
 
 def hindrance(found: NodeState, wanted: NodeWanted) -> str | None:
@@ -94,7 +95,9 @@ def _unsigned(found: NodeState, names: list[str]) -> str | None:
 
     A meta package, as nvidia-driver-535, brings dkms without naming it.
     """
-    if not follows_dkms(found.driver) or brings_module(names):
+    if not any(map(brings_dkms, names)) and (
+        brings_module(names) or not follows_dkms(found.driver)
+    ):
         return None
     why = unsigned(found.driver)
     return why and (

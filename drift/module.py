@@ -115,7 +115,8 @@ def _flavour(found: DriverState) -> str:
     """Return what Ubuntu's packages call the branch: nvidia-535, nvidia-535-server-open."""
     files = [each.module.file for each in bootable(found) if each.module]
     matches = [match for match in map(_PREBUILT.search, files) if match]
-    return matches[0]["flavour"] if matches else "nvidia-BRANCH"
+    # The folder of the server branches is nvidia-535srv.
+    return re.sub(r"(?<=\d)srv\b", "-server", matches[0]["flavour"]) if matches else "nvidia-BRANCH"
 
 
 def bars(found: DriverState) -> tuple[Bar, ...]:

@@ -19,7 +19,8 @@ _SECURE_BOOT = (
 [ -d /sys/firmware/efi ] || { echo none; exit 0; }
 said=
 for f in /sys/firmware/efi/efivars/SecureBoot-*; do
-  [ -r "$f" ] || continue
+  [ -e "$f" ] || continue
+  said=closed
   case $(od -An -t u1 "$f" | awk '{ print $5 }') in (1) said=on ;; (0) said=off ;; esac
 done
 # A machine with UEFI that does not show its variables is not one without.

@@ -114,10 +114,11 @@ def _signature(found: DriverState, boot: SecureBoot, module: Module) -> str | No
     """What is wrong with a module's signature; None where the firmware knows its key."""
     if not module.signer:
         return "not signed"
-    if not any(name in module.signer for name in _SIGNERS):
-        return None  # a distribution's, or a vendor's: its key is not one of dkms's
+    if any(name in module.signer for name in _DISTRIBUTIONS):
+        return None  # the key came with the firmware, or with the shim that it trusts
     key = _key(boot, module)
-    enrolled = boot.keys[key] if key else boot.enrolled
+    is_ours = any(name in module.signer for name in _SIGNERS)
+    enrolled = boot.keys[key] if key else boot.enrolled if is_ours else None
     now = running(found)
     if enrolled is None and now and now.module and now.module.signer == module.signer:
         # Secure Boot is on, and what is loaded has that signature.
@@ -129,6 +130,12 @@ def _signature(found: DriverState, boot: SecureBoot, module: Module) -> str | No
 
 # The names that dkms's keys have in a signature, and the folders of the certificates.
 _SIGNERS = {"DKMS": "/dkms/", "Secure Boot Module Signature": "/shim-signed/"}
+
+
+# Who signs modules with a key that the distribution's own shim or kernel has built in.
+_DISTRIBUTIONS = (
+    *("Canonical", "Debian", "Red Hat", "CentOS", "Rocky", "AlmaLinux", "Oracle", "SUSE", "Amazon"),
+)
 
 
 def _key(boot: SecureBoot, module: Module) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
+from facts.probe import Unreadable
 from facts.secure_boot import SECTIONS, SecureBoot, parse_secure_boot
 from tests.deploy import running
 from tests.deploy.running import SHELLS, run_apart
@@ -81,6 +82,13 @@ def test_without_mokutil(machine: Path, shell: str) -> None:
     assert asked(machine, shell) == SecureBoot(state="on", enrolled=None)
     has(machine, DKMS, mokutil=False)
     assert asked(machine, shell).keys == {DKMS: None}
+
+
+def test_a_variable_that_says_nothing(machine: Path, shell: str) -> None:
+    """It is there: so nobody may say that the firmware has none."""
+    (machine / "variable").write_bytes(b"")
+    with pytest.raises(Unreadable):
+        asked(machine, shell)
 
 
 def test_it_is_off(machine: Path, shell: str) -> None:

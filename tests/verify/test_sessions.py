@@ -39,7 +39,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, text: str | Unreadable) -> list[b
 
 def test_a_job_that_runs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pid and user are told, and the word that says otherwise."""
-    asked = answering(monkeypatch, "12\troot\tnvidia-persiste\n4711\tzhang\tpython\n")
+    asked = answering(monkeypatch, "12\troot\tnvidia-persiste\t/usr/bin/nvidia-persistenced\n4711\tzhang\tpython\t/usr/bin/python3\n")
     with pytest.raises(Refused) as refused:
         require_idle(node(_sudo=True))
     assert "a100-01: GPUs are held by pid 4711 (zhang: python); nothing" in str(refused.value)
@@ -49,7 +49,7 @@ def test_a_job_that_runs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_idle_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """The persistence daemon is nobody's job."""
-    assert answering(monkeypatch, "12\troot\tnvidia-persiste\n") == []
+    assert answering(monkeypatch, "12\troot\tnvidia-persiste\t/usr/bin/nvidia-persistenced\n") == []
     require_idle(node())
     answering(monkeypatch, "")
     require_idle(node())
