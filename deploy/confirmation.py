@@ -38,7 +38,7 @@ def keep_or_restore(
             reason = complaint(host, connector) if complaint else ""
             kept = False
             if not reason:
-                kept, output = connector.run_shell_command(confirm(path, after), **arguments)
+                kept, output = connector.run_shell_command(confirm(path, after, user), **arguments)
                 reason = f"no new session with {path} in place ({output.stderr})"
     except Exception as error:  # refused, reset, timed out: all of it means "locked out"
         kept, reason = False, f"no new session with {path} in place ({error})"

@@ -127,12 +127,14 @@ def _is_root(user: str) -> bool:
     return user in ("", "root")
 
 
-def confirm(path: str, after: str = "") -> StringCommand:
+def confirm(path: str, after: str = "", user: str = "") -> StringCommand:
     """Return the command that keeps a replacement for good, an earlier run's included.
 
     `after` is the sha256 that was written: another run may have confirmed it already.
     """
-    return script("confirm", file=path, after=after)
+    if _is_root(user):
+        return script("confirm", file=path, after=after)
+    return as_user(user, "confirm", file=path, after=after)
 
 
 def restore(path: str, user: str = "", then: str = "") -> StringCommand:

@@ -62,7 +62,7 @@ def keeps(copy: Copy, wanted: WorkspaceWanted) -> bool:
 
 def _without_room(copy: Copy, wanted: WorkspaceWanted) -> Objection | None:
     """Return why what is deleted or overwritten cannot be kept."""
-    if not keeps(copy, wanted) or not copy.kept:
+    if not keeps(copy, wanted):
         return None
     if copy.ours is not None and copy.ours.is_mount:
         reason = f"{copy.path} is a mount point, and a backup beside it is on another file system"

@@ -128,7 +128,8 @@ def by_hand(found: NodeState, values: Values | None, name: str) -> str | None:
     state = found.env
     if values is None:
         return "say which interface: network: {interface: NAME} in the inventory"
-    if None in (state.bashrc, state.settings, state.user):
+    # A home of which nobody knows where it lies may be other nodes' too.
+    if None in (state.bashrc, state.settings, state.user, state.places):
         return "find out first what could not be read, see env.unreadable"
     if said := obstacle(state):
         return said

@@ -24,7 +24,7 @@ _KIND = re.compile(r"[\w.-]{1,64}")
 _CHANGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9} \+0000|")
 _INODE = re.compile(r"\d{1,20}")
 
-# A function of POSIX sh. It prints `FILE<tab>kind<tab>source<tab>inode<tab>ctime` of each file that
+# Functions of POSIX sh. They print `FILE<tab>kind<tab>source<tab>inode<tab>ctime` of each file that
 # is there, a link's target. Only a stat that knows nanoseconds tells the ctime.
 PLACES = r"""
 places() {
@@ -56,8 +56,12 @@ places() {
       if (best) print field[1] "\t" kind[best] "\t" source[best] "\t" field[3] "\t" field[4]
     }' /proc/self/mountinfo -
 }
+# Of a file that is not there, the same of the nearest folder above it: it would be made there.
+above() {
+  case $1 in /*/*) up=${1%/*} ;; *) up=/ ;; esac
+  if [ -e "$up" ]; then places "$up"; else above "$up"; fi
+}
 """
-
 # What a section shares with others, and begins with, to have that function.
 SHARED = ("gn_places", PLACES)
 USE = 'eval "$gn_places"\n'

@@ -52,7 +52,8 @@ for each in "home $home" "folder $home/.ssh" "authorized $home/.ssh/authorized_k
   [ ! -e "${each#* }" ] || printf 'mode %s %s\n' "${each%% *}" "$(ls -ldnL "${each#* }")"
 done
 key=$home/.ssh/id_ed25519
-places "$home/.ssh" "$home/.ssh/authorized_keys" "$key" | sed 's/^/place /'
+places "$home" "$home/.ssh" "$home/.ssh/authorized_keys" "$key" | sed 's/^/place /'
+[ -e "$key" ] || [ ! -e "$key.pub" ] || echo "stray $key.pub"
 [ -e "$key" ] || exit 0
 if said=$(ssh-keygen -y -P '' -f "$key" 2>&1 </dev/null); then
   printf 'public %s\n' "$said"

@@ -41,12 +41,7 @@ def sections(named: Named) -> tuple[Section, ...]:
     return (*libnccl.SECTIONS, *lies, *asked)
 
 
-# Of one that is missing, where it would be made.
 _PLACES = """
-above() {
-  case $1 in /*/*) up=${1%/*} ;; *) up=/ ;; esac
-  if [ -e "$up" ]; then places "$up"; else above "$up"; fi
-}
 told() {
   printf 'environment\\t%s\\n' "$1"
   if [ -e "$1" ]; then

@@ -33,8 +33,8 @@ class Account(State):
     """The training user's own: where home is, who may write there, and the key it logs in with.
 
     A mode is None where there is nothing. `public` is type and key; `unusable` says why ssh-keygen
-    cannot use the private key, and is empty where it can, or where there is none. `places` tells
-    where the folder of these files lies, and they themselves.
+    cannot use the private key, and is empty where it can, or where there is none; `stray` is a
+    public half without a private one. `places` tells where home lies, and these files.
     """
 
     user: str
@@ -43,6 +43,7 @@ class Account(State):
     modes: dict[str, Mode]
     public: str | None
     unusable: str
+    stray: str = ""
     places: dict[str, Place] = Field(default_factory=dict)
 
 
@@ -150,6 +151,7 @@ def parse_account(text: str) -> Account:
         modes={name: parse_mode(listed) for name, listed in modes.items()},
         public=public and " ".join(public.split()[:2]),
         unusable=said.get("unusable", ""),
+        stray=said.get("stray", ""),
         places=parse_places("\n".join(value for word, value in pairs if word == "place")),
     )
 

@@ -52,6 +52,8 @@ command -v base64 >/dev/null && echo base64 || echo hex
 {{ {listing} "$path/" 2>&1; echo "end $?"; }} | gzip -c | code
 """
 PLACES_SECTION = "workspace.places"
+_LIES = """if [ -e "$each" ]; then places "$each"; else above "$each"; fi
+"""
 RSYNC = Section("workspace.rsync", _RSYNC)
 SECTIONS = (RSYNC,)
 
@@ -74,7 +76,8 @@ def sections(named: Named) -> tuple[Section, ...]:
     if named.workspace is not None:
         found += [_tree(path, named.workspace.excludes) for path in named.workspace.paths]
         words = " ".join(map(shlex.quote, named.workspace.paths))
-        found.append(Section(PLACES_SECTION, f"{USE}places {words}", shared=SHARED))
+        lies = f"{USE}for each in {words}; do\n{_LIES}done"
+        found.append(Section(PLACES_SECTION, lies, shared=SHARED))
     return tuple(found)
 
 

@@ -20,7 +20,9 @@ ln "$new" "$key" 2>/dev/null || [ -e "$key" ] || mv "$new" "$key" || fail "canno
 public=$(ssh-keygen -y -P '' -f "$key" </dev/null) || fail "cannot be read back"
 # A public key without its private one is of no use here, and somebody's all the same.
 [ ! -e "$key.pub" ] || [ "$(cut -d' ' -f1,2 "$key.pub")" = "$(printf '%s' "$public" | cut -d' ' -f1,2)" ] ||
-  mv "$key.pub" "$key.pub.before-gpu-node" || fail "its public half cannot be written"
+  { mv "$key.pub" "$key.pub.before-gpu-node" &&
+    echo "gpu-node: $key.pub belongs to no key here: it is $key.pub.before-gpu-node now"; } ||
+  fail "its public half cannot be written"
 [ -e "$key.pub" ] || printf '%s\n' "$public" >"$key.pub" || fail "its public half cannot be written"
 chmod 644 "$key.pub"
 ! command -v restorecon >/dev/null 2>&1 || restorecon -R "$home/.ssh" >/dev/null 2>&1 || :

@@ -92,7 +92,9 @@ def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
             wanted="a key of this node's own",
             cause="without a key the launcher cannot log in to the other nodes, and asks for a "
             "password that nobody types",
-            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{among.name} -f {KEY}",
+            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{among.name} -f {KEY}"
+            + (f"; {account.stray} belongs to no key here: " if account.stray else "")
+            + (f"move it to {account.stray}.before-gpu-node first" if account.stray else ""),
         )
 
 

@@ -39,7 +39,10 @@ def answering(monkeypatch: pytest.MonkeyPatch, text: str | Unreadable) -> list[b
 
 def test_a_job_that_runs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pid and user are told, and the word that says otherwise."""
-    asked = answering(monkeypatch, "12\troot\tnvidia-persiste\t/usr/bin/nvidia-persistenced\n4711\tzhang\tpython\t/usr/bin/python3\n")
+    asked = answering(
+        monkeypatch,
+        "12\troot\tnvidia-persiste\t/usr/bin/nvidia-persistenced\n4711\tzhang\tpython\t/usr/bin/python3\n",
+    )
     with pytest.raises(Refused) as refused:
         require_idle(node(_sudo=True))
     assert "a100-01: GPUs are held by pid 4711 (zhang: python); nothing" in str(refused.value)
