@@ -57,11 +57,13 @@ is_punished() {
 login() {
   [ "$(date +%s)" -lt "$end" ] || { printf 'pair %s %s -\n' "$1" "$2"; return; }
   try "$3"
-  # Whom sshd has dropped for one login too many at a time (MaxStartups) asks once more.
-  if is_dropped && ! is_punished; then
-    sleep 1
+  # Whom sshd has dropped for one login too many at a time (MaxStartups) asks again, and not all
+  # nodes at the same moment.
+  for pause in $((1 + OWN_PLACE % 4)) $((1 + (OWN_PLACE + 2) % 4)); do
+    is_dropped && ! is_punished || break
+    sleep "$pause"
     try "$3"
-  fi
+  done
   if is_punished; then
     printf 'pair %s %s 255 PUNISHED\n' "$1" "$2"
     return 1
@@ -105,7 +107,7 @@ class Login(State):
 
 def seconds() -> int:
     """Return the time limit of the logins of a node."""
-    return LOGINS_SECONDS + 2 * LOGIN_SECONDS + 4
+    return LOGINS_SECONDS + 3 * LOGIN_SECONDS + 12
 
 
 def script(named: Named) -> str:
@@ -120,6 +122,7 @@ def script(named: Named) -> str:
         "LANES": str(LANES),
         "SSH_PORT": str(SSH_PORT),
         "PUNISHED": PUNISHED,
+        "OWN_PLACE": str(own_place(named) or 0),
         "ASKED": "\n".join(rows),
     }
     text = _LOGINS.replace("BEGIN_LANES", "\n".join(f"lane {n} &" for n in range(LANES)))
@@ -134,10 +137,16 @@ def tried(named: Named) -> list[Peer]:
     This one is at the head: all of them at once would else begin with one sshd.
     """
     nodes = list(named.nodes)
-    here = next((i for i, peer in enumerate(nodes) if peer.address == named.address), None)
+    here = own_place(named)
     if len(nodes) > FULL_MESH and here != 0:
         return nodes[:1]
     return nodes[here or 0 :] + nodes[: here or 0]
+
+
+def own_place(named: Named) -> int | None:
+    """Return where this node stands in the list of all; None where it is not in it."""
+    found = (i for i, peer in enumerate(named.nodes) if peer.address == named.address)
+    return next(found, None)
 
 
 def parse_logins(text: str) -> tuple[Login, ...]:

@@ -180,7 +180,7 @@ def sections(named: Named) -> tuple[Section, ...]:
         Section("ssh.pending", _as_user(named, _PENDING), root=apart),
         Section("ssh.known", known, seconds=20, root=apart),
         Section("ssh.names", _names(named), seconds=2 * NAME_SECONDS + 4),
-        Section("ssh.hosts", _hosts(named)),
+        Section("ssh.hosts", _hosts(named), root=True),  # user-data is root's to read
         Section("ssh.logins", login, seconds=logins.seconds(), root=apart),
     )
 

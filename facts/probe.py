@@ -70,7 +70,6 @@ gn_print() {
 # hangs, they do not run.
 _BY_SUDO = r"""
 gn_by_sudo() {
-  gn_rooted=$(printf '%s' "$gn_rooted" | tr '\001' "'")
   if [ "$(id -u)" = 0 ]; then eval "$gn_rooted"; return; fi
   gn_script="$gn_prologue
 cd /; gn_user=\$SUDO_USER; export gn_user
@@ -190,14 +189,23 @@ def render(sections: Iterable[Section], sudo: bool = False) -> str:
     first = (
         [f"gn_prologue={shlex.quote(prologue)}", 'eval "$gn_prologue"'] if rooted else [prologue]
     )
-    last = _by_sudo(rooted) if rooted else []
-    return "\n".join([*first, *_calls(own), *last, f"printf '\\n{MARK} done\\n'"])
+    last = [_packed("gn_rooted", rooted), _BY_SUDO, f"gn_by_sudo {_sudo_seconds(rooted)}"]
+    script = [*first, _packed("gn_own", own), 'eval "$gn_own"', *(last if rooted else ())]
+    return "\n".join([*script, f"printf '\\n{MARK} done\\n'"])
 
 
-def _by_sudo(sections: list[Section]) -> list[str]:
-    # A quote in quotes takes five bytes, once more five of each on the way: one byte stands for it.
-    text = "\n".join(_calls(sections)).replace("'", "\1")
-    return [f"gn_rooted={shlex.quote(text)}{_BY_SUDO}gn_by_sudo {_sudo_seconds(sections)}"]
+def _packed(name: str, sections: list[Section]) -> str:
+    """Return sh that sets a variable to the calls of sections.
+
+    A quote in quotes takes five bytes, and on its way, quoted twice more, 53: one byte stands for
+    it.
+    """
+    text = "\n".join(_calls(sections))
+    byte = next((each for each in range(1, 8) if chr(each) not in text), None)
+    if byte is None:
+        return f"{name}={shlex.quote(text)}"
+    short = shlex.quote(text.replace("'", chr(byte)))
+    return f"""{name}=$(printf '%s\\n' {short} | tr '\\00{byte}' "'")"""
 
 
 def _sudo_seconds(sections: Iterable[Section]) -> int:

@@ -50,10 +50,10 @@ _HARMFUL = (*_DISTURBS["libraries"], *_DISTURBS["reload"], *_DISTURBS["reboot"])
 _UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
 # These hold packages at a version; they take the variable `run`.
 _HOLDING = ("packages_rpm", "packages_deb", "driver_install_deb", "driver_install_rpm")
-# These install packages of the system.
+# These install packages of the system, or finish that.
 _PACKAGES = (
     *_HOLDING,
-    *("driver_packages_rpm", "driver_packages_deb", "rsync_deb", "rsync_rpm"),
+    *("driver_packages_rpm", "driver_packages_deb", "rsync_deb", "rsync_rpm", "dkms"),
 )
 # These reload systemd, or install packages whose scripts do, which takes the GPUs from running
 # containers; they take the variable `allow_reload`. Packages without a unit reload nothing: NCCL's

@@ -63,6 +63,7 @@ if command -v dpkg >/dev/null 2>&1 && [ -n "$(dpkg --audit 2>/dev/null)" ]; then
   if takes_gpus; then
     echo "gpu-node: nvidia for $kernel: packages are left half configured: their scripts reload systemd, which takes the GPUs from running containers: $containers; later: dpkg --configure -a"
   else
-    dpkg --configure -a >/dev/null 2>&1 </dev/null || :
+    (patient dpkg --configure -a) ||
+      echo "gpu-node: nvidia for $kernel: packages are left half configured; later: dpkg --configure -a"
   fi
 fi

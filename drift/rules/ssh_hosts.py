@@ -9,25 +9,41 @@ from drift.mesh import has_mesh, hosts_wanted
 from drift.rules.rule import Fault, rule
 from facts.mesh import HOSTS
 from facts.node import NodeState
+from facts.ssh import HostsLine
 from inventories.schema import NodeWanted
 
 
 @rule("ssh.hosts-rewritten", "warning", between=True)
 def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """cloud-init writes /etc/hosts at each boot, without the lines of the nodes."""
+    """cloud-init writes /etc/hosts at each boot, in a way that takes the nodes' names away."""
     hosts = found.ssh.hosts
     if hosts is None or hosts.managed is None or not has_mesh(wanted, among):
         return
-    if not hosts.managed.is_rewritten or not hosts_wanted(found, among):
-        return
-    yield Fault(
-        subject=HOSTS,
-        found=f"manage_etc_hosts: {hosts.managed.value} in {hosts.managed.path} line "
-        f"{hosts.managed.line}",
-        wanted="a file that keeps the lines of the nodes",
-        cause="cloud-init writes the file from its template at each boot: the names of the nodes "
-        "do not resolve after the next one",
-        fix="set manage_etc_hosts: false there, or put our block of the file into cloud-init's "
-        "template, /etc/cloud/templates/hosts.*.tmpl",
-        fixable=False,
-    )
+    managed = hosts.managed
+    place = f"manage_etc_hosts: {managed.value} in {managed.path} line {managed.line}"
+    if managed.is_rewritten and hosts_wanted(found, among):
+        yield Fault(
+            subject=HOSTS,
+            found=place,
+            wanted="a file that keeps the lines of the nodes",
+            cause="cloud-init writes the file from its template at each boot: the names of the "
+            "nodes do not resolve after the next one",
+            fix="set manage_etc_hosts: false there, or put our block of the file into cloud-init's "
+            "template, /etc/cloud/templates/hosts.*.tmpl",
+            fixable=False,
+        )
+    elif managed.adds_loopback and any(_is_loopback(line, among.name) for line in hosts.lines):
+        yield Fault(
+            subject=HOSTS,
+            found=place,
+            wanted=f"a file in which {among.name} is no loopback",
+            cause=f"cloud-init writes a line 127.0.1.1 for {among.name} at each boot, whoever "
+            "removes it",
+            fix="set manage_etc_hosts: false there",
+            fixable=False,
+        )
+
+
+def _is_loopback(line: HostsLine, name: str) -> bool:
+    words = line.text.split()
+    return words[:1] == ["127.0.1.1"] and name in words

@@ -103,7 +103,7 @@ Connection closed by 192.0.2.1 port 22"""
     [
         (PENALTY, 1, ["Not allowed at this time"]),
         (OLD_PENALTY, 1, ["Not allowed at this time"]),
-        (FULL, 4, ["Connection closed by 192.0.2.1 port 22"] * 2),
+        (FULL, 6, ["Connection closed by 192.0.2.1 port 22"] * 2),
         (NO_KEY, 2, ["root@192.0.2.1: Permission denied (publickey)."] * 2),
         (HUNG_UP, 2, ["Connection closed by 192.0.2.1 port 22"] * 2),
     ],
@@ -117,7 +117,7 @@ def test_logins_that_fail_are_few(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One by name, one by address; none after a penalty. Only one that was dropped is repeated."""
+    """One by name, one by address; none after a penalty; two more of one that was dropped."""
     (tmp_path / "ssh").write_text(
         VERBOSE_SSH.replace("FOLDER", str(tmp_path)).replace("WORDS", words)
     )
