@@ -10,10 +10,10 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, StringCommand, operation
+from pyinfra.api import FunctionCommand, QuoteString, StringCommand, operation
 
 from deploy.copying import Removal, send
-from deploy.scripts import script
+from deploy.scripts import as_user, script
 from drift.rules.workspace import lacking, mode_of
 from facts.workspace import Directory as Found
 from facts.workspace import FilesFact, FolderFact, Workspace
@@ -114,4 +114,10 @@ def files(
     yield FunctionCommand(send, said, {})
     if backup:
         folder = backup.rpartition("/")[0]
-        yield script("workspace_backups", folder=folder, backup=backup, keep=str(keep))
+        tidy = {"folder": folder, "backup": backup, "keep": str(keep)}
+        if not owner:
+            yield script("workspace_backups", **tidy)
+            return
+        # A server may keep root out of what is theirs; the folder beside the workspace is root's.
+        yield as_user(owner, "workspace_backups", **tidy)
+        yield StringCommand("rmdir -- ", QuoteString(folder), " 2>/dev/null || :", _separator="")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +14,9 @@ from pyinfra.api import StringCommand
 
 from deploy import copying
 from deploy.copying import Removal
-from deploy.scripts import script
+from deploy.scripts import as_user, script
 from tests.deploy.copies import RUN, Wire, listed, sent
-from tests.deploy.running import Ended, run, run_apart, tree
+from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, tree
 
 
 def test_what_goes_is_kept(folders: tuple[Path, Path], wire: Path) -> None:
@@ -132,6 +134,37 @@ def test_a_folder_of_backups_that_is_empty(tmp_path: Path, shell: str) -> None:
     asked = {"folder": str(folder), "backup": f"{folder}/{RUN}", "keep": "3"}
     assert run(script("workspace_backups", **asked), shell) == Ended(0, "", "")
     assert not folder.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+def test_where_a_server_keeps_root_out(shell: str) -> None:
+    """The owner makes workspace and backup there, and removes what is old."""
+    names = [f"2026112{day}T204829Z-0a1b2c" for day in range(3)]
+    top = Path("/var/tmp") / f"gpu-node-export-{os.getpid()}-{shell}"
+    top.mkdir(mode=0o755)
+    shutil.chown(top, "daemon", "daemon")
+    folder = top / ".ws.gpu-node-backup"
+    try:
+        asked = {"path": f"{top}/ws", "owner": "daemon", "allow": "yes"}
+        for name in names:
+            made = script("workspace", **asked, backup=f"{folder}/{name}")
+            assert _squashed(made, shell) == Ended(0, "", "")
+            (folder / name / "a.py").touch()
+        assert [path.owner() for path in (top / "ws", folder, folder / name)] == ["daemon"] * 3
+        assert folder.stat().st_mode & 0o777 == 0o700
+        tidy = {"folder": str(folder), "backup": f"{folder}/{name}", "keep": "1"}
+        assert _squashed(as_user("daemon", "workspace_backups", **tidy), shell).code == 0
+        assert [path.name for path in folder.iterdir()] == [name]
+    finally:
+        shutil.rmtree(top)
+
+
+def _squashed(command: StringCommand, shell: str) -> Ended:
+    """Run a command as a root that may do no more with files than their modes say."""
+    without = [shutil.which("setpriv") or "", "--bounding-set=-dac_override,-dac_read_search,-chown,-fowner"]
+    argv = [*without, *SHELLS[shell], "-c", command.get_raw_value()]
+    done = subprocess.run(argv, env=environment(shell), capture_output=True, text=True)
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def test_no_place_for_a_backup(tmp_path: Path, shell: str) -> None:
