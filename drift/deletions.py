@@ -27,7 +27,8 @@ def objection(copy: Copy, wanted: WorkspaceWanted, among: Among) -> Objection | 
     if copy.ours is not None and copy.ours.unmounted:
         point = copy.ours.unmounted
         reason = f"{point} of /etc/fstab is not mounted on this node"
-        return Objection(reason, f"mount {point}")
+        way = f"mount {point}, or take its line out of /etc/fstab if nothing is to be mounted there"
+        return Objection(reason, way)
     if not among.allow_deletions and (reason := _doubt(copy, wanted)):
         return Objection(reason, f"check {copy.origin} on {copy.source}; {_WAY}")
     return _without_room(copy, wanted)

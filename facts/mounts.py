@@ -14,8 +14,6 @@ mounts() {
   awk -v path="$folder" '
     FILENAME != "/etc/fstab" { mounted[$5]; next }
     $1 ~ /^#/ || $2 !~ /^\/./ || NF < 3 || $3 == "swap" { next }
-    # Nobody expects that to be mounted at all times.
-    $4 ~ /(^|,)noauto(,|$)/ && $4 !~ /x-systemd\.automount/ { next }
     { point = $2; sub(/\/+$/, "", point) }
     (path == point || index(path, point "/") == 1) && length(point) > length(nearest) {
       nearest = point

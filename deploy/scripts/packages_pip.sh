@@ -1,7 +1,7 @@
 # Install packages of a Python environment at exactly the pinned versions, and change no other one.
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/asked/environment.py says); in_use.sh stands before this.
-# shellcheck shell=sh disable=SC2154,SC2086
+# shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
@@ -25,6 +25,8 @@ reason() {
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
+tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not write there, as where a file server keeps root out; its \
+owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): run pip as that user; nothing was changed"
 work=$(mktemp -d /var/tmp/gpu-node-pip.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 "$python" -B -m pip list --format=freeze >"$work/listed" 2>"$work/said" </dev/null ||
   fail "pip cannot list what is there: $(tail -n 1 "$work/said"); nothing was changed"

@@ -2,7 +2,7 @@
 # Variables: prefix (the environment), keep (as pip is asked for it), remove (names, or empty),
 # asked (what facts/asked/environment.py says), pushed (the wheel, where the controller fetched it);
 # clear_away.sh and in_use.sh stand before this.
-# shellcheck shell=sh disable=SC2154,SC2086
+# shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
@@ -14,6 +14,8 @@ last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "no Python is there; nothing was changed"
+tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not write there, as where a file server keeps root out; its \
+owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): run pip as that user; nothing was changed"
 # The replacement first: where it cannot be had, what is there stays as it is.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 if [ -n "$pushed" ]; then

@@ -58,10 +58,12 @@ def test_a_key_that_is_there_stays(home: Path, shell: str) -> None:
 
 
 def test_a_public_key_without_its_private_one(home: Path, shell: str) -> None:
-    """It is kept under another name."""
+    """It is kept under another name, and the log says so."""
     (home / ".ssh").mkdir()
     (home / ".ssh" / "id_ed25519.pub").write_text("ssh-ed25519 AAAA zhang\n")
-    assert key(home, shell).code == 0
+    done = key(home, shell)
+    assert (done.code, done.err) == (0, "")
+    assert "it is " in done.out and "id_ed25519.pub.before-gpu-node now" in done.out
     files = tree(home / ".ssh")
     assert files["id_ed25519.pub.before-gpu-node"] == b"ssh-ed25519 AAAA zhang\n"
     assert files["id_ed25519.pub"].endswith(b" gpu-node:a100-01\n")

@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyinfra.api import StringCommand
 
 from deploy.scripts import script
 from facts.nccl import ASKED
 from lab.machine import as_root
 from tests import environments
-from tests.deploy.running import SHELLS, Ended, until
+from tests.deploy.running import SHELLS, Ended, run_apart, until
 from tests.environments import CU11, CU12, Environment
 
 ORDERS = {"wrong one last": (CU12, CU11), "right one last": (CU11, CU12)}
@@ -107,6 +108,15 @@ def test_what_cannot_be_had_leaves_all_as_it_was(tmp_path: Path) -> None:
     assert "nothing was changed" in done.err
     assert made.library.read_bytes() == before
     assert "nvidia-nccl-cu11" in made.distributions
+
+
+def test_where_nobody_may_write(tmp_path: Path, shell: str) -> None:
+    """As where a file server keeps root out: the owner is named, and pip is not called."""
+    made = environments.environment(tmp_path / "env", "torch", *ORDERS["wrong one last"])
+    before = f"mount --bind {made.prefix} {made.prefix} && mount -o remount,bind,ro {made.prefix}"
+    done = run_apart(StringCommand(command(made, "nvidia-nccl-cu11")), shell, before)
+    assert done.code == 1
+    assert "root may not write there" in done.err and "its owner is root: run pip as" in done.err
 
 
 def test_no_python(tmp_path: Path) -> None:

@@ -161,7 +161,10 @@ def test_where_a_server_keeps_root_out(shell: str) -> None:
 
 def _squashed(command: StringCommand, shell: str) -> Ended:
     """Run a command as a root that may do no more with files than their modes say."""
-    without = [shutil.which("setpriv") or "", "--bounding-set=-dac_override,-dac_read_search,-chown,-fowner"]
+    without = [
+        shutil.which("setpriv") or "",
+        "--bounding-set=-dac_override,-dac_read_search,-chown,-fowner",
+    ]
     argv = [*without, *SHELLS[shell], "-c", command.get_raw_value()]
     done = subprocess.run(argv, env=environment(shell), capture_output=True, text=True)
     return Ended(done.returncode, done.stdout, done.stderr)

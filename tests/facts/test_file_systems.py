@@ -58,6 +58,15 @@ def test_kinds_that_other_machines_may_have(kind: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_what_is_not_there_would_lie_in_the_folder_above(shell: str, tmp_path: Path) -> None:
+    """So two nodes that lack it know whether they would make one and the same."""
+    script = f'{PLACES}\nabove "$1"; above /gone/too'
+    command = [*SHELLS[shell], "-c", script, "sh", str(tmp_path / "gone" / "env")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    assert list(parse_places(done.stdout)) == [str(tmp_path), "/"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_each_shell_tells_a_files_place(shell: str, tmp_path: Path) -> None:
     file = tmp_path / "with blank"
     file.write_text("x")
