@@ -85,11 +85,6 @@ class Managed(State):
         """Whether cloud-init writes the whole file at each boot, from a template."""
         return self.value.strip("\"'").lower() in ("true", "template", "yes", "on", "1")
 
-    @property
-    def adds_loopback(self) -> bool:
-        """Whether cloud-init adds a line 127.0.1.1 with the node's name at each boot."""
-        return self.value.strip("\"'").lower() == "localhost"
-
 
 class Hosts(State):
     """Our block of /etc/hosts, the lines of others about the same names, and who else writes it."""

@@ -9,7 +9,7 @@ from drift.mesh import has_mesh, hosts_wanted
 from drift.rules.rule import Fault, rule
 from facts.mesh import HOSTS
 from facts.node import NodeState
-from facts.ssh import HostsLine
+from facts.ssh import HostsLine, Managed
 from inventories.schema import NodeWanted
 
 
@@ -32,7 +32,7 @@ def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
             "template, /etc/cloud/templates/hosts.*.tmpl",
             fixable=False,
         )
-    elif managed.adds_loopback and any(_is_loopback(line, among.name) for line in hosts.lines):
+    elif _adds_loopback(managed) and any(_is_loopback(line, among.name) for line in hosts.lines):
         yield Fault(
             subject=HOSTS,
             found=place,
@@ -42,6 +42,11 @@ def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
             fix="set manage_etc_hosts: false there",
             fixable=False,
         )
+
+
+def _adds_loopback(managed: Managed) -> bool:
+    """Whether cloud-init adds a line 127.0.1.1 with the node's name at each boot."""
+    return managed.value.strip("\"'").lower() == "localhost"
 
 
 def _is_loopback(line: HostsLine, name: str) -> bool:
