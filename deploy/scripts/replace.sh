@@ -69,7 +69,13 @@ if [ -n "$confirm" ]; then
     sleep 1
     left=$((left - 1))
   done'
-  left=$confirm mark=$pending file=$real nohup sh -c "$watch; $undo" </dev/null >/dev/null 2>&1 9>&- &
+  # A libnccl that is preloaded would make it look like a job.
+  (
+    unset LD_PRELOAD
+    left=$confirm mark=$pending file=$real
+    export left mark file
+    exec nohup sh -c "$watch; $undo" </dev/null >/dev/null 2>&1 9>&-
+  ) &
 fi
 mv -f "$new" "$real" ||
   { rm -f "$pending"; fail "cannot be renamed into place; nothing was changed"; }

@@ -33,7 +33,8 @@ path-include=*/lib/modules/*/kernel/fs/nfs*/*
 path-include=*/lib/modules/*/kernel/fs/lockd/*
 path-include=*/lib/modules/*/kernel/fs/fscache/*
 path-include=*/lib/modules/*/kernel/fs/netfs/*
-path-include=*/lib/modules/*/kernel/net/sunrpc/sunrpc*
+path-include=*/lib/modules/*/kernel/net/sunrpc/*
+path-include=*/lib/modules/*/kernel/lib/oid_registry*
 path-include=*/lib/modules/*/kernel/net/dns_resolver/*
 END
 

@@ -87,13 +87,27 @@ def _watches(mark: Path) -> list[str]:
     return found
 
 
+def test_what_waits_is_no_job(
+    folder: Path, backups: Path, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A libnccl that the user's shell preloads is not in it."""
+    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libnccl.so.2")
+    file = folder / "left"
+    run(replace(str(file), OLD, "new", confirm_seconds=60), shell)
+    (mark,) = folder.glob(".left.gpu-node-*")
+    assert until(lambda: bool(_watches(mark)))
+    environs = [Path(f"/proc/{pid}/environ").read_bytes() for pid in _watches(mark)]
+    assert not any(b"LD_PRELOAD" in each for each in environs)
+    assert run(confirm(str(file)), shell).code == 0
+
+
 @pytest.mark.parametrize("ends", ["confirmed", "put back"])
 def test_no_process_waits_any_longer(folder: Path, backups: Path, shell: str, ends: str) -> None:
     """It is root's: a report of another user would have to call each segment in doubt for it."""
     file = folder / "left"
     assert run(replace(str(file), OLD, "new", confirm_seconds=60), shell).code == 0
     (mark,) = folder.glob(".left.gpu-node-*")
-    assert _watches(mark)
+    assert until(lambda: bool(_watches(mark)))
     command = confirm(str(file)) if ends == "confirmed" else restore(str(file))
     assert run(command, shell).code == 0
     assert until(lambda: not _watches(mark))
