@@ -21,6 +21,11 @@ class Objection:
     reason: str
     fix: str
 
+    @property
+    def way(self) -> str:
+        """Both, for a line that has no room for a cause."""
+        return f"{self.reason}: {self.fix}"
+
 
 def objection(copy: Copy, wanted: WorkspaceWanted, among: Among) -> Objection | None:
     """Return why a copy that would change something is held back; None where it is not."""

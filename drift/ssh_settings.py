@@ -11,6 +11,7 @@ from facts.ssh import SshState
 from facts.ssh_settings import (
     DROP_IN_FOLDER,
     GLOBAL_KNOWN_HOSTS,
+    OFFERS,
     PROXIES,
     SSH_CONFIG,
     Client,
@@ -20,12 +21,18 @@ from facts.ssh_settings import (
 # Ours, where ssh reads the ports of the nodes.
 PORTS = f"{DROP_IN_FOLDER}/10-gpu-node.conf"
 
+# The key that the mesh is made of, in a home.
+_KEY = "/.ssh/id_ed25519"
+
 _SHOWN = {
     "proxycommand": "ProxyCommand",
     "proxyjump": "ProxyJump",
     "hostname": "HostName",
     "user": "User",
     "port": "Port",
+    "identityfile": "IdentityFile",
+    "pubkeyauthentication": "PubkeyAuthentication",
+    "preferredauthentications": "PreferredAuthentications",
     GLOBAL_KNOWN_HOSTS: "GlobalKnownHostsFile",
 }
 
@@ -48,10 +55,11 @@ def reads_home(ssh: SshState) -> bool:
 
 
 def has_key(ssh: SshState, files: Iterable[str], public: str) -> bool | None:
-    """Whether one of sshd's files elsewhere has a key; None where none of them could be read."""
-    keys = ssh.server.keys if ssh.server is not None else {}
-    found = [public in keys[file] for file in files if file in keys]
-    return any(found) if found else None
+    """Whether one of sshd's files elsewhere has a key; None where that is not known."""
+    keys, files = (ssh.server.keys if ssh.server is not None else {}), list(files)
+    if any(public in keys.get(file, ()) for file in files):
+        return True
+    return False if all(file in keys for file in files) else None
 
 
 def lets_in_already(there: SshState, among: Among) -> bool:
@@ -75,14 +83,20 @@ def known_hosts_elsewhere(ssh: SshState, peer: Peer) -> str:
 
 
 def detour(ssh: SshState, peer: Peer) -> str:
-    """Say which setting of this node's ssh leads a login elsewhere; empty where none does."""
+    """Say which setting of this node's ssh keeps a login from a node; empty where none does."""
     told = client(ssh, peer)
     if told is None:
         return ""
+    straight = f"ssh does not go straight to {peer.name}"
     if told.proxy:
-        return set_by(ssh, PROXIES) or f"a proxy of ssh's settings: {told.proxy}"
+        return f"{set_by(ssh, PROXIES) or f'a proxy, {told.proxy}'}: {straight}"
     if told.hostname not in (peer.name, peer.address):
-        return set_by(ssh, ("hostname",)) or f"HostName {told.hostname}"
+        return f"{set_by(ssh, ('hostname',)) or f'HostName {told.hostname}'}: {straight}"
+    if not told.offers_keys:
+        return f"{set_by(ssh, OFFERS[1:]) or 'its settings'}: ssh offers no key"
+    if told.identities and not any(each.endswith(_KEY) for each in told.identities):
+        offered = ", ".join(told.identities)
+        return f"{set_by(ssh, OFFERS[:1]) or 'IdentityFile'}: ssh offers {offered} and not ~{_KEY}"
     return ""
 
 

@@ -12,8 +12,13 @@ _CLOSED = re.compile(r"only root|root alone|is closed\b|Permission denied")
 
 
 def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None:
-    """Return cause and fix where a section needs root and the SSH user is another; else None."""
+    """Return cause and fix where a section needs another user than the SSH user; else None."""
     user = found.limits.user
+    if unread.section.startswith("nccl.environment:") and unread.reason.endswith(" is closed"):
+        name = ssh_user(found) or "the SSH user"
+        return f"{name} cannot enter it", (
+            f"name an environment that {name} and who trains can enter, or open its folders to them"
+        )
     if unread.section not in ROOT_SECTIONS or (user is not None and user.uid == 0):
         return None
     if is_refusal(unread.reason):

@@ -52,6 +52,7 @@ _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
 _LAUNCHER = r"""
 told='echo; if env -0 >/dev/null 2>&1; then env -0 | tr "\n\0" "?\n"; else env; fi'
 if [ "$user" = "$(id -un)" ]; then
+  [ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $user"; exit 1; }
   all=$(eval "$told") || exit 1
 elif [ "$(id -u)" = 0 ]; then
   all=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
@@ -103,7 +104,7 @@ def sections(named: Named) -> tuple[Section, ...]:
     return (
         Section("env.user", head + _USER, root=apart),
         Section("env.places", places, shared=SHARED, root=apart),
-        Section("env.launcher", head + _OPEN + given + _LAUNCHER, root=apart),
+        Section("env.launcher", head + given + _LAUNCHER, root=apart),
         Section("env.bashrc", head + _at_home(_BASHRC), root=apart),
         Section("env.file", _ENV_FILE),
         Section("env.settings", head + _at_home(settings), root=apart),

@@ -17,7 +17,9 @@ from facts.probe import Unreadable
 
 GLOBAL_KNOWN_HOSTS, PROXIES = "globalknownhostsfile", ("proxycommand", "proxyjump")
 # What the settings of ssh's files may change about the way to a node.
-KEYWORDS = ("hostname", "port", "user", "hostkeyalias", *PROXIES, GLOBAL_KNOWN_HOSTS)
+# Those by which ssh offers other keys than the one in ~/.ssh, or none.
+OFFERS = ("identityfile", "pubkeyauthentication", "preferredauthentications")
+KEYWORDS = ("hostname", "port", "user", "hostkeyalias", *PROXIES, GLOBAL_KNOWN_HOSTS, *OFFERS)
 # The folder for other packages' settings, which not every ssh_config includes.
 SSH_CONFIG, DROP_IN_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d"
 
@@ -76,6 +78,9 @@ ask() {
         if ($2 == "none") print "reads" }'
 }
 keys() {
+  # A file server may keep root out of a home, and sshd reads it as the user.
+  case $1 in "$home"/*) [ -r "$1" ] || return 0 ;; esac
+  echo "looked $1"
   [ ! -r "$1" ] || awk -v file="$1" '/^[ \t]*#/ { next }
     { for (i = 1; i < NF; i++) if ($i ~ /^(ssh-|ecdsa-sha2-|sk-)/ && $(i + 1) ~ /^AAAA/) {
         print "key " file "\t" $i " " $(i + 1); next } }' <"$1"
@@ -104,7 +109,10 @@ done
 
 
 class Client(State):
-    """What ssh does for `ssh NAME`; `proxy` is empty where it connects by itself."""
+    """What ssh does for `ssh NAME`; `proxy` is empty where it connects by itself.
+
+    `identities` are the files of the keys that it offers, unless it `offers_keys` at all.
+    """
 
     hostname: str
     port: int
@@ -112,6 +120,8 @@ class Client(State):
     proxy: str = ""
     alias: str = ""
     known_hosts: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+    offers_keys: bool = True
 
 
 class SettingLine(State):
@@ -134,7 +144,7 @@ class ServerSettings(State):
     """What sshd does when the training user comes from each node, as far as root could ask it.
 
     `reads` are the files of authorized keys, of no node where none are set; `keys` are those in
-    files outside of ~/.ssh, as type and key.
+    files outside of ~/.ssh, as type and key: none of a file that is missing or empty.
     """
 
     reads: dict[str, tuple[str, ...]]
@@ -158,7 +168,8 @@ def parse_client(text: str) -> ClientSettings:
     for line in text.splitlines():
         if line.startswith("client "):
             _, node, keyword, value = [*line.split(" ", 3), ""][:4]
-            said.setdefault(node, {})[keyword] = value
+            before = said.setdefault(node, {}).get(keyword, "")
+            said[node][keyword] = f"{before}\n{value}" if before else value
         elif line.startswith("setting "):
             _, number, keyword, rest = line.split(" ", 3)
             path, _, own = rest.partition("\t")
@@ -176,17 +187,25 @@ def _client(said: dict[str, str]) -> Client:
         proxy=next((each for each in proxies if each.lower() != "none"), ""),
         alias=said.get("hostkeyalias", ""),
         known_hosts=tuple(said.get(GLOBAL_KNOWN_HOSTS, "").split()),
+        identities=tuple(said.get("identityfile", "").splitlines()),
+        offers_keys=said.get("pubkeyauthentication", "yes") not in ("no", "false")
+        and "publickey" in said.get("preferredauthentications", "publickey").split(","),
     )
 
 
 def parse_sshd(text: str) -> ServerSettings:
-    """Parse `server NODE reads FILE`, without FILE for none, and `key FILE<tab>type key`."""
+    """Parse `server NODE reads FILE`, without FILE for none, and what is in these files.
+
+    That is `looked FILE` for each that could be looked for, and `key FILE<tab>type key`.
+    """
     reads: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("server "):
             _, node, _, file = [*line.split(" ", 3), ""][:4]
             reads.setdefault(node, []).extend([file] if file else [])
+        elif line.startswith("looked "):
+            keys.setdefault(line.removeprefix("looked "), [])
         elif line.startswith("key "):
             path, _, key = line.removeprefix("key ").partition("\t")
             keys.setdefault(path, []).append(key)

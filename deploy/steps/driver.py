@@ -35,7 +35,7 @@ def converge(plan: Plan) -> None:
         return
     # Before anything is built: that may fail, and the node must boot all the same.
     for kernel in plan.subjects("driver.kernel-hold"):
-        driver.hold_kernel(name=f"Boot {kernel} by default", kernel=kernel)
+        driver.hold_kernel(name="Boot the newest kernel that has the module", kernel=kernel)
     _dkms(plan, "error")
     _install(plan)
     if version is None:
@@ -70,8 +70,6 @@ def rest(plan: Plan) -> None:
     version = target(plan.found.driver, wanted)
     if version is None:
         return
-    if plan.subjects("driver.kernel-hold", severity="warning"):
-        driver.hold_kernel(name="Take the hold of a kernel back")
     # Without the module nobody can tell whether it is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs("driver.persistence") or plan.reloads:
@@ -82,6 +80,9 @@ def rest(plan: Plan) -> None:
         )
     _dkms(plan, "warning")
     _kernels(plan, version, "warning", lambda kernel: True)
+    # Last: the kernel that then boots has its module by now, or the area has ended.
+    if plan.subjects("driver.kernel-hold", severity="warning"):
+        driver.hold_kernel(name="Take the hold of a kernel back")
 
 
 @deploy("Restart")

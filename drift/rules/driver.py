@@ -169,7 +169,7 @@ def _offer(found: DriverState, wanted: DriverWanted, version: str, is_next: bool
     if other is None:
         return ""
     if wanted.hold_kernel:
-        return f"; {other.name}, which has its module, is held as the default"
+        return f"; {other.name}, which has its module, is to be the default"
     if not is_next:
         return ""
     return (

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.bashrc import BASHRC, Values, deciding, is_network_home, last_value
+from drift.bashrc import (
+    BASHRC,
+    SHARED,
+    Values,
+    are_placed,
+    deciding,
+    is_network_home,
+    last_value,
+)
 from drift.ifname import CONF, by_hand, is_right, is_written, managed
 from drift.rules.rule import Fault, rule
 from drift.training_user import missing_user
@@ -91,10 +99,14 @@ def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     if is_written(found, values):
         return
     texts = [*(each.text for each in state.bashrc.blocks), state.env_file or ""]
+    is_shared = is_network_home(state) and not are_placed(state, SHARED)
     yield Fault(
         subject=BASHRC,
-        found=f"a block of {sum(map(_lines, texts))} variables",
-        wanted=", ".join(values) or "no block",
+        found=f"a block of {sum(map(_lines, texts))} variables"
+        + (" of one node, in a home that other nodes may have" if is_shared else ""),
+        wanted=f"a block that reads {ENV_FILE}, each node's own"
+        if is_shared
+        else ", ".join(values) or "no block",
         cause="what left the inventory is still exported, or what came to it is not, or a line of "
         "the user's comes after it",
         fix=f"write the block in {BASHRC} anew",

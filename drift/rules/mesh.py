@@ -31,13 +31,14 @@ from drift.rules.ssh import (
     unknown_host_key,
 )
 from drift.rules.ssh_port import port_unset
-from drift.ssh_settings import client, detour, reads_home
+from drift.ssh_settings import client, detour, reads_home, set_by
 from facts.block import Block
 from facts.cluster import Peer
 from facts.logins import FULL_MESH, Login
 from facts.mesh import HOSTS, KNOWN_HOSTS
 from facts.node import NodeState
 from facts.ssh import HostsLine, SshState
+from facts.ssh_settings import OFFERS, PROXIES
 from inventories.schema import NodeWanted
 
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
@@ -230,6 +231,10 @@ def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bo
     return any(each.fixable for each in (*here, *lets))
 
 
+# Settings that may hold for a node's address alone.
+_LEADING = (*PROXIES, "hostname", *OFFERS)
+
+
 def _way_on(peer: Peer, found: NodeState, among: Among, heals: bool, punished: bool) -> str:
     there = state_of(peer.name, found, among)
     if there is None:
@@ -241,8 +246,13 @@ def _way_on(peer: Peer, found: NodeState, among: Among, heals: bool, punished: b
             "wait until the penalty ends (10 minutes at most, unless sshd_config sets max) and run "
             f"again; PerSourcePenaltyExemptList in {peer.name}'s sshd_config exempts addresses"
         )
+    failed = [each for each in found.ssh.logins or () if each.node == peer.name and each.code]
+    if any("bad configuration option" in each.said for each in failed):
+        return "on this node, correct that file of ssh's: no login works until then"
     if leads := detour(found.ssh, peer):
-        return f"on this node, look at {leads}: ssh does not go straight to {peer.name}"
+        return f"on this node, look at {leads}"
+    if [each.how for each in failed] == ["address"] and (leads := set_by(found.ssh, _LEADING)):
+        return f"on this node, look at {leads}: a login by address may be led elsewhere"
     user = there.account.user if there.account is not None else "USER"
     addresses = comes_from(among.itself, found.ssh) if among.itself is not None else ()
     address = next(iter(addresses), "ADDRESS")

@@ -164,12 +164,14 @@ def _not_let_in_elsewhere(
     line = authorized_line(peer.name, public, addresses, itself)
     yield Fault(
         subject=peer.name,
-        found=f"sshd reads {', '.join(files)} for {user} (AuthorizedKeysFile), which has no line "
-        "that lets it in",
+        found=f"sshd reads {', '.join(files) or 'no file'} for {user} (AuthorizedKeysFile): "
+        "no line there lets it in",
         wanted=f"its key, from {', '.join(addresses)}",
         cause="'Permission denied (publickey)' where the launcher logs in from there; sshd does "
         f"not read {AUTHORIZED}",
-        fix=f"add to {files[0]}: {line}",
+        fix=f"add to {files[0]}: {line}"
+        if files
+        else f"set AuthorizedKeysFile for {user} in this node's sshd_config, and add there: {line}",
         fixable=False,
     )
 

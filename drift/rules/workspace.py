@@ -168,15 +168,11 @@ def _missing(subject: str, where: str, fixable: bool, against: Objection | None 
         subject=subject,
         found="missing",
         wanted=f"the workspace, {where}",
-        cause=f"{_because(against)}the launcher uses the same folder on every node, and the "
+        cause="the launcher uses the same folder on every node, and the "
         "training does not start where it is missing",
-        fix=against.fix if against else fix,
+        fix=against.way if against else fix,
         fixable=fixable and against is None,
     )
-
-
-def _because(against: Objection | None) -> str:
-    return f"{against.reason}; " if against else ""
 
 
 def _amount(copy: Copy) -> str:
@@ -205,9 +201,9 @@ def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
         subject=copy.path,
         found=copy.shown,
         wanted=f"as on {copy.source}{_amount(copy)}",
-        cause=f"{_because(against)}nodes that run other code, or read other data, train something "
+        cause="nodes that run other code, or read other data, train something "
         "that is not in the source, or stop in the middle of it",
-        fix=against.fix if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
+        fix=against.way if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
         fixable=against is None and can_copy(found, wanted.workspace, among),
     )
 

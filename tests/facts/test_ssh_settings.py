@@ -66,7 +66,7 @@ def test_sshd_is_asked_as_who_comes_from_each_node(shell: str, folder: Path) -> 
     found = parse_sshd(answer(shell, "ssh.sshd", folder))
     default = ("/keys/root", f"{folder}/home/.ssh/authorized_keys2")
     assert found.reads == {"a": default, "b": (str(file),), "c": default}
-    assert found.keys == {str(file): (KEY,)}
+    assert found.keys == {"/keys/root": (), str(file): (KEY,)}  # looked for, and not there
     asked = (folder / "asked").read_text().splitlines()
     common = "laddr=127.0.0.1,lport=2222"
     assert asked[0] == f"-T -C user=root,host=a,addr=192.0.2.1,{common}"
