@@ -25,7 +25,7 @@ SHELLS = {
     "bash": ["bash", "--posix"],
     "busybox": ["busybox", "sh"],
 }
-SECONDS = 20
+SECONDS = 60
 # What a test puts before every other folder of PATH.
 FIRST_IN_PATH = ""
 
