@@ -41,6 +41,7 @@ in_use() {
     [ "$(group "$process")" != "$ours" ] || continue
     ! is_harmless "$process" || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
+    [ -n "$user" ] || continue # it has ended
     command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100 |
       sed -e 's/\([Pp]ass[a-z]*[= ]\)[^ ]*/\1.../g' -e 's/\([Tt]oken[= ]\)[^ ]*/\1.../g')
     printf ', pid %s (%s: %s)%s' "${process#/proc/}" "$user" "${command% }" "$why"
