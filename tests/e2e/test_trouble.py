@@ -165,8 +165,7 @@ def test_the_controller_is_killed_before_it_confirms() -> None:
     report = drift(INVENTORY, "--limit", NODE)
     assert {each["rule"] for each in report.json["hosts"][NODE]["findings"]} == {UNCONFIRMED}
     assert _next_run_finishes()
-    on(NODE, "pkill -x sleep")  # the timer's: now it would undo
-    time.sleep(1)
+    _wait_for("! pgrep -x sleep")  # the timer that would undo it ends, too
     assert "nofile" in on(NODE, f"cat {LIMITS_FILE}")
     assert drift(INVENTORY, "--limit", NODE).code == 0
 
