@@ -47,7 +47,9 @@ def test_a_job_is_named(job: subprocess.Popen[str], shell: str) -> None:
     """A program of the table's name at another path is a job as well."""
     name = Path(sys.executable).name
     for holders in ("", f"/opt/{name}", f"{os.path.realpath(sys.executable)}x"):
-        assert f"in use by pid {job.pid} (" in refused(shell, holders)
+        refusal = refused(shell, holders)
+        # Other programs of this machine may have a libnccl mapped as well.
+        assert "in use by pid " in refusal and f"pid {job.pid} (" in refusal
     assert refused(shell, "", allow="yes") == ""
 
 
