@@ -185,7 +185,7 @@ def test_an_empty_source_deletes_nothing(path: str, tmp_path: Path) -> None:
     write(path, **{"source": "controller", "from": str(empty), **said})
     found = findings(path)["v100-02"]["workspace.differs"]
     assert (found["fixable"], found["severity"]) == (False, "error")
-    assert "has no file" in found["cause"] and "allow_deletions=true" in found["fix"]
+    assert "has no file" in found["fix"] and "allow_deletions=true" in found["fix"]
     before = on("v100-02", f"ls {KEPT}; find {PATH} | sort")
     refused = converge(path, "--limit", "v100-02")
     assert (refused.code, refused.executed.get(f"{COPY} {PATH} from controller")) == (1, None)
