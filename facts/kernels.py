@@ -89,11 +89,13 @@ dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
 """
 )
 
+# These read some hundred files, which takes long on a node that is short of processor time or disk.
+SECONDS = 30
 SECTIONS = (
     # /boot, or a folder in it, may be for root alone.
-    Section("driver.kernels", _KERNELS, root=True),
-    Section("driver.next", _NEXT, root=True),
-    Section("driver.dkms", _DKMS, seconds=30),
+    Section("driver.kernels", _KERNELS, seconds=SECONDS, root=True),
+    Section("driver.next", _NEXT, seconds=SECONDS, root=True),
+    Section("driver.dkms", _DKMS, seconds=SECONDS),
 )
 
 # nvidia/535.154.05, 6.1.0-13-amd64, x86_64: installed, and with commas alone before dkms 3.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from facts.area import State
-from facts.kernels import SBIN
+from facts.kernels import SBIN, SECONDS
 from facts.probe import Readings, Section, Unreadable
 
 # The open module says so in the version that it shows. `modprobe -c` has what is in force, with the
@@ -118,7 +118,7 @@ done
 """
 
 SECTIONS = (
-    Section("driver.loaded", _LOADED),
+    Section("driver.loaded", _LOADED, seconds=SECONDS),
     Section("driver.library", _LIBRARY),
 )
 

@@ -78,9 +78,9 @@ SLOWER = [
 # The files whose examples hypothesis makes.
 FUZZED = [f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")]
 
-# The lab's lanes take longest, as they share nodes: the other lanes use the processor time that is
-# left.
-BEHIND = 5
+# The lab's lanes take longest, as they share nodes, and a virtual machine that waits for a processor
+# misses the time limits of its own: the other lanes use the processor time that is left.
+BEHIND = 10
 
 # Tests that use v100-02 alone, or all three nodes. All others use the two rpm nodes.
 APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "contact")
@@ -108,7 +108,7 @@ LANES = {
     ),
     "lab-apt": _tests("-m", LAB, *APT_NODE, shares="lab"),
     "lab-all": _tests("-m", LAB, *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
-    "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel", nice=BEHIND),
+    "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
     "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel", nice=BEHIND),
