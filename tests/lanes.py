@@ -62,12 +62,14 @@ QUICK = (
 )
 # A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
-# Parts of the quick tests that run at the same time, as each of them waits for other programs.
+# Parts of the quick tests. Two run at the same time, as each of them waits for other programs; more
+# would take the processors from the lab's nodes.
 QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
     "quick-deploy": ["tests/deploy"],
     "quick-onboarding": ["tests/onboarding"],
 }
+QUICK_AFTER = {"quick-deploy": ["quick-facts"], "quick-onboarding": ["quick"]}
 
 # The files with cases of the lane `slow`.
 SLOWER = [
@@ -102,7 +104,10 @@ LANES = {
         *(f"--ignore={each}" for part in QUICK_PARTS.values() for each in part),
         nice=BEHIND,
     ),
-    **{name: _tests("-m", QUICK, *folders, nice=BEHIND) for name, folders in QUICK_PARTS.items()},
+    **{
+        name: _tests("-m", QUICK, *folders, after=QUICK_AFTER.get(name, ()), nice=BEHIND)
+        for name, folders in QUICK_PARTS.items()
+    },
     "lab": _tests(
         *_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES)), shares="lab"
     ),

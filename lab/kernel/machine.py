@@ -113,7 +113,7 @@ class Machine:
     def _disk(self) -> Path:
         return self.home / qemu.ROOT
 
-    def run(self, script: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a POSIX sh script as root in an SSH session of its own; 255: there was none."""
         try:
             return subprocess.run(
@@ -161,7 +161,7 @@ class Machine:
             self._shared = None
         (self._sockets / "ssh").unlink(missing_ok=True)
 
-    def read(self, script: str, seconds: float = 120) -> str:
+    def read(self, script: str, seconds: float = 300) -> str:
         """What a script prints that must succeed, without the last newline."""
         done = self.run(script, seconds)
         if done.returncode != 0:

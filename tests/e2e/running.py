@@ -25,7 +25,8 @@ INVENTORY = "inventories/lab.py"
 DEPLOY = "deploy/gpu_node.py"
 MANAGED = ("a100-01", "v100-01")
 BIN = Path(sys.executable).parent
-SECONDS = 180
+# A deploy takes one minute, and many times that where other tests run beside it.
+SECONDS = 480
 # What a node writes by itself whenever somebody logs in, and the lab's own traces; and what rpm
 # writes about who reads its database (sqlite's index of its log), whatever it is asked.
 NOISE = re.compile(

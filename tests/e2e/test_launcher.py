@@ -26,7 +26,7 @@ JOBS = Path(__file__).parent / "jobs"
 LAUNCHING = roster.NODES["a100-01"]
 # What a job of two nodes listens on.
 PORT = 29511
-SECONDS = 120
+SECONDS = 300
 
 
 @pytest.fixture(scope="module")
