@@ -90,7 +90,7 @@ dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
 )
 
 # These read some hundred files, which takes long on a node that is short of processor time or disk.
-SECONDS = 30
+SECONDS = 60
 SECTIONS = (
     # /boot, or a folder in it, may be for root alone.
     Section("driver.kernels", _KERNELS, seconds=SECONDS, root=True),

@@ -80,8 +80,8 @@ SLOWER = [
 # The files whose examples hypothesis makes.
 FUZZED = [f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")]
 
-# The lab's lanes take longest, as they share nodes, and a virtual machine that waits for a processor
-# misses the time limits of its own: the other lanes use the processor time that is left.
+# The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
+# processor time limits pass: the other lanes use the processor time that is left.
 BEHIND = 10
 
 # Tests that use v100-02 alone, or all three nodes. All others use the two rpm nodes.
