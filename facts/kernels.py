@@ -89,7 +89,8 @@ dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
 """
 )
 
-# These read some hundred files, which takes long on a node that is short of processor time or disk.
+# These read hundreds of files, or start as many programs (dkms): that takes long on a node that is
+# short of processor time or disk.
 SECONDS = 60
 SECTIONS = (
     # /boot, or a folder in it, may be for root alone.

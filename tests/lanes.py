@@ -116,7 +116,7 @@ LANES = {
     "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
-    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel", nice=BEHIND),
+    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel"),
     "slow": _tests("-m", "slow", *SLOWER),
     "pip": _tests("-m", "pip", "tests/deploy"),
     # Again, with all examples instead of a tenth.

@@ -23,6 +23,8 @@ ADDRESS = "127.0.0.1"
 BOOT_SECONDS = 240
 # It takes five seconds, and many times that where other tests run beside it.
 RESTORE_SECONDS = 180
+# What a script in it may take, where a processor is emulated and other tests run beside it.
+SCRIPT_SECONDS = 300
 SHOWN = 40
 
 
@@ -113,7 +115,7 @@ class Machine:
     def _disk(self) -> Path:
         return self.home / qemu.ROOT
 
-    def run(self, script: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, seconds: float = SCRIPT_SECONDS) -> subprocess.CompletedProcess[str]:
         """Run a POSIX sh script as root in an SSH session of its own; 255: there was none."""
         try:
             return subprocess.run(
@@ -161,7 +163,7 @@ class Machine:
             self._shared = None
         (self._sockets / "ssh").unlink(missing_ok=True)
 
-    def read(self, script: str, seconds: float = 300) -> str:
+    def read(self, script: str, seconds: float = SCRIPT_SECONDS) -> str:
         """What a script prints that must succeed, without the last newline."""
         done = self.run(script, seconds)
         if done.returncode != 0:
