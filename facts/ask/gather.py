@@ -1,4 +1,4 @@
-"""Gather: every node of an inventory is asked in parallel; a failure stays with its node."""
+"""Probes all nodes of an inventory in parallel; a failure affects only its node."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 
-from facts.host_key import UNFINISHED
-from facts.node import NodeState
-from facts.probe import Readings, Section
-from facts.session import ProbeError, ask, close, probe, tune
+from gpu_node.facts.ask.host_key import UNFINISHED
+from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
+from gpu_node.facts.ask.pyinfra_file import IMPORT, loadable
+from gpu_node.facts.ask.session import ProbeError, ask, close, probe, tune
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.protocol import Readings, Section
 
 CONNECT_SECONDS = 10
-# Nodes probed at once; pyinfra's own default would be 20 for each processor.
+# Nodes probed at the same time; pyinfra's default is 20 for each processor.
 PARALLEL = 50
-# pyinfra's own default accepts an unknown host key and writes it down.
+# pyinfra's default accepts an unknown host key and stores it.
 VERIFIED = {"ssh_strict_host_key_checking": "yes"}
+# What an inventory file imports, and where it was before: still there in the repository itself.
+OLD_NAMES = ("inventories", "inventories.groups")
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Answer:
     state: NodeState | None = None
     error: str | None = None
     reached: bool = False
-    # What `error` is the words of.
+    # The exception whose text `error` is.
     cause: Exception | None = None
 
 
@@ -47,30 +52,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Reply(Generic[T]):
-    """What asking one node came to; the fields are those of `Answer`."""
+    """The result of asking one node; the other fields are those of `Answer`."""
 
     data: dict[str, Any]
-    told: T | None = None
+    result: T | None = None
     error: str | None = None
     reached: bool = False
     cause: Exception | None = None
 
 
 class NoHosts(PyinfraError):
-    """The inventory, or what --limit leaves of it, names no host."""
+    """The inventory, or the part that --limit selects, has no host."""
 
 
 class NotConnected(Exception):
-    """A node that no session can be had with; str() is the reason, `cause` who gave it.
+    """A node without a session; str() is the reason, `cause` the exception behind it.
 
-    `seconds` are what it took.
+    `seconds`: how long the attempt took.
     """
 
     def __init__(self, cause: Exception, seconds: float = 0) -> None:
-        reason = str(cause).replace("[Errno None] ", "")  # paramiko has none to tell
-        # It says the same of an sshd that hangs up, which it does not wait for.
+        reason = str(cause).replace("[Errno None] ", "")  # paramiko has no error number
+        # paramiko has the same error, at once, for an sshd that closes the connection.
         if UNFINISHED in reason and seconds >= CONNECT_SECONDS:
-            reason = f"it accepts connections, but sshd says nothing within {CONNECT_SECONDS} s"
+            reason = f"it accepts connections, but sshd sends nothing within {CONNECT_SECONDS} s"
         super().__init__(reason or type(cause).__name__)
         self.cause = cause
 
@@ -80,13 +85,14 @@ def gather(
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
-    `deep` also reads through the files that are compared by their sums.
+    `deep` also reads whole files, to compare their checksums.
 
-    Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
+    Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
-    replies = _each(inventory_path, limits, lambda host: probe(host, deep=deep))
+    last = DEEP_LAST_SECONDS if deep else None
+    replies = _each(inventory_path, limits, lambda host: probe(host, deep=deep), last)
     return {
-        name: Answer(reply.data, reply.told, reply.error, reply.reached, reply.cause)
+        name: Answer(reply.data, reply.result, reply.error, reply.reached, reply.cause)
         for name, reply in replies.items()
     }
 
@@ -94,23 +100,27 @@ def gather(
 def ask_each(
     inventory_path: str, limits: Iterable[str], sections: Sequence[Section]
 ) -> dict[str, Readings | str]:
-    """Ask the nodes of an inventory file some `sections`, in one exec a node.
+    """Ask the nodes of an inventory file some `sections`, in one command for each node.
 
-    A node's answer is its readings, or the reason why there are none. Raises as `gather` does.
+    The answer of a node is its readings, or the reason why it has none. Raises as `gather` does.
     """
     replies = _each(inventory_path, limits, lambda host: ask(host, sections))
     return {
-        name: reply.told if reply.told is not None else reply.error or "no answer"
+        name: reply.result if reply.result is not None else reply.error or "no answer"
         for name, reply in replies.items()
     }
 
 
 def _each(
-    inventory_path: str, limits: Iterable[str], work: Callable[[Host], T]
+    inventory_path: str,
+    limits: Iterable[str],
+    work: Callable[[Host], T],
+    last: float | None = None,
 ) -> dict[str, _Reply[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
     with chosen(inventory_path, limits) as (state, hosts):
-        replies = state.pool.map(lambda host: _reply(state, host, work), hosts)
+        patience = Patience(len(hosts), last)
+        replies = state.pool.map(lambda host: _reply(state, host, work, patience), hosts)
     return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
 
 
@@ -118,7 +128,7 @@ def _each(
 def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[State, list[Host]]]:
     """Yield pyinfra's state and the hosts of an inventory file that `limits` leave, not connected.
 
-    Raises PyinfraError where the inventory cannot be used, `NoHosts` where no host is left.
+    Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
     state = State(check_for_changes=False)
     config = Config(CONNECT_TIMEOUT=CONNECT_SECONDS, PARALLEL=PARALLEL)
@@ -148,7 +158,7 @@ def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
 
 
 def _here() -> str:
-    """Return the working directory, from which an inventory file may import, as from pyinfra."""
+    """Return the working directory; as with pyinfra, an inventory file can import from it."""
     cwd = os.getcwd()
     if cwd not in sys.path:
         sys.path.append(cwd)
@@ -156,14 +166,21 @@ def _here() -> str:
 
 
 def _inventory(path: str, cwd: str) -> Inventory:
-    """Load an inventory as pyinfra does; whatever is wrong with its file is a PyinfraError."""
+    """Load an inventory as pyinfra does; every error of its file is a PyinfraError."""
     try:
-        inventory: Inventory = make_inventory(path, cwd=cwd, override_data=VERIFIED)
+        with loadable(path) as file:
+            inventory: Inventory = make_inventory(file, cwd=cwd, override_data=VERIFIED)
         return inventory
-    except PyinfraError:  # what is wrong with a cluster file names that file, and its line
+    except PyinfraError:  # an error in a cluster file has that file and its line
         raise
     except UnexpectedExternalError as error:
-        raise PyinfraError(f"{path}: {error.exception}") from error
+        reason = str(error.exception)
+        if isinstance(error.exception, ImportError) and error.exception.name in OLD_NAMES:
+            reason += f"; write: {IMPORT}"
+        raise PyinfraError(f"{path}: {reason}") from error
+    except SystemExit as error:
+        why = f"found sys.exit({error.code!r}), which ends every command; allowed: no exit"
+        raise PyinfraError(f"{path}: {why}") from error
     except (SyntaxError, ValueError, OSError) as error:
         raise PyinfraError(f"{path}: {error}") from error
 
@@ -198,17 +215,21 @@ def connect(state: State, host: Host) -> None:
     tune(host.connector)
 
 
-def _reply(state: State, host: Host, work: Callable[[Host], T]) -> _Reply[T]:
-    """Connect to one node and ask it; nothing that goes wrong leaves this function."""
+def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patience) -> _Reply[T]:
+    """Connect to one node and ask it; no exception leaves this function."""
     data = host.data.dict()
     with ctx_host.use(host):
+        reached = False
         try:
-            connect(state, host)
+            with patience.asking(host):
+                connect(state, host)
+                reached = True
+                return _Reply(data, result=work(host), reached=True)
         except NotConnected as error:
             return _Reply(data, error=str(error), cause=error.cause)
-        try:
-            return _Reply(data, told=work(host), reached=True)
-        except ProbeError as error:
-            return _Reply(data, error=str(error), reached=True)
+        except (ProbeError, GivenUp) as error:
+            return _Reply(data, error=str(error), reached=reached)
+        except Exception as error:  # an error of one node must not end the others
+            return _Reply(data, error=f"not understood: {in_words(error)}", reached=True)
         finally:
             close(host.connector)

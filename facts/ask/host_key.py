@@ -1,4 +1,4 @@
-"""Host keys that a node offers: each is fetched in a handshake that proves the node has it."""
+"""Host keys that a node offers: a handshake for each proves that the node has it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from paramiko.ssh_exception import IncompatiblePeer
 from pyinfra.connectors.sshuserclient import SSHClient
 
 SECONDS = 10
-# What paramiko says of a handshake that has not ended.
+# paramiko's error for a handshake that has not ended.
 UNFINISHED = "No existing session"
-# A handshake shows one key; these are the kinds that a server may have, of ECDSA one a curve.
+# A handshake returns one key; a server can have these kinds, of ECDSA one for each curve.
 _KINDS = (
     ("ssh-ed25519",),
     ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
@@ -22,11 +22,11 @@ _KINDS = (
 
 
 class NoHostKey(Exception):
-    """A node that cannot be reached, or that shows no key; str() is the reason."""
+    """A node that cannot be reached, or that offers no key; str() is the reason."""
 
 
 def offered(data: Mapping[str, Any]) -> list[PKey]:
-    """Return the host keys of the node that host data tells of, on the way pyinfra would take."""
+    """Return the host keys of the node in host data, over the path that pyinfra would use."""
     try:
         keys = [key for kinds in _KINDS for key in _of(data, kinds)]
     except (OSError, SSHException, EOFError) as error:
@@ -40,7 +40,7 @@ def _of(data: Mapping[str, Any], kinds: tuple[str, ...]) -> Iterator[PKey]:
     """Yield the keys of these kinds that the node has."""
     while kinds and (key := _handshake(data, kinds)) is not None:
         yield key
-        # An RSA key, of whatever algorithm, is the only one of its kind.
+        # An RSA key is the only one of its kind, with any algorithm.
         kinds = tuple(each for each in kinds if each != key.get_name() and "rsa-" not in each)
 
 
@@ -59,7 +59,7 @@ def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:
 
 
 def connected(data: Mapping[str, Any]) -> Any:
-    """Return a connection to the node's sshd, through the jump host of ssh_config if it has one.
+    """Return a connection to the node's sshd, through the jump host of ssh_config if there is one.
 
     Raises OSError, and paramiko's SSHException and EOFError of a jump host.
     """

@@ -1,27 +1,29 @@
-"""Sessions with a node: the probe over the one that is open, and a second, fresh one beside it."""
+"""Sessions with a node: the probe over the open session, and a second session beside it."""
 
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gevent import get_hub
 from paramiko import Transport
-from pyinfra.api import Host, StringCommand
+from pyinfra.api import Host
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
 
-from facts.controller import with_source
-from facts.named import named_by
-from facts.node import NodeProbe, NodeState
-from facts.probe import MARK, Readings, Section, read, render, time_limit
+from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
+from gpu_node.facts.node import NodeProbe, NodeState
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
+from gpu_node.facts.probe.request import request_of
+from gpu_node.facts.workspace.source import with_source
 
-# What ends a login shell's answer before ours begins: an exit, or bytes pyinfra cannot read.
-SILENT = "the login shell ended before it (does ~/.bashrc exit, or print what is not UTF-8?)"
+# The error for a login shell that ends before our script begins.
+SILENT = "the login shell ended first (does ~/.bashrc exit?)"
 
 
-# How soon a connection breaks whose other end is gone: an idle one, and one that sends.
+# Seconds until a connection breaks whose other end is gone: an idle one, and one that sends.
 GONE_SECONDS = 25
 _GONE = {
     "TCP_KEEPIDLE": 10,
@@ -32,49 +34,54 @@ _GONE = {
 
 
 class ProbeError(Exception):
-    """The node is there, and its answer to the probe is of no use; str() is the reason."""
+    """The node is reachable, but its answer to the probe is unusable; str() is the reason."""
 
 
 def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False) -> NodeState:
-    """Ask a connected host everything, in one exec; `deep` reads what takes a while, too.
+    """Ask a connected host everything, in one command; `deep` also reads whole libraries.
 
-    It is asked as the SSH user: limits and PATH are those that jobs get. What only root can read is
-    asked by one sudo in it, where the inventory allows that. pyinfra's own get_fact would hide why
-    a fact failed. Raises ProbeError.
+    The probe runs as the SSH user: it has the limits and the PATH of jobs. Where the inventory
+    allows it, one sudo in the probe runs the sections that need root. pyinfra's get_fact would hide
+    why a fact failed. Raises ProbeError.
     """
     fact = NodeProbe()
-    named = named_by(host.data.dict(), deep)
-    script = fact.asking(named)
+    request = request_of(host.data.dict(), deep)
+    script = fact.script_for(request)
+    asked = time.time()
     lines = _answered(connector or host.connector, script, time_limit(fact.asked))
+    fact.times = Times(asked, time.time())
     try:
         found = NodeState.model_validate(fact.process(lines))
-        return with_source(found, named.workspace)
     except FactProcessError as error:
         raise ProbeError(str(error)) from error
+    except Exception as error:  # an error of one parser must not end the run for the others
+        raise ProbeError(f"its answer is not understood: {in_words(error)}") from error
+    return with_source(found, request.workspace)
 
 
 def ask(
     host: Host, sections: Sequence[Section], connector: BaseConnector | None = None
 ) -> Readings:
-    """Ask a connected host some sections, in one exec, as the SSH user. Raises ProbeError."""
+    """Ask a connected host some sections, in one command, as the SSH user. Raises ProbeError."""
     by = connector or host.connector
-    return read(_answered(by, render(sections), time_limit(sections)), sections)
+    lines = _answered(by, render(sections), time_limit(sections))
+    try:
+        return read(lines, sections)
+    except Exception as error:  # as in probe
+        raise ProbeError(f"its answer is not understood: {in_words(error)}") from error
 
 
 def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
-    """Return the lines that a probe's script says. Raises ProbeError."""
-    _expect_any_bytes()
+    """Return the lines that a probe's script prints. Raises ProbeError."""
     try:
-        status, output = connector.run_shell_command(
-            StringCommand(script), False, False, _timeout=seconds
-        )
-    except TimeoutError:
+        status, output = execute(connector, script, seconds)
+    except NoAnswerInTime:
         raise ProbeError(f"no answer to the probe within {seconds} s") from None
-    except Exception as error:  # the transport broke: paramiko and socket errors of many classes
-        raise ProbeError(f"the connection broke: {str(error) or type(error).__name__}") from error
+    except NoAnswer as error:
+        raise ProbeError(str(error)) from error
     if not any(line.startswith(MARK) for line in output.stdout_lines):
-        said = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
-        last = f"; the last it said: {said[-1]}" if said else ""
+        printed = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
+        last = f"; its last line: {printed[-1]}" if printed else ""
         raise ProbeError(f"the probe could not run: {SILENT}{last}")
     if not status:
         raise ProbeError("the probe was cut off before its end; ask again")
@@ -82,24 +89,16 @@ def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
     return lines
 
 
-def _expect_any_bytes() -> None:
-    """Keep gevent from printing a traceback where a node says what is not UTF-8.
-
-    The greenlet of pyinfra's that reads dies of it; that the answer lacks its end is told all the
-    same. The resolver has a tuple of the hub's own made, so the class is the wrong place.
-    """
-    hub = get_hub()
-    if UnicodeDecodeError not in hub.NOT_ERROR:
-        hub.NOT_ERROR = (*hub.NOT_ERROR, UnicodeDecodeError)
-
-
 @contextmanager
-def fresh(host: Host) -> Iterator[BaseConnector]:
-    """Open a second connection to a host beside the one that is open, and close it again.
+def fresh(host: Host, user: str = "") -> Iterator[BaseConnector]:
+    """Open a second connection to a host, and close it at the end.
 
-    Raises pyinfra's ConnectError when no new session can be had.
+    It logs in as the SSH user, or as another `user`, without a password. Raises pyinfra's
+    ConnectError if the login fails.
     """
     connector = type(host.connector)(host.state, host)
+    if user:
+        connector.data = {**connector.data, "ssh_user": user, "ssh_password": None}
     connector.connect()
     try:
         tune(connector)
@@ -111,7 +110,7 @@ def fresh(host: Host) -> Iterator[BaseConnector]:
 def tune(connector: BaseConnector) -> None:
     """Send small packets at once (paramiko leaves Nagle on, about 40 ms a round trip).
 
-    And notice within `GONE_SECONDS` that a node went away without a word, see tcp(7).
+    And detect within `GONE_SECONDS` that a node is gone, see tcp(7).
     """
     transport = _transport(connector)
     sock = transport.sock if transport else None
@@ -125,7 +124,7 @@ def tune(connector: BaseConnector) -> None:
 
 
 def is_open(connector: BaseConnector) -> bool:
-    """Whether the connection still stands; one that is not SSH always does."""
+    """Whether the connection is open; one that is not SSH always is."""
     transport = _transport(connector)
     return transport is None or transport.is_active()
 

@@ -1,4 +1,4 @@
-"""Why sudo refuses, and what to do about it, from sudo's own words."""
+"""Why sudo refuses, and how to fix it, from sudo's output."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 AS_ROOT = "or log in as root"
 _VISUDO = "with visudo -f /etc/sudoers.d/gpu-node, add"
-# Of a line of the output, so much is shown.
+# The characters of a line of output that are shown.
 _LONGEST = 200
 
 
 class Refusal(NamedTuple):
-    """A refusal of sudo: its own words, the reason, and the next step.
+    """A refusal of sudo: its output, the reason, and the next step.
 
-    `asks_password` is set where sudo would run after a password.
+    `asks_password`: sudo would run with a password.
     """
 
     words: str
@@ -33,7 +33,7 @@ class _Known(NamedTuple):
 
 
 _ALLOW = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`; {AS_ROOT}"
-# The first that fits a line of the output decides: what asks for a password says so last.
+# The first kind that matches a line of output counts: a request for a password is the last line.
 _KNOWN = (
     _Known(
         r"must have a tty",
@@ -60,7 +60,7 @@ _KNOWN = (
         r"no new privileges|effective uid is not 0|setuid bit|must be setuid root",
         "sudo cannot become root there: a container with no-new-privileges, or a mount with "
         "nosuid, prevents it",
-        f"take that option away; {AS_ROOT}",
+        f"remove that option; {AS_ROOT}",
     ),
     _Known(
         r"password (is )?expired|account validation|account management",
@@ -84,7 +84,7 @@ _OTHER = _Known("", "sudo does not run commands as root for USER", _ALLOW)
 
 
 def is_refusal(output: str) -> bool:
-    """Whether a command's output has words of sudo's, which stand for its failure."""
+    """Whether the output of a command has a line of sudo: then sudo failed."""
     return re.search(r"\bsudo(-rs)?: |not in the sudoers file", output) is not None
 
 

@@ -5,36 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
 
-from facts.named import Named, listed
-from facts.probe import Reading, Readings, Section, read, render
+from gpu_node.facts.probe import bounds
+from gpu_node.facts.probe.protocol import Reading, Readings, Section, Times, read, render
+from gpu_node.facts.probe.request import ProbeRequest, listed
 
 _NOT_ASKED = Reading(0, "", "not asked")
 
 
 class State(BaseModel):
-    """What was found in one area; a field is None where it could not be read, never a default."""
+    """The state of one area; a field that could not be read is None, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    # The characters of the longest text.
+    longest: ClassVar[int] = bounds.LONGEST
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> Self:
+        for each in vars(self).values():
+            bounds.require(each, self.longest)
+        return self
 
     @classmethod
     def known(cls, fact: dict[str, Any]) -> Self:
-        """Return what an area's fact says; of a broken connection pyinfra has an empty answer."""
+        """Return the state of a fact; after a broken connection pyinfra has an empty answer."""
         return cls.model_validate({name: fact.get(name) for name in cls.model_fields})
 
 
 class ProbeFact(FactBase[dict[str, Any]]):
-    """Base of the facts that ask the probe's sections; a subclass says `sections` and `told`.
+    """Base of facts that ask sections of the probe; a subclass defines `sections` and `parsed`.
 
     `environments` are folders of Python environments to ask about, as a list or with commas.
     """
 
     sections: ClassVar[Sequence[Section]] = ()
     asked: Sequence[Section] = ()
+    # Set where the caller notes when it asks; pyinfra's own facts do not.
+    times: Times | None = None
 
     @staticmethod
     @override
@@ -43,34 +54,38 @@ class ProbeFact(FactBase[dict[str, Any]]):
 
     @override
     def command(self, environments: Sequence[str] | str = (), deep: bool = False) -> str:
-        return self.asking(Named(environments=listed(environments), deep=deep))
+        return self.script_for(ProbeRequest(environments=listed(environments), deep=deep))
 
-    def asking(self, named: Named) -> str:
-        """Return the script that asks about what an inventory names."""
-        self.asked = self.sections_for(named)
-        return render(self.asked, sudo=named.sudo)
+    def script_for(self, request: ProbeRequest) -> str:
+        """Return the script for a request."""
+        self.asked = self.sections_for(request)
+        return render(self.asked, sudo=request.sudo)
 
-    def sections_for(self, named: Named) -> Sequence[Section]:
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
         """Return the sections to ask; most areas ask about the node alone."""
         return self.sections
 
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
         try:
-            return self.told(output)
-        except Exception as error:  # any other class would end the run for every host
-            raise FactProcessError(f"{self.name}: {error}") from error
+            return self.parsed(output)
+        except Exception as error:  # any other class would end the run for all hosts
+            raise FactProcessError(f"{self.name}: {bounds.in_words(error)}") from error
 
-    def told(self, output: list[str]) -> dict[str, Any]:
-        """Return what the probe's output says, in plain types."""
-        raise FactProcessError("this fact reads nothing")
+    def parsed(self, output: list[str]) -> dict[str, Any]:
+        """Return the result of the probe's output, in plain types."""
+        raise FactProcessError("this fact has no parser")
 
 
 class AreaFact(ProbeFact):
-    """Base of an area's own fact: its state as a dict, with what was `unreadable` beside it.
+    """Base of the fact of an area: its state as a dict, with `unreadable` (section: reason).
 
-    What was not asked is None, and not counted as unreadable.
+    A subclass defines `sections`, `state` (the class of its state) and `parse`, and `sections_for`
+    where an inventory names what it asks about. A section that was not asked is None, and is not
+    `unreadable`.
     """
+
+    state: ClassVar[type[State]]
 
     @staticmethod
     def parse(readings: Readings) -> State:
@@ -78,7 +93,7 @@ class AreaFact(ProbeFact):
         raise FactProcessError("this fact has no parser")
 
     @override
-    def told(self, output: list[str]) -> dict[str, Any]:
+    def parsed(self, output: list[str]) -> dict[str, Any]:
         readings = read(output, self.asked or self.sections)
         for section in self.sections:
             readings.sections.setdefault(section.name, _NOT_ASKED)
@@ -92,17 +107,17 @@ class AreaFact(ProbeFact):
 
 
 class SectionFact(FactBase[dict[str, Any]]):
-    """Base of the facts that ask one section, as the probe does: whatever the login shell says."""
+    """Base of facts that ask one section, as the probe does: the login shell may print anything."""
 
     asked: Section
 
-    def asking(self, section: Section) -> str:
+    def script_for(self, section: Section) -> str:
         """Return the script that asks a section."""
         self.asked = section
         return render([section])
 
-    def told(self, output: list[str], parse: Callable[[str], State]) -> dict[str, Any]:
-        """Return what the section's answer says, in plain types."""
+    def parsed(self, output: list[str], parse: Callable[[str], State]) -> dict[str, Any]:
+        """Return the result of the section's answer, in plain types."""
         readings = read(output, [self.asked])
         found = readings.take(self.asked.name, parse)
         if found is None:

@@ -1,22 +1,31 @@
-"""Files: the exact bytes of one file, for operations that edit it and leave all else as it was."""
+"""The exact bytes of one file, for operations that edit it and preserve the rest."""
 
 from __future__ import annotations
 
-import shlex
 from typing import TypedDict
 
 from pyinfra.api import FactBase, StringCommand
 from typing_extensions import override
 
-from facts.mesh import AS_USER
+from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.training_user import as_training_user
 
 BEGIN = "@@gpu-node file"
+# Larger than any file that is edited; reading a pipe or a device would not end.
+MOST_BYTES = 16 << 20
+_ASK = shell(
+    "probe/file_bytes",
+    begin=BEGIN,
+    too_many=MOST_BYTES + 1,
+    most=MOST_BYTES,
+    most_mib=MOST_BYTES >> 20,
+)
 
 
 class FileContent(TypedDict):
     """Whether the file exists, and its bytes, one character (U+0000-U+00FF) each.
 
-    `problem` says why they could not be read; it is empty where they were.
+    `problem` is the reason why they could not be read; empty where they were.
     """
 
     exists: bool
@@ -27,8 +36,8 @@ class FileContent(TypedDict):
 class FileBytes(FactBase[FileContent]):
     """Returns {"exists": True, "text": "...", "problem": ""}, `text` as Latin-1: byte for byte.
 
-    It travels as hex, so that no byte is lost and no half answer looks whole. A failure is part of
-    the answer: pyinfra would hand on `default` for it, and where the last host fails, a traceback.
+    It is sent as hex, so that no byte is lost and a partial answer is detected. A failure is part
+    of the answer: pyinfra would return `default` for it, or a traceback if the last host fails.
     """
 
     @staticmethod
@@ -39,20 +48,16 @@ class FileBytes(FactBase[FileContent]):
     @override
     def command(self, path: str, user: str = "") -> StringCommand:
         """Return sh that reads `path`; a file in the home of a `user` is read as that user."""
-        file = shlex.quote(path)
-        ask = (
-            f"printf '\\n%s\\n' '{BEGIN}'; if [ -e {file} ]; then "
-            f"od -An -v -tx1 <{file} 2>&1 && echo whole || echo failed; else echo absent; fi"
-        )
+        script = assigned(file=path) + _ASK
         if user in ("", "root"):
-            return StringCommand(ask)
-        return StringCommand(f"user={shlex.quote(user)}\n{AS_USER}as_user {shlex.quote(ask)}")
+            return StringCommand(script)
+        return StringCommand(as_training_user(user, script))
 
     @override
     def process(self, output: list[str]) -> FileContent:
         if BEGIN not in output:
-            return _unread(f"the login shell ended before it was read: {output[-1:]}")
-        answer = output[output.index(BEGIN) + 1 :]  # before it stands what ~/.bashrc says
+            return _unread(f"the login shell ended before the file was read: {output[-1:]}")
+        answer = output[output.index(BEGIN) + 1 :]  # before it is the output of ~/.bashrc
         if answer == ["absent"]:
             return {"exists": False, "text": "", "problem": ""}
         if not answer or answer[-1] != "whole":

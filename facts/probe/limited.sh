@@ -1,11 +1,7 @@
-"""sh that runs a program with a time limit, without the shell's own messages in its output."""
-
-from __future__ import annotations
-
-# `limited SECONDS PROGRAM ...` sets $output, what the program prints to stdout, and $code; 137:
-# killed at the limit. With `limited SECONDS both PROGRAM ...` stderr is in $output as well. dash
-# itself prints "Killed" where timeout kills a program. Without timeout(1) there is no limit.
-LIMITED = r"""
+# limited SECONDS PROGRAM ...: sets $output to the stdout of a program and $code to its exit code;
+# 137: killed at the time limit. `limited SECONDS both PROGRAM ...` adds stderr to $output. dash
+# prints "Killed" itself where timeout kills a program. Without timeout(1) there is no time limit.
+# If a program prints more than 256 KiB, $output is empty and $code is 153.
 has_timeout=no
 ! timeout --version >/dev/null 2>&1 || has_timeout=yes
 # shellcheck disable=SC2034 # some callers need no code
@@ -14,6 +10,14 @@ limited() {
   shift
   [ "$1" != both ] || { errors=yes; shift; }
   [ "$has_timeout" = no ] || set -- timeout -s KILL "$seconds" "$@"
-  { output=$([ -z "$errors" ] || exec 2>&1; exec "$@"); code=$?; } 2>/dev/null
+  { output=$({
+      ([ -z "$errors" ] || exec 2>&1; exec "$@")
+      printf '\n%s' "$?"
+    } | head -c 262144); } 2>/dev/null
+  code=${output##*[!0-9]}
+  if [ "${#output}" -lt 262144 ] && [ -n "$code" ]; then
+    output=$(printf '%s' "${output%?"$code"}")
+  else
+    output='' code=153
+  fi
 }
-"""

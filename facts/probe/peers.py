@@ -1,4 +1,4 @@
-"""The cluster as an inventory names it: what a probe may ask a node about the others."""
+"""The nodes of a cluster as an inventory names them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Peer(BaseModel):
 
 
 def peers_of(data: Mapping[str, Any]) -> tuple[Peer, ...]:
-    """Return the nodes that host data names, the node itself among them; none of a bare host."""
+    """Return all nodes in host data, including the node itself; none for a bare host."""
     return peers(data.get("cluster_nodes") or ())
 
 
 def peers(named: Iterable[Peer | Mapping[str, Any]]) -> tuple[Peer, ...]:
-    """Return peers from what an inventory or an operation's argument says of them."""
+    """Return peers from the values of an inventory or of an operation's argument."""
     return tuple(Peer.model_validate(each) for each in named)

@@ -1,9 +1,9 @@
-"""The probe: many sections in one POSIX sh script, and the reading of its answer.
+"""The probe: many sections in one POSIX sh script, and the parser of its answer.
 
-Each section runs in a shell of its own, under a time limit, with no stdin and in the C locale. Its
-output is captured and sent with its exit code and its length in front, so that nothing a section
-prints can be taken for a marker, and a cut answer is seen to be cut. Output that is not plain
-ASCII text travels as hex: pyinfra's reader stops at the first byte that is not UTF-8.
+Each section runs in a separate shell, with a time limit, without stdin, in the C locale. Its output
+is captured and sent after its exit code and its length, so that no output of a section can be taken
+for a marker, and a cut answer is detected. Output that is not plain ASCII is sent as hex: pyinfra's
+reader stops at the first byte that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -12,84 +12,29 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-MARK = "@@gpu-node"
+from gpu_node.facts.probe import bounds, frame
+from gpu_node.facts.probe.frame import BEGIN, BY_SUDO, DEFAULT_BYTES, END, PROLOGUE, TOO_LONG
+from gpu_node.facts.probe.shell import assigned
+
+MARK = frame.MARK
 DEFAULT_SECONDS = 10
-# How much of what sudo says is kept.
+# How many characters of sudo's output are kept.
 _MOST_OF_SUDO = 1000
-# What a shell reports for a command killed by `timeout`: 124 by its own word, 137 by SIGKILL.
+_CUT = "too long: it printed more than a section may; the rest was not sent"
+# The limit for the output of all sections of a node, without lists of files. An honest node with
+# many environments needs a tenth of it; a line of 20 bytes becomes objects of 2 KiB here.
+_MOST_OF_ALL_BYTES, _MOST_OF_ALL_LINES = 4 * 1024 * 1024, 40_000
+_TOO_MUCH = "too long: all output of the node is more than a report takes; this was not read"
+# The exit codes of a command killed by `timeout`: 124 from timeout itself, 137 from SIGKILL.
 TIMED_OUT = frozenset({124, 137})
 
 _BEGIN = re.compile(
-    rf"^{MARK} begin (?P<name>\S+) (?P<rc>\d+) (?P<coding>raw|hex) (?P<length>\d+)$", re.MULTILINE
+    rf"^{MARK} begin (?P<name>\S+) (?P<rc>\d{{1,9}}) (?P<coding>raw|hex) (?P<length>\d{{1,12}})$",
+    re.MULTILINE | re.ASCII,
 )
 
-# `timeout` is in coreutils and busybox; where there is none a background shell keeps the time.
-# A section's output is gathered by the shell that is under the limit: a child that lives on in the
-# background holds that shell's pipe open, and not ours.
-_PROLOGUE = r"""
-LC_ALL=C; export LC_ALL
-unset CDPATH GREP_OPTIONS
-gn_preload=${LD_PRELOAD-}; export gn_preload; unset LD_PRELOAD
-gn_run='gn_text=$(eval "$1" 2>&1); gn_rc=$?; printf "%s" "$gn_text"; exit "$gn_rc"'
-gn_blank=$(printf '\t\nx'); gn_blank=${gn_blank%x}
-gn_timeout=no
-! timeout --version >/dev/null 2>&1 || gn_timeout=yes
-gn_limit() {
-  if [ "$gn_timeout" = yes ]; then
-    timeout -s KILL "$1" sh -c "$gn_run" sh "$2"
-  else
-    gn_apart=; gn_group=
-    ! command -v setsid >/dev/null 2>&1 || { gn_apart=setsid; gn_group=-; }
-    $gn_apart sh -c "$gn_run" sh "$2" & gn_pid=$!
-    ( sleep "$1"; kill -9 "$gn_group$gn_pid" ) >/dev/null 2>&1 & gn_dog=$!
-    wait "$gn_pid"; gn_code=$?
-    kill "$gn_dog" 2>/dev/null
-    return "$gn_code"
-  fi
-}
-gn_section() {
-  gn_text=$( { gn_limit "$2" "$3"; } 2>&1 </dev/null ); gn_rc=$?
-  gn_print "$1"
-}
-gn_print() {
-  gn_coding=raw
-  case $gn_text in
-    *[!\ -~"$gn_blank"]*) gn_coding=hex
-      gn_text=$(printf '%s' "$gn_text" | od -An -v -tx1 | tr -d ' \n') ;;
-  esac
-  printf '\n%s begin %s %s %s %s\n' "$gn_mark" "$1" "$gn_rc" "$gn_coding" "${#gn_text}"
-  printf '%s\n%s end %s\n' "$gn_text" "$gn_mark" "$1"
-}
-"""
-
-# What needs root is asked by one sudo, because sites log each use: the script comes by stdin, so
-# that the log shows `sh` alone. It begins in /: root may not see the user's home. A marker in the
-# output shows that sudo ran it. Where sudo refuses, the sections run as the SSH user; where it
-# hangs, they do not run.
-_BY_SUDO = r"""
-gn_by_sudo() {
-  if [ "$(id -u)" = 0 ]; then eval "$gn_rooted"; return; fi
-  gn_script="$gn_prologue
-cd /; gn_user=\$SUDO_USER; export gn_user
-$gn_rooted"
-  gn_text=$( {
-    export gn_script
-    gn_limit "$1" 'printf "%s\n" "$gn_script" 2>/dev/null | sudo -n -H sh'
-  } 2>&1 </dev/null ); gn_rc=$?
-  gn_answer=
-  case $gn_text in
-    *"$gn_mark begin "*) gn_answer=${gn_text#*"$gn_mark"} gn_text='' gn_rc=0 ;;
-  esac
-  gn_print sudo
-  if [ -n "$gn_answer" ]; then
-    printf '\n%s%s\n' "$gn_mark" "$gn_answer"
-  else
-    case $gn_rc in 124 | 137) ;; *) eval "$gn_rooted" ;; esac
-  fi
-}
-"""
 # What the answer calls the output of a sudo that refuses.
 SUDO = "sudo"
 # The time limit of sudo itself, which may ask a directory about the user.
@@ -102,24 +47,34 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Section:
-    """One question to a node: `command` is POSIX sh, `seconds` its time limit.
+    """One question to a node: `command` is POSIX sh, `seconds` and `bytes` are its limits.
 
-    `shared` is a variable, and its text, that the command finds in its environment: what several
-    sections need is sent once. The whole script is one argument, of which Linux takes 128 KiB.
-    `root` marks what only root can read whole: it is asked with sudo where an inventory allows
-    that, and finds the SSH user's name in `gn_user` then.
+    `shared` are variables with their values that the command has in its environment: a text that
+    several sections need is sent once. The whole script is one argument of at most 128 KiB. A
+    section with `root` runs with sudo where an inventory allows it; then `gn_user` is the SSH user.
+    `place` puts it before or after all others, for a clock that is read at both ends of a probe.
     """
 
     name: str
     command: str
     seconds: int = DEFAULT_SECONDS
-    shared: tuple[str, str] | None = None
+    shared: tuple[tuple[str, str], ...] = ()
     root: bool = False
+    bytes: int = DEFAULT_BYTES
+    place: Literal["first", "between", "last"] = "between"
+
+
+@dataclass(frozen=True)
+class Times:
+    """When this machine sent a probe and had its answer, in seconds since 1970 by its clock."""
+
+    asked: float
+    answered: float
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a node answered to one section: its exit code and output, or the problem with it."""
+    """The answer to one section: its exit code and output, or the problem with it."""
 
     rc: int
     text: str
@@ -130,8 +85,8 @@ class Reading:
         if self.problem is not None:
             raise Unreadable(self.problem)
         if self.rc != 0:
-            said = self.text.strip().splitlines()
-            raise Unreadable(f"exit {self.rc}: {said[-1] if said else 'no output'}")
+            lines = self.text.strip().splitlines()
+            raise Unreadable(f"exit {self.rc}: {lines[-1] if lines else 'no output'}")
         return self.text
 
 
@@ -148,57 +103,64 @@ T = TypeVar("T")
 
 @dataclass
 class Readings:
-    """The answers of a node by section, collecting what could not be read on the way."""
+    """The answers of a node by section, and the sections that could not be read."""
 
     sections: dict[str, Reading]
     unread: list[Unread] = field(default_factory=list)
-    # How sudo ended; None where it was not asked.
+    # The result of sudo; None where it was not used.
     sudo: Reading | None = None
+    # None where the caller did not note them.
+    times: Times | None = None
 
     @property
     def refusal(self) -> str | None:
-        """What sudo said where it refused; None where it worked, or was not asked."""
+        """The output of a sudo that refused; None where it worked, or was not asked."""
         if self.sudo is None or (self.sudo.rc == 0 and self.sudo.problem is None):
             return None
-        said = self.sudo.problem or self.sudo.text.strip() or f"exit {self.sudo.rc}, no output"
-        return said[-_MOST_OF_SUDO:]
+        output = self.sudo.problem or self.sudo.text.strip() or f"exit {self.sudo.rc}, no output"
+        return output[-_MOST_OF_SUDO:]
 
     def take(self, section: str, parse: Callable[[str], T]) -> T | None:
         """Parse one section's output; None, and an entry in `unread`, when that is impossible."""
         reading = self.sections[section]
         try:
-            return parse(reading.require())
+            found = parse(reading.require())
+            bounds.require(found, bounds.LONGEST)
+            return found
         except Unreadable as error:
-            self.unread.append(Unread(section, str(error)))
-        except (ValueError, IndexError, KeyError) as error:
-            reason = f"not understood: {error} in {reading.text.strip()[:80]!r}"
+            self.unread.append(Unread(section, bounds.short(str(error))))
+        except Exception as error:  # of any class: the output of a node caused it
+            words = bounds.in_words(error)
+            reason = f"not understood: {words} in {reading.text.strip()[:80]!r}"
             self.unread.append(Unread(section, reason))
         return None
 
 
 def render(sections: Iterable[Section], sudo: bool = False) -> str:
-    """Return the script that asks all `sections`: POSIX sh, for dash, bash 4.2 and busybox.
+    """Return the script for `sections`: POSIX sh, for dash, bash 4.2 and busybox.
 
-    With `sudo` those that need root are asked by one sudo, which must not ask for a password.
+    With `sudo`, one sudo, which must not ask for a password, runs the sections that need root.
     """
     sections = list(sections)
     rooted = [section for section in sections if sudo and section.root]
-    own = [section for section in sections if section not in rooted]
-    prologue = f"gn_mark='{MARK}'{_PROLOGUE}"
-    # The script that sudo runs begins alike.
+    own = [each for each in sections if each not in rooted and each.place != "last"]
+    own.sort(key=lambda each: each.place != "first")
+    ends = [each for each in sections if each not in rooted and each.place == "last"]
+    prologue = assigned(gn_mark=MARK) + PROLOGUE
+    # The script that sudo runs has the same beginning.
     first = (
         [f"gn_prologue={shlex.quote(prologue)}", 'eval "$gn_prologue"'] if rooted else [prologue]
     )
-    last = [_packed("gn_rooted", rooted), _BY_SUDO, f"gn_by_sudo {_sudo_seconds(rooted)}"]
+    last = [_packed("gn_rooted", rooted), BY_SUDO, f"gn_by_sudo {_sudo_seconds(rooted)}"]
     script = [*first, _packed("gn_own", own), 'eval "$gn_own"', *(last if rooted else ())]
-    return "\n".join([*script, f"printf '\\n{MARK} done\\n'"])
+    return "\n".join([BEGIN, *script, *_calls(ends), END])
 
 
 def _packed(name: str, sections: list[Section]) -> str:
     """Return sh that sets a variable to the calls of sections.
 
-    A quote in quotes takes five bytes, and on its way, quoted twice more, 53: one byte stands for
-    it.
+    A quote inside quotes takes five bytes, and 53 after two more levels: one control byte stands
+    for it.
     """
     text = "\n".join(_calls(sections))
     byte = next((each for each in range(1, 8) if chr(each) not in text), None)
@@ -209,12 +171,12 @@ def _packed(name: str, sections: list[Section]) -> str:
 
 
 def _sudo_seconds(sections: Iterable[Section]) -> int:
-    """Return the time limit of the sudo that asks what needs root."""
+    """Return the time limit of the sudo that runs the sections with `root`."""
     return SUDO_SECONDS + sum(section.seconds for section in sections if section.root)
 
 
 def _calls(sections: list[Section]) -> list[str]:
-    shared = dict(section.shared for section in sections if section.shared)
+    shared = dict(pair for section in sections for pair in section.shared)
     given = [f"{name}={shlex.quote(text)}" for name, text in shared.items()]
     return [*given, *map(_call, sections)]
 
@@ -222,41 +184,55 @@ def _calls(sections: list[Section]) -> list[str]:
 def _call(section: Section) -> str:
     command = shlex.quote(section.command.strip())
     call = f"gn_section {shlex.quote(section.name)} {section.seconds} {command}"
-    return f"( export {section.shared[0]}; {call} )" if section.shared else call
+    call += f" {section.bytes}" if section.bytes != DEFAULT_BYTES else ""
+    exports = " ".join(name for name, _ in section.shared)
+    return f"( export {exports}; {call} )" if exports else call
 
 
 def time_limit(sections: Iterable[Section]) -> int:
-    """Return the seconds after which a node that still says nothing is given up."""
+    """Return the seconds after which a node without any output is given up."""
     return 10 + SUDO_SECONDS + sum(section.seconds for section in sections)
 
 
-def read(output: Iterable[str], sections: Iterable[Section]) -> Readings:
-    """Return what the lines of a probe's `output` say about each of `sections`."""
+def read(
+    output: Iterable[str], sections: Iterable[Section], times: Times | None = None
+) -> Readings:
+    """Return the readings of `sections` from the lines of a probe's `output`."""
     text, sections = "\n".join(output), list(sections)
-    seconds = {SUDO: _sudo_seconds(sections), **{each.name: each.seconds for each in sections}}
+    limits = {each.name: (each.seconds, each.bytes) for each in sections}
+    limits[SUDO] = _sudo_seconds(sections), DEFAULT_BYTES
     lost = Reading(0, "", "the node's answer ended before this section")
-    found = {name: lost for name in seconds}
-    position = 0
+    found = dict.fromkeys(limits, lost)
+    position = size = lines = 0
     while begin := _BEGIN.search(text, position):
         name = begin["name"]
-        reading, position = _reading(text, begin, seconds.get(name, DEFAULT_SECONDS))
+        reading, position = _reading(text, begin, *limits.get(name, limits[SUDO]))
+        if limits.get(name, limits[SUDO])[1] == DEFAULT_BYTES:
+            size, lines = size + len(reading.text), lines + reading.text.count("\n")
+            if size > _MOST_OF_ALL_BYTES or lines > _MOST_OF_ALL_LINES:
+                reading = Reading(reading.rc, "", _TOO_MUCH)
         if name in found:
             found[name] = reading
     sudo = found.pop(SUDO)
     if sudo.rc in TIMED_OUT:
         late = Reading(0, "", f"sudo: {sudo.problem}")
         found |= {each.name: late for each in sections if each.root and found[each.name] is lost}
-    return Readings(found, sudo=None if sudo is lost else sudo)
+    return Readings(found, sudo=None if sudo is lost else sudo, times=times)
 
 
-def _reading(text: str, begin: re.Match[str], seconds: int) -> tuple[Reading, int]:
+def _reading(text: str, begin: re.Match[str], seconds: int, most: int) -> tuple[Reading, int]:
     """Return the section that starts at `begin`, and the position after it."""
     start, length, rc = begin.end() + 1, int(begin["length"]), int(begin["rc"])
-    body, stop = text[start : start + length], start + length
+    stop = start + length
     if not text.startswith(f"\n{MARK} end {begin['name']}", stop):
         # Nothing after a section that the whole rest of the answer is too short for.
         resume = len(text) if stop + len(f"\n{MARK} end {begin['name']}") > len(text) else start
-        return Reading(rc, body, f"cut short: its end is missing after {len(body)} bytes"), resume
+        # There may be any number of markers: the rest after each is not copied.
+        there = max(0, min(length, len(text) - start))
+        return Reading(rc, "", f"cut short: its end is missing after {there} bytes"), resume
+    body = text[start:stop]
+    if rc == TOO_LONG or length > most * (2 if begin["coding"] == "hex" else 1):
+        return Reading(rc, "", _CUT), stop
     if rc in TIMED_OUT:
         return Reading(rc, body, f"no answer within {seconds} s"), stop
     if begin["coding"] == "hex":

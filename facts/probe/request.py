@@ -1,4 +1,4 @@
-"""Named: what an inventory names for the probe to ask about, beside the node itself."""
+"""ProbeRequest: what an inventory names for the probe to ask about, beside the node itself."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from facts.cluster import Peer, peers_of
+from gpu_node.facts.probe.peers import Peer, peers_of
 
-# The source of a workspace that is on the machine which asks, and on no node.
+# The value of `workspace_source` that stands for the controller: no node has this name.
 CONTROLLER = "controller"
 _PACKAGES = ("driver_packages_apt", "driver_packages_rpm")
 
 
 @dataclass(frozen=True)
 class Copied:
-    """The workspace: where it is wanted, where it comes from, and what of it is left out."""
+    """The workspace: its path on the node, its path on the source, the source, and the excludes."""
 
     path: str
     origin: str
@@ -24,19 +24,20 @@ class Copied:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where a node has it: any may be the source."""
+        """The paths that hold it on a node: any node may be the source."""
         return tuple(dict.fromkeys((self.path, self.origin)))
 
 
 @dataclass(frozen=True)
-class Named:
-    """Python environments by their folders, every node of the cluster, and who trains there.
+class ProbeRequest:
+    """What to ask a node about, beside the node itself.
 
-    `deep` asks for what takes a while, too; `user` is empty where it is the SSH user. `address` is
-    the node's own; `mesh` tells whether its logins to the others are asked for. `variables` are
-    those of the environment that the inventory gives a value. `sudo` tells that the SSH user may
-    become root, `trains_apart` that `user` is another than the SSH user. `packages` are those of
-    the driver, of every family.
+    `environments` are the folders of Python environments; `deep` also reads whole libraries, which
+    takes minutes. `nodes` are all nodes of the cluster, `address` is the address of this node, and
+    `mesh` asks for its logins to the others. `user` is the training user; empty: the SSH user.
+    `trains_apart`: the training user is not the SSH user. `sudo`: the SSH user may become root.
+    `variables` are the environment variables that the inventory sets. `packages` are the driver's
+    packages, for apt and for rpm.
     """
 
     environments: Sequence[str] = ()
@@ -53,9 +54,9 @@ class Named:
     packages: Sequence[str] = ()
 
 
-def named_by(data: Mapping[str, Any], deep: bool = False) -> Named:
-    """Return what a host's data names."""
-    return Named(
+def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
+    """Return the request that the inventory's data of a host asks for."""
+    return ProbeRequest(
         environments=listed(data.get("nccl_environments") or ()),
         deep=deep,
         nodes=peers_of(data),
@@ -84,5 +85,5 @@ def _copied(data: Mapping[str, Any]) -> Copied | None:
 
 
 def listed(words: Sequence[str] | str) -> tuple[str, ...]:
-    """Return a list, or text with commas, which is how --data and a single folder are said."""
+    """Return the words of a list, or of text with commas (from --data, or of a single folder)."""
     return tuple(words.split(",") if isinstance(words, str) else words)

@@ -1,0 +1,1 @@
+"""Probing nodes: sessions, many nodes in parallel, time limits."""

@@ -1,0 +1,57 @@
+"""The file that pyinfra loads for INVENTORY, which is that .py file or a cluster file (.yml)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+SUFFIX, CLUSTER_SUFFIX = ".py", ".yml"
+# Copied beside a cluster file, it is an inventory of pyinfra.
+TEMPLATE = Path(__file__).parents[2] / "inventories" / "lab.py"
+IMPORT = "from gpu_node.inventories.groups import groups_of"
+_STAND_IN = f"""\
+{IMPORT}
+
+globals().update(groups_of({{file!r}}))
+"""
+
+
+def pyinfra_file(inventory: str) -> str:
+    """Return the .py file beside a cluster file; without one, and for all else, `inventory`."""
+    if inventory.endswith(CLUSTER_SUFFIX):
+        beside = inventory.removesuffix(CLUSTER_SUFFIX) + SUFFIX
+        return beside if Path(beside).is_file() else inventory
+    return inventory
+
+
+@contextmanager
+def loadable(inventory: str) -> Iterator[str]:
+    """Yield what pyinfra can load: a temporary .py file for a lone cluster file, else `inventory`.
+
+    pyinfra finds the group data beside the cluster file as well. Raises OSError where no temporary
+    file can be written.
+    """
+    inventory = pyinfra_file(inventory)
+    if not inventory.endswith(CLUSTER_SUFFIX):
+        yield inventory
+        return
+    cluster_file = Path(inventory).absolute()
+    with TemporaryDirectory(prefix="gpu-node-") as folder:
+        stand_in = Path(folder, cluster_file.name).with_suffix(SUFFIX)
+        stand_in.write_text(_STAND_IN.format(file=str(cluster_file)), encoding="utf-8")
+        Path(folder, "group_data").symlink_to(cluster_file.parent / "group_data")
+        yield str(stand_in)
+
+
+def pyinfra_command(inventory: str, deploy: str) -> str:
+    """Return the shell command that runs a deploy; it makes the .py file that is missing."""
+    file = pyinfra_file(inventory)
+    if not file.endswith(CLUSTER_SUFFIX):
+        return shlex.join(["pyinfra", file, deploy])
+    made = file.removesuffix(CLUSTER_SUFFIX) + SUFFIX
+    copy = shlex.join(["cp", os.path.relpath(TEMPLATE.resolve()), made])
+    return f"{copy} && {shlex.join(['pyinfra', made, deploy])}"

@@ -1,0 +1,103 @@
+"""Bounds of a node's output: numbers, lengths and characters that the controller can process."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+# What a kernel counts in 64 bits, with a sign or without one.
+LEAST, MOST = -(2**63), 2**64 - 1
+# The lines of a program, and one text of them; what is longer has a bound of its own.
+LONGEST = 1 << 18
+MOST_ENTRIES = 1 << 18
+DEEPEST = 12
+# What datetime can hold, from 1970 to 9999.
+_LAST_MOMENT = 253_402_300_799
+# The characters of an error that are reported.
+_MOST_WORDS = 500
+# Half of a pair: no encoding takes it.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def moment(seconds: int) -> int:
+    """Return seconds since 1970 as a time that datetime can hold: any user may give a file others.
+
+    A file that is older than 1970 is as old as that.
+    """
+    return min(max(seconds, 0), _LAST_MOMENT)
+
+
+def require(value: Any, longest: int = LONGEST) -> None:
+    """Raise ValueError for a value that no honest node has; models have checked what they hold."""
+    _require(value, longest, DEEPEST)
+
+
+def _require(value: Any, longest: int, depth: int) -> None:
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, (str, bytes)):
+        _require_text(value, longest)
+    elif isinstance(value, int):
+        if not LEAST <= value <= MOST:
+            raise ValueError("a number of more than 64 bits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+    elif isinstance(value, Collection):
+        _require_entries(value, longest, depth)
+
+
+def _require_text(text: str | bytes, longest: int) -> None:
+    if len(text) > longest:
+        raise ValueError(f"a text of {len(text)} characters, more than {longest}")
+    if isinstance(text, str) and (half := _SURROGATE.search(text)):
+        raise ValueError(f"a text with an incomplete character: {text[: half.end()][-40:]!a}")
+
+
+def _require_entries(values: Collection[Any], longest: int, depth: int) -> None:
+    if len(values) > MOST_ENTRIES:
+        raise ValueError(f"{len(values)} entries, more than {MOST_ENTRIES}")
+    if depth == 0:
+        raise ValueError(f"values nested more than {DEEPEST} deep")
+    if isinstance(values, Mapping):
+        _require_entries(values.keys(), longest, depth)
+        values = values.values()
+    for each in values:
+        _require(each, longest, depth - 1)
+
+
+def in_words(error: BaseException) -> str:
+    """Return an error's class and words, in one line that a report has room for."""
+    words = " ".join(str(error)[: 2 * _MOST_WORDS].split())
+    return short(f"{type(error).__name__}: {words}" if words else type(error).__name__)
+
+
+def short(reason: str) -> str:
+    """Return a reason that a report has room for: the output of a node may be of any length."""
+    text = reason if len(reason) <= _MOST_WORDS else f"{reason[:_MOST_WORDS]}..."
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a node's JSON; ValueError where it is ambiguous or out of bounds.
+
+    Of a key that is there twice each reader takes another value; of NaN nothing follows.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError(f"JSON nested more than {DEEPEST} deep") from None
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("JSON with the same key twice")
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is not a finite number")

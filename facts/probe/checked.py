@@ -1,0 +1,137 @@
+"""Checks on output of a node that reaches files and commands of others: each kind has one form.
+
+A value of another form is Unreadable: it becomes a finding of the node that sent it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from gpu_node.facts.probe.protocol import Unreadable
+
+# Kinds of public key that sshd takes, and what their first words in the key itself must be.
+KEY_TYPES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "ssh-rsa",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
+# OpenSSH has refused it since 7.0; a host of that time may still have one.
+OLD_KEY_TYPES = (["ssh-dss"],)
+# A key of 16384 bits, the largest that ssh-keygen makes, has less than 3 KiB.
+LONGEST_KEY = 8192
+MOST_ADDRESSES = 64
+# All others have each of them in known_hosts.
+MOST_KEYS = 16
+_LONGEST_PATH = 4096
+_LARGEST_ID = 2**32 - 1
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}")
+_PATH = re.compile(r"/[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
+# As useradd makes them, and those of directories: user@example.org, EXAMPLE\user.
+_USER = re.compile(r"\w[\w.@\\+-]{0,255}\$?")
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~:_!-]{0,127}")
+_PLATFORM = re.compile(r"[a-z0-9_]{1,64}")
+_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._+-]{0,126}[A-Za-z0-9+])?")
+
+
+def public_key(text: str) -> str:
+    """Return type and key of a line `type key comment`: the comment is the node's, and is left out.
+
+    The key is base64, and begins with its type once more.
+    """
+    kind, blob = [*text.split(), "", ""][:2]
+    if kind not in KEY_TYPES:
+        raise _odd(kind, "a type of public key")
+    if len(blob) > LONGEST_KEY or not _BASE64.fullmatch(blob):
+        raise _odd(blob, "a public key in base64")
+    try:
+        raw = base64.b64decode(blob, validate=True)
+    except binascii.Error:
+        raise _odd(blob, "a public key in base64") from None
+    length = int.from_bytes(raw[:4], "big")
+    if raw[4 : 4 + length] != kind.encode("ascii"):
+        raise _odd(blob, f"a public key of the type {kind}")
+    return f"{kind} {blob}"
+
+
+def public_keys(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the keys of such lines, each once, without those of a type that no ssh takes now."""
+    now = [line for line in lines if line.split()[:1] not in ([], *OLD_KEY_TYPES)]
+    found = tuple(dict.fromkeys(map(public_key, now)))
+    if len(found) > MOST_KEYS:
+        raise Unreadable(f"{len(found)} public keys, more than {MOST_KEYS}")
+    return found
+
+
+def address(text: str) -> str:
+    """Return an IP address in its usual form, without the interface of a link-local one."""
+    try:
+        return str(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        raise _odd(text, "an IP address") from None
+
+
+def addresses(words: Iterable[str]) -> tuple[str, ...]:
+    """Return IP addresses, each once, as many as a machine may have."""
+    found = tuple(dict.fromkeys(map(address, words)))
+    if len(found) > MOST_ADDRESSES:
+        raise Unreadable(f"{len(found)} addresses, more than {MOST_ADDRESSES}")
+    return found
+
+
+def interface(text: str) -> str:
+    """Return the name of a network interface."""
+    return _matching(_INTERFACE, text, "the name of an interface")
+
+
+def path(text: str) -> str:
+    """Return an absolute path of one line."""
+    if len(text) > _LONGEST_PATH:
+        raise Unreadable(f"a path of {len(text)} characters")
+    return _matching(_PATH, text, "an absolute path")
+
+
+def user(text: str) -> str:
+    """Return a user's name."""
+    return _matching(_USER, text, "a user's name")
+
+
+def number(text: str, most: int = _LARGEST_ID) -> int:
+    """Return a whole number that is not below zero, such as a uid."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
+        raise _odd(text, f"a number from 0 to {most}")
+    return int(text)
+
+
+def version(text: str) -> str:
+    """Return a version as packages have them."""
+    return _matching(_VERSION, text, "a version")
+
+
+def platform(text: str) -> str:
+    """Return the platform of wheels, such as manylinux_2_17_x86_64."""
+    return _matching(_PLATFORM, text, "a platform of wheels")
+
+
+def package(text: str) -> str:
+    """Return the name of a package."""
+    return _matching(_PACKAGE, text, "the name of a package")
+
+
+def _matching(pattern: re.Pattern[str], text: str, kind: str) -> str:
+    if not pattern.fullmatch(text):
+        raise _odd(text, kind)
+    return text
+
+
+def _odd(text: str, kind: str) -> Unreadable:
+    return Unreadable(f"not {kind}: {text[:60]!a}")

@@ -1,0 +1,98 @@
+"""Blocks of lines that we manage in a user's file: how one is marked, found, replaced, removed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.shell import shell
+
+
+@dataclass(frozen=True)
+class Markers:
+    """The first and the last line of a kind of block; every byte outside the block stays.
+
+    `line` is a regular expression of how each line between them begins: a block with another line
+    is not ours. With `has_remark` the marker lines only begin with these texts.
+    """
+
+    begin: str
+    end: str
+    line: str = ""
+    has_remark: bool = False
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        rest = ".*" if self.has_remark else ""
+        begin, end = (f"{re.escape(each)}{rest}$" for each in (self.begin, self.end))
+        # A comment may be a line of a block where a first line of another one is not.
+        markers = f"{begin}|{end}" if self.has_remark else end
+        inside = rf"(?!{markers})(?:{self.line}).*\n"
+        return re.compile(rf"(?m)^{begin}\n(?P<body>(?:{inside})*){end}(?:\n|\Z)")
+
+    def find(self, text: str) -> list[re.Match[str]]:
+        """Return the blocks in a file's text; the group `body` is the lines between the markers."""
+        return list(self._pattern.finditer(text))
+
+    def block(self, body: str, remark: str = "") -> str:
+        """Return a block with `body`, whole lines; empty where that is empty."""
+        return f"{self.begin}{remark}\n{body}{self.end}\n" if body else ""
+
+    def replace(self, text: str, block: str) -> str:
+        """Return `text` with `block` in place of the first block, and without the others.
+
+        Without a block in `text` it is put at the top: there no line above it decides, and no
+        missing newline has to be added.
+        """
+        found = self._pattern.search(text)
+        if found is None:
+            return block + text
+        return text[: found.start()] + block + self.remove(text[found.end() :])
+
+    def remove(self, text: str) -> str:
+        """Return `text` without its blocks."""
+        return self._pattern.sub("", text)
+
+    def is_unclosed(self, text: str) -> bool:
+        """Whether a block begins and does not end: which lines of it are ours is unknown."""
+        return self.begin in self.remove(text).splitlines()
+
+
+# Lines about the nodes of the cluster, in files of SSH and in /etc/hosts.
+NODES = Markers(
+    "# >>> gpu-node: the nodes of this cluster, written anew by every deploy that needs to >>>",
+    "# <<< gpu-node <<<",
+)
+BEGIN, END = NODES.begin, NODES.end
+CUT = "!cut"
+# What a line of ours ends with: the name of the node that it is about.
+OURS = re.compile(r"(?:^|\s)gpu-node:(\S+)$")
+MANAGED_BLOCK = shell("probe/managed_block", begin=BEGIN, end=END, cut=CUT)
+
+
+class Own(State):
+    """A line of ours: the node that it is about, and its text."""
+
+    node: str
+    text: str
+
+
+class Block(State):
+    """Our lines in a file; `is_whole` is false where the line that ends the block is missing."""
+
+    lines: tuple[Own, ...] = ()
+    is_whole: bool = True
+
+    def of(self, node: str) -> tuple[str, ...]:
+        """The lines about a node."""
+        return tuple(each.text for each in self.lines if each.node == node)
+
+
+def parse_block(lines: Iterable[str]) -> Block:
+    """Parse the output of MANAGED_BLOCK; a line of another program is not part of the block."""
+    printed = list(lines)
+    ours = [Own(node=mark[1], text=line) for line in printed if (mark := OURS.search(line))]
+    return Block(lines=tuple(ours), is_whole=CUT not in printed)

@@ -1,0 +1,15 @@
+"""sh that runs a script as the training user, who may be another than the SSH user."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpu_node.facts.probe.shell import assigned, shell
+
+AS_USER = shell("probe/as_user")
+HOME = shell("probe/home")
+
+
+def as_training_user(user: str, script: str) -> str:
+    """Return sh that runs a script as the training user; empty for the SSH user."""
+    return f"{assigned(user=user)}{AS_USER}as_user {shlex.quote(script)}"
