@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.builds import kinds
-from drift.driver import installed, is_version, model_of, source_of, support
-from drift.module import signing_key
-from drift.preflight.row import Newcomer, Row, Verdict, unknown
-from drift.rules.gpus import unsupported
-from drift.rules.hazards import secure_boot
-from drift.rules.rule import Fault
-from facts.gpu_holders import jobs
-from facts.preflight import NewcomerState
-from inventories.packages import FAMILIES
-from inventories.schema import DriverWanted, NodeWanted
+from gpu_node.drift.driver.module import signing_key
+from gpu_node.drift.driver.rules_gpus import unsupported
+from gpu_node.drift.driver.rules_risks import secure_boot
+from gpu_node.drift.driver.target import installed, is_version, model_of, source_of, support
+from gpu_node.drift.engine.rule import Fault
+from gpu_node.drift.preflight.row import Newcomer, Row, Verdict, unknown
+from gpu_node.drift.tables import kinds
+from gpu_node.facts.driver.gpu_holders import jobs
+from gpu_node.facts.preflight.state import NewcomerState
+from gpu_node.inventories.fields.kinds import FAMILIES
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 
 def judged(found: NewcomerState, newcomer: Newcomer, wanted: NodeWanted | None) -> Iterator[Row]:
@@ -45,7 +45,7 @@ def _gpus(found: NewcomerState, newcomer: Newcomer) -> Row:
     if devices is None and not names:
         return unknown("GPUs", found.unreadable, "driver.pci", "stop")
     if not names:
-        why = "neither the PCI bus nor a driver shows an NVIDIA GPU: a machine without any"
+        why = "neither the PCI bus nor a driver shows an NVIDIA GPU"
         fix = "look with lspci -d 10de:; a card that is plugged in may need power, or the firmware"
         return Row("GPUs", "none", "stop", why, fix)
     ids = [device.id for device in devices or ()]
@@ -57,12 +57,12 @@ def _gpus(found: NewcomerState, newcomer: Newcomer) -> Row:
         fix = "take the other cards out, or turn their slots off in the firmware; then run again"
         return Row("GPUs", shown, "stop", why, fix)
     if not all(name and support(name) for name in names):
-        why = "no table knows this model: what it can take is not known"
+        why = "no table has this model: its limits are unknown"
         fix = "name its group: --group; or add it to drift/data/pci_ids.tsv and gpus.tsv"
         return Row("GPUs", shown, "warning" if newcomer.group else "stop", why, fix)
     if len(set(known)) > 1:
-        why = "they are of one model, and not alike: the smallest and slowest sets a job's pace"
-        return Row("GPUs", shown, "warning", why, "make them alike, or go on with what they are")
+        why = "they are of one model but differ: the smallest and slowest limits a job"
+        return Row("GPUs", shown, "warning", why, "make them alike, or continue as they are")
     return Row("GPUs", shown)
 
 
@@ -74,39 +74,47 @@ def _answering(found: NewcomerState) -> Iterator[Row]:
     elif devices and smi.gpus and len(smi.gpus) < len(devices):
         shown = f"{len(smi.gpus)} of {len(devices)} GPUs answer"
         fix = "look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle"
-        yield Row("nvidia-smi", shown, "warning", smi.said or "one may have fallen off", fix)
+        yield Row("nvidia-smi", shown, "warning", smi.output or "one may have fallen off", fix)
 
 
 def _switches(found: NewcomerState) -> Iterator[Row]:
-    said = found.switches
-    if said is None:
+    switches = found.switches
+    if switches is None:
         yield unknown("NVSwitch", found.unreadable, "preflight.switches")
-    elif said.found:
-        ids = ", ".join(dict.fromkeys(each.id.removeprefix("0x") for each in said.found))
-        state = "runs" if said.running else "does not run" if said.installed else "is not installed"
-        shown = f"{len(said.found)} (10de:{ids}), fabric manager {state}"
-        why = "the GPUs need it, of the driver's very version: CUDA fails with error 802 without"
+    elif switches.found:
+        ids = ", ".join(dict.fromkeys(each.id.removeprefix("0x") for each in switches.found))
+        state = (
+            "runs"
+            if switches.running
+            else "does not run"
+            if switches.installed
+            else "is not installed"
+        )
+        shown = f"{len(switches.found)} (10de:{ids}), fabric manager {state}"
+        why = "the GPUs need it in the driver's version: without it CUDA fails with error 802"
         fix = "install nvidia-fabricmanager of the driver's version, and enable its service"
         yield (
-            Row("NVSwitch", shown) if said.running else Row("NVSwitch", shown, "warning", why, fix)
+            Row("NVSwitch", shown)
+            if switches.running
+            else Row("NVSwitch", shown, "warning", why, fix)
         )
 
 
 def _links(found: NewcomerState) -> Iterator[Row]:
-    """Yield a row about NVLink where there is any, or where it cannot be told."""
-    said = found.nvlinks
-    by_link = [each for each in said.gpus if each.links] if said else []
+    """Yield a row about NVLink where there is any, or where that is unknown."""
+    links = found.nvlinks
+    by_link = [each for each in links.gpus if each.links] if links else []
     expected = any(name and "SXM" in name for name in models(found))
-    if said is None:
+    if links is None:
         yield unknown("NVLink", found.unreadable, "preflight.nvlink")
     elif by_link:
         total, active = (sum(getattr(each, key) for each in by_link) for key in ("links", "active"))
         shown = f"{active} of {total} links work"
-        why = "NCCL goes another, slower way between these GPUs"
+        why = "NCCL uses a slower path between these GPUs"
         fix = "look at nvidia-smi nvlink -s and topo -m; with an NVSwitch: at its fabric manager"
         yield Row("NVLink", shown) if active == total else Row("NVLink", shown, "warning", why, fix)
     elif expected:
-        why = said.said or "no driver is there to tell"
+        why = links.output or "no driver is installed"
         fix = "look at nvidia-smi nvlink -s once the driver is loaded"
         yield Row("NVLink", "unknown", "warning", why, fix)
 
@@ -126,8 +134,8 @@ def _driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
         return unknown("driver", found.unreadable, "preflight.runfile")
     traces = (*found.runfile.installers, *found.runfile.modules)
     if traces and source_of(state, version) is None:
-        why = f"{traces[0]}: it came by NVIDIA's installer without --dkms, so that dkms cannot "
-        why += "manage it: the next kernel has no module, and the GPUs are gone"
+        why = f"{traces[0]}: NVIDIA's installer ran without --dkms, so dkms cannot manage "
+        why += "it: the next kernel has no module, and the GPUs are lost"
         fix = "run the installer of this version again with --dkms; or nvidia-uninstall, and "
         fix += "install the driver's dkms package"
         return Row("driver", f"{version}, by NVIDIA's installer", "warning", why, fix)
@@ -144,7 +152,7 @@ def _no_driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
     if packages:
         return Row("driver", f"none; the deploy installs {', '.join(packages)}")
     which = (wanted.version if wanted else None) or "one for its GPUs"
-    why = "without one there are no GPUs for anybody"
+    why = "without a driver the GPUs cannot be used"
     fix = f"install the driver ({which}) with its dkms package, or name its packages in the "
     fix += "inventory (driver: {packages: ...}): the deploy then installs it"
     return Row("driver", "none", "warning", why, fix)
@@ -165,17 +173,17 @@ def _of_rule(subject: str, fault: Fault) -> Row:
 
 def _nouveau(found: NewcomerState) -> Iterator[Row]:
     if found.driver.loaded is not None and found.driver.loaded.nouveau:
-        why = "it holds the GPUs: the nvidia module finds none that is free"
-        fix = "the deploy keeps it away; where a console is in its hands a reboot is due"
+        why = "it holds the GPUs, so the nvidia module finds none"
+        fix = "the deploy removes it; if the console uses nouveau, the node needs a reboot"
         yield Row("nouveau", "loaded", "warning", why, fix)
 
 
 def _secure_boot(found: NewcomerState, wanted: DriverWanted | None) -> Iterator[Row]:
-    said = found.driver.secure_boot
-    if said is None:
+    firmware = found.driver.secure_boot
+    if firmware is None:
         yield unknown("Secure Boot", found.unreadable, "driver.secure-boot")
-    elif said.state != "on":
-        yield Row("Secure Boot", "off" if said.state == "off" else "none")
+    elif firmware.state != "on":
+        yield Row("Secure Boot", "off" if firmware.state == "off" else "none")
     else:
         faults = list(secure_boot(found.driver, wanted or DriverWanted()))
         yield from (_of_rule("Secure Boot", fault) for fault in faults)
@@ -186,7 +194,7 @@ def _secure_boot(found: NewcomerState, wanted: DriverWanted | None) -> Iterator[
             fix += "Secure Boot off in the firmware"
             yield (
                 Row("Secure Boot", "on")
-                if said.enrolled
+                if firmware.enrolled
                 else Row("Secure Boot", "on", "warning", why, fix)
             )
 
@@ -198,5 +206,5 @@ def _processes(found: NewcomerState) -> Row:
     shown = jobs(holders, "libraries")
     if not shown:
         return Row("GPU processes", "none")
-    why = "a step that would hurt them is refused while they run"
+    why = "the deploy refuses steps that would hurt them while they run"
     return Row("GPU processes", shown, "warning", why, "let them end before the deploy")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from drift.network import is_never
-from drift.preflight.row import Newcomer, Row, is_loopback, plain, unknown
-from facts.network import NetworkState
-from facts.preflight import NewcomerState
-from facts.reach import MemberState
+from gpu_node.drift.network.interfaces import is_never
+from gpu_node.drift.preflight.row import Newcomer, Row, plain, unknown
+from gpu_node.facts.network.state import NetworkState
+from gpu_node.facts.preflight.reachability import MemberState
+from gpu_node.facts.preflight.state import NewcomerState
+from gpu_node.inventories.fields.addresses import is_loopback
 
 Members = Mapping[str, MemberState | str]
 _NEW_ID = "rm /etc/machine-id; systemd-machine-id-setup; then reboot"
@@ -22,7 +23,7 @@ def judged(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterat
     asked = [name for name, state in members.items() if not isinstance(state, str)]
     if twins or asked or not members:
         every = "no" if len(asked) == len(members) else f"none of {', '.join(asked)}"
-        # Without a driver nobody tells a GPU's UUID.
+        # Without a driver the UUID of a GPU is unknown.
         by = "" if found.uuids else ", by machine-id and address"
         yield from twins or [Row("a node already", every + by)]
     yield _hostname(found, newcomer)
@@ -33,7 +34,7 @@ def judged(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterat
 def _unasked(members: Members) -> Iterator[Row]:
     for name, state in members.items():
         if isinstance(state, str):
-            why = f"{state}: whether they are one machine, and the way from it, is unknown"
+            why = f"{state}: cannot check whether it is the same machine, or connects"
             yield Row(name, "not asked", "warning", why, "run again when it answers")
 
 
@@ -41,7 +42,7 @@ def _machine_id(found: NewcomerState) -> Row:
     if found.identity is None:
         return unknown("machine-id", found.unreadable, "preflight.identity", "stop")
     if not found.identity.machine_id:
-        why = "systemd, DHCP and logs tell machines apart by it"
+        why = "systemd, DHCP and logs identify machines by it"
         return Row("machine-id", "none", "warning", why, "systemd-machine-id-setup")
     return Row("machine-id", found.identity.machine_id)
 
@@ -49,7 +50,7 @@ def _machine_id(found: NewcomerState) -> Row:
 def _twins(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterator[Row | None]:
     """Yield a row for each node that is the same machine, a clone of it, or has its address.
 
-    What the server itself does not tell is a row only where what it tells is nobody's.
+    What the server itself does not report is a row only where what it reports is of no node.
     """
     asked = {name: state for name, state in members.items() if not isinstance(state, str)}
     rows = [_twin(found, name, state, newcomer) for name, state in asked.items()]
@@ -78,7 +79,7 @@ def _twin(found: NewcomerState, name: str, state: MemberState, newcomer: Newcome
         why = f"the machine-id is {name}'s, with other GPUs and addresses: a copy of its disk"
         return Row(subject, f"a clone of {name}", "stop", why, _NEW_ID)
     if address:
-        why = f"{address} is {name}'s, too: whoever answers first is taken for both"
+        why = f"{address} is {name}'s, too: the first one to answer is taken for both"
         return Row(subject, f"the address of {name}", "stop", why, "give one of them another")
     if unread or state.network.addresses is None:
         section = {"identity": "preflight.identity", "uuids": "preflight.uuids"}.get(
@@ -120,13 +121,13 @@ def _hostname(found: NewcomerState, newcomer: Newcomer) -> Row:
         f"{newcomer.name}."
     ):
         return Row("hostname", own)
-    why = f"its logs and prompts say {own or 'nothing'}, the cluster {newcomer.name}"
+    why = f"its logs and prompts show {own or 'nothing'}, the cluster uses {newcomer.name}"
     fix = f"hostnamectl set-hostname {newcomer.name}"
     return Row("hostname", own or "none", "warning", why, fix)
 
 
 def _names(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterator[Row | None]:
-    """Yield a row for each place where the name means somebody else, or that does not tell."""
+    """Yield a row for each place where the name means another machine, or that gives no answer."""
     name, subject = newcomer.name, f"name {newcomer.name}"
     if newcomer.here is None:
         yield Row(subject, "unknown here", "warning", "this machine's resolver gave no answer")
@@ -141,32 +142,35 @@ def _names(found: NewcomerState, members: Members, newcomer: Newcomer) -> Iterat
     for member, state in members.items():
         if isinstance(state, str):
             continue
-        told = state.names.names.get(name) if state.names else None
-        if told is None:
+        resolved = state.names.names.get(name) if state.names else None
+        if resolved is None:
             yield unknown(f"{subject} on {member}", state.unreadable, "ssh.names")
         else:
-            yield _elsewhere(newcomer, f"on {member}", told, ())
+            yield _elsewhere(newcomer, f"on {member}", resolved, ())
 
 
 def _elsewhere(
-    newcomer: Newcomer, where: str, told: tuple[str, ...], own: tuple[str, ...]
+    newcomer: Newcomer, where: str, resolved: tuple[str, ...], own: tuple[str, ...]
 ) -> Row | None:
     """Return the row of a name that leads somewhere else, by the first of its addresses.
 
-    On the server itself each of its own is right: Debian has 127.0.1.1, which the mesh mends.
+    On the server itself each of its own is right: Debian has 127.0.1.1, which the mesh corrects.
     """
-    first = next(iter(told), None)
+    first = next(iter(resolved), None)
     itself = where == "on itself"
     if first is None or newcomer.is_at(first) or (itself and plain(first) in own):
         return None
-    if itself and is_loopback(first):
+    if itself and is_loopback(plain(first)):
         return None
-    why = f"{where} the name {newcomer.name} means {', '.join(told)}, and not {newcomer.address}"
-    fix = f"give it another name, or mend DNS or the line in /etc/hosts {where}"
+    why = (
+        f"{where} the name {newcomer.name} resolves to {', '.join(resolved)}, not "
+        f"{newcomer.address}"
+    )
+    fix = f"give it another name, or correct DNS or the line in /etc/hosts {where}"
     return Row(f"name {newcomer.name}", f"{first} {where}", "stop", why, fix)
 
 
 def _meaning(found: NewcomerState, newcomer: Newcomer) -> str:
     own = found.names.names.get(newcomer.name, ()) if found.names else ()
-    told = [*own, *(newcomer.here or ())]
-    return told[0] if told else "means nobody else"
+    resolved = [*own, *(newcomer.here or ())]
+    return resolved[0] if resolved else "resolves to no other host"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from drift.network import AUTO, choose, is_never
-from drift.preflight.row import Newcomer, Row, unknown
-from facts.cluster import Peer
-from facts.network import NetworkState, Route
-from facts.preflight import NewcomerState
-from facts.reach import MemberState, Scan
-from facts.ssh import fingerprint
-from inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.drift.network.interfaces import AUTO, choose, is_never
+from gpu_node.drift.preflight.row import Newcomer, Row, unknown
+from gpu_node.facts.network.state import NetworkState, Route
+from gpu_node.facts.preflight.reachability import MemberState, Scan
+from gpu_node.facts.preflight.state import NewcomerState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 
 
 def judged(
@@ -39,7 +39,7 @@ def judged(
 def _out(
     found: NewcomerState, peer: Peer, newcomer: Newcomer, interface: str | None, is_silent: bool
 ) -> Row:
-    """Return the row of the way to a node, which may be down: that is nobody's fault here."""
+    """Return the row of the way to a node, which may be down: that does not stop the onboarding."""
     subject = f"way to {peer.name}"
     if found.scans is None:
         return unknown(subject, found.unreadable, "preflight.scans", "stop")
@@ -54,8 +54,8 @@ def _out(
     if isinstance(route, Row):
         return route
     if interface is not None and route.device != interface and not is_never(route.device or ""):
-        why = f"{newcomer.address} is on {interface}: NCCL would use that, and this goes elsewhere"
-        fix = f"ip route get {peer.address}: mend the route, or onboard it by another address"
+        why = f"{newcomer.address} is on {interface}, which NCCL would use, but this route is not"
+        fix = f"ip route get {peer.address}: correct the route, or onboard it by another address"
         return Row(subject, _shown(route), "warning", why, fix)
     return _by(subject, route)
 
@@ -87,15 +87,15 @@ def _seen(subject: str, scan: Scan | None, pinned: tuple[str, ...], whom: str) -
     if not pinned:
         return Row(subject, "its host key is unknown", "warning", f"no key of {whom} is pinned")
     if not same:
-        why = f"{whom} shows no key of a kind that is pinned: it may be another machine"
+        why = f"{whom} shows no key of a pinned kind: it may be another machine"
         return Row(subject, "its host key is unknown", "warning", why)
     wrong = [key for key in same if key not in pinned]
     if wrong:
-        why = f"{whom} shows {fingerprint(wrong[0])} there, and not the pinned "
+        why = f"{whom} shows {fingerprint(wrong[0])} there, not the pinned "
         why += (
             f"{fingerprint(next(key for key in pinned if key.split()[0] == wrong[0].split()[0]))}"
         )
-        fix = "find out who answers: two machines with one address, or somebody in between"
+        fix = "find out who answers: two machines with one address, or a machine in between"
         return Row(subject, "another host key", "stop", why, fix)
     return None
 
@@ -108,9 +108,9 @@ def _route(
         return unknown(subject, unreadable, "network.routes")
     route = next((each for each in network.routes if each.node == node), None)
     if route is None:
-        return Row(subject, "unknown", "warning", "the routes do not tell it")
+        return Row(subject, "unknown", "warning", "the routes do not show it")
     if route.local:
-        why = f"{route.address} is an address of its own: it would talk to itself"
+        why = f"{route.address} is its own address: it would connect to itself"
         return Row(subject, "to itself", "stop", why, "give one of them another address")
     if route.device is None:
         return Row(subject, "no route", "stop", "no interface leads there", "ip route add ...")

@@ -1,4 +1,4 @@
-"""Newcomer: what a server says of itself before it becomes a node: system, rights, space, names."""
+"""Newcomer: what a server reports before it becomes a node: system, rights, space, names."""
 
 from __future__ import annotations
 
@@ -6,112 +6,35 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from facts.area import State
-from facts.kernels import SBIN
-from facts.limited import LIMITED
-from facts.probe import Section, Unreadable
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.shell import shell
 
 # Where the deploy puts something; an inventory adds to them.
-PATHS = ("/", "/usr", "/boot", "/var", "/opt", "/tmp")
-
-# CentOS 6 and older have no os-release; the minor release of CentOS is in a file of its own.
-_SYSTEM = r"""
-os=/etc/os-release
-[ -r "$os" ] || os=/usr/lib/os-release
-value() { sed -n "s/^$1=//p" "$os" 2>/dev/null | tail -n 1 | tr -d "\"'"; }
-name=$(value PRETTY_NAME)
-[ ! -r /etc/redhat-release ] || name=$(head -n 1 /etc/redhat-release)
-printf 'id %s\nversion %s\nname %s\n' "$(value ID)" "$(value VERSION_ID)" "$name"
-printf 'machine %s\nkernel %s\n' "$(uname -m)" "$(uname -r)"
-"""
-_ACCOUNT = r"""
-printf 'user %s\nuid %s\n' "$(id -un)" "$(id -u)"
-[ "$(id -u)" != 0 ] || exit 0
-if ! command -v sudo >/dev/null 2>&1; then
-  echo 'sudo it is not installed'
-elif said=$(sudo -n true 2>&1); then
-  echo 'sudo works'
-else
-  printf 'sudo %s\n' "$(printf '%s\n' "$said" | tail -n 1)"
-fi
-"""
-# Of a path that is not there yet: the file system that it would be made on.
-_SPACE = r"""
-for path in PATHS; do
-  place=$path
-  while [ ! -e "$place" ] && [ "$place" != / ]; do
-    place=${place%/*}
-    place=${place:-/}
-  done
-  printf 'bytes\t%s\t%s\n' "$path" "$(df -Pk "$place" 2>/dev/null | sed -n '$p')"
-  printf 'inodes\t%s\t%s\n' "$path" "$(df -Pi "$place" 2>/dev/null | sed -n '$p')"
-done
-awk '$4 ~ /^ro(,|$)/ { print "closed\t" $2 }' /proc/mounts
-"""
-# The full name may need a resolver, which may be silent.
-_IDENTITY = (
-    LIMITED
-    + r"""
-own=$(cat /etc/machine-id 2>/dev/null || cat /var/lib/dbus/machine-id 2>/dev/null)
-printf 'machine-id %s\n' "$own"
-printf 'hostname %s\n' "$(hostname 2>/dev/null || uname -n)"
-limited 4 hostname -f
-[ "$code" = 0 ] || output=
-printf 'full %s\n' "$output"
-"""
-)
-# The driver's own word; it has question marks until something has woken the GPU. Without a module
-# nvidia-smi would load it.
-_UUIDS = r"""
-told=$(cat /proc/driver/nvidia/gpus/*/information 2>/dev/null |
-  sed -n 's/^GPU UUID:[[:space:]]*//p')
-case $told in
-  '' | *\?*)
-    [ ! -d /sys/module/nvidia ] || ! command -v nvidia-smi >/dev/null 2>&1 ||
-      told=$(nvidia-smi -L 2>/dev/null | sed -n 's/.*(UUID: \(GPU-[^)]*\)).*/\1/p') ;;
-esac
-[ -z "$told" ] || printf '%s\n' "$told"
-"""
-# NVIDIA's installer leaves its uninstaller; a module that no package owns came by it, or by dkms.
-_RUNFILE = (
-    SBIN
-    + r"""
-for f in /usr/bin/nvidia-uninstall /usr/bin/nvidia-installer; do
-  [ ! -e "$f" ] || printf 'installer %s\n' "$f"
-done
-owned() {
-  if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null 2>&1; then
-    dpkg-query -S "$1" >/dev/null 2>&1 || dpkg-query -S "/usr$1" >/dev/null 2>&1
-  else
-    rpm -qf "$1" >/dev/null 2>&1
-  fi
-}
-for f in /lib/modules/*/kernel/drivers/video/nvidia.ko*; do
-  [ ! -e "$f" ] || owned "$f" || printf 'module %s\n' "$f"
-done
-"""
-)
+PATHS = ("/", "/usr", "/boot", "/var", "/opt", "/tmp")  # noqa: S108 (its free space is asked)
+_SPACE = shell("preflight/space")
 
 
 def sections(paths: Iterable[str]) -> tuple[Section, ...]:
     """Return the sections about a server itself; `paths` are further ones whose space counts."""
     words = " ".join(shlex.quote(path) for path in dict.fromkeys((*PATHS, *paths)))
     return (
-        Section("preflight.system", _SYSTEM),
-        Section("preflight.account", _ACCOUNT),
-        Section("preflight.space", _SPACE.replace("PATHS", words)),
+        Section("preflight.system", shell("preflight/system")),
+        Section("preflight.account", shell("preflight/account")),
+        Section("preflight.space", f"set -- {words}\n{_SPACE}"),
         IDENTITY,
         UUIDS,
-        Section("preflight.runfile", _RUNFILE, seconds=20),
+        Section("preflight.runfile", shell("preflight/runfile"), seconds=20),
     )
 
 
-IDENTITY = Section("preflight.identity", _IDENTITY)
-UUIDS = Section("preflight.uuids", _UUIDS, seconds=30)
+IDENTITY = Section("preflight.identity", LIMITED + shell("preflight/identity"))
+UUIDS = Section("preflight.uuids", shell("preflight/uuids"), seconds=30)
 
 
 class System(State):
-    """The release as os-release tells it: ID, VERSION_ID ("" where it has none), name; uname."""
+    """The release in os-release: ID, VERSION_ID ("" where it has none), name; uname."""
 
     id: str
     version: str
@@ -121,7 +44,7 @@ class System(State):
 
 
 class Account(State):
-    """Who was asked; `sudo` is None for root, "works", or what sudo said instead."""
+    """The account; `sudo` is None for root, "works", or the output of a sudo that refuses."""
 
     user: str
     uid: int
@@ -139,7 +62,7 @@ class Space(State):
 
 
 class Identity(State):
-    """What tells a machine from others: its machine-id ("": none), its name, its full name."""
+    """What identifies a machine: its machine-id ("": none), its name, its full name."""
 
     machine_id: str
     hostname: str
@@ -160,16 +83,16 @@ def _words(text: str) -> dict[str, str]:
 
 def parse_system(text: str) -> System:
     """Parse lines `id`, `version`, `name`, `machine` and `kernel`."""
-    said = _words(text)
-    if not said["machine"] or not (said["id"] or said["name"]):
-        raise Unreadable("neither os-release nor redhat-release tells the system")
-    return System.model_validate(said)
+    values = _words(text)
+    if not values["machine"] or not (values["id"] or values["name"]):
+        raise Unreadable("neither os-release nor redhat-release names the system")
+    return System.model_validate(values)
 
 
 def parse_account(text: str) -> Account:
     """Parse lines `user`, `uid` and, of another one than root, `sudo`."""
-    said = _words(text)
-    return Account(user=said["user"], uid=int(said["uid"]), sudo=said.get("sudo"))
+    values = _words(text)
+    return Account(user=values["user"], uid=int(values["uid"]), sudo=values.get("sudo"))
 
 
 def parse_space(text: str) -> tuple[Space, ...]:
@@ -179,17 +102,17 @@ def parse_space(text: str) -> tuple[Space, ...]:
     inodes = {row[1]: _df(row[2]) for row in rows if row[0] == "inodes"}
     found = []
     for path, line in ((row[1], row[2]) for row in rows if row[0] == "bytes"):
-        told = _df(line)
-        if told is None:
-            raise Unreadable(f"df tells nothing of {path}")
+        space = _df(line)
+        if space is None:
+            raise Unreadable(f"df prints nothing about {path}")
         counted = inodes.get(path)
         found.append(
             Space(
                 path=path,
-                mount=told[2],
-                free=told[1] * 1024,
+                mount=space[2],
+                free=space[1] * 1024,
                 inodes=counted[1] if counted and counted[0] else None,
-                read_only=told[2] in closed,
+                read_only=space[2] in closed,
             )
         )
     return tuple(found)
@@ -206,12 +129,12 @@ def _df(line: str) -> tuple[int, int, str] | None:
 
 def parse_identity(text: str) -> Identity:
     """Parse lines `machine-id`, `hostname` and `full`; an image says uninitialized for none."""
-    said = _words(text)
-    own = said["machine-id"]
+    values = _words(text)
+    own = values["machine-id"]
     return Identity(
         machine_id="" if own == "uninitialized" else own,
-        hostname=said["hostname"],
-        full=said["full"],
+        hostname=values["hostname"],
+        full=values["full"],
     )
 
 

@@ -1,52 +1,35 @@
-"""Reach: what a newcomer and the nodes say of each other: ways, names, host keys that they see."""
+"""Reachability: what a newcomer and the nodes see of each other: routes, names, host keys."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from facts import mesh, network
-from facts.area import State
-from facts.cluster import Peer
-from facts.limited import LIMITED
-from facts.named import Named
-from facts.network import NetworkState
-from facts.newcomer import IDENTITY, UUIDS, Identity, parse_identity, parse_uuids
-from facts.probe import Readings, Section
-from facts.ssh import Names, fingerprint, parse_names
+from gpu_node.facts.network import state as network
+from gpu_node.facts.network.state import NetworkState
+from gpu_node.facts.preflight.newcomer import IDENTITY, UUIDS, Identity, parse_identity, parse_uuids
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.ssh import mesh
+from gpu_node.facts.ssh.state import Names, parse_names
 
 KEYSCAN_SECONDS = 5
 # One is asked again, as sshd drops some of more than ten connections at a time (MaxStartups).
 _TRIES = 3
 SECONDS = _TRIES * (KEYSCAN_SECONDS + 3) + 6
 _EVERY_KIND = "rsa,ecdsa,ed25519"
-
-_SCANS = (
-    LIMITED
-    + r"""
-command -v ssh-keyscan >/dev/null 2>&1 || { echo 'ssh-keyscan is not installed'; exit 1; }
-scan() {
-  try=0
-  while [ "$try" -lt TRIES ]; do
-    [ "$try" = 0 ] || sleep $((1 + $$ % 2))
-    try=$((try + 1))
-    limited LIMIT both ssh-keyscan -T SECONDS -p "$3" -t "$4" "$2" </dev/null
-    keys=$(printf '%s\n' "$output" | awk -v name="$1" '
-      $2 ~ /^(ssh-|ecdsa-)/ && NF > 2 { print "key " name " " $2 " " $3 }')
-    [ -z "$keys" ] || { printf '%s\n' "$keys"; return; }
-    case $output in *'No route'* | *unreachable* | *resolve* | *'not known'*) break ;; esac
-  done
-  last=$(printf '%s\n' "$output" | sed '/^#/d; /^[[:space:]]*$/d' | tail -n 1)
-  printf 'none %s %s\n' "$1" "${last:-no SSH answers there}"
-}
-SCAN_EACH
-wait
-"""
+_SCAN = LIMITED + shell(
+    "preflight/scans", seconds=KEYSCAN_SECONDS, limit=KEYSCAN_SECONDS + 3, tries=_TRIES
 )
 
 
 class Scan(State):
-    """The host keys that somebody sees at a node's address, or `why` none was seen.
+    """The host keys that a machine sees at a node's address, or `why` it sees none.
 
     `keys` are as in known_hosts: type and key.
     """
@@ -73,18 +56,10 @@ def scans(peers: Iterable[Peer], pinned: Mapping[str, Sequence[str]]) -> Section
     """
     calls = [
         f"scan {shlex.quote(peer.name)} {shlex.quote(peer.address)} {peer.port} "
-        f"{_kinds(pinned.get(peer.name, ()))} &"
+        f"{_kinds(pinned.get(peer.name, ()))} &\n"
         for peer in peers
     ]
-    words = {
-        "SECONDS": str(KEYSCAN_SECONDS),
-        "LIMIT": str(KEYSCAN_SECONDS + 3),
-        "TRIES": str(_TRIES),
-        "SCAN_EACH": "\n".join(calls),
-    }
-    script = _SCANS
-    for word, value in words.items():
-        script = script.replace(word, value)
+    script = f"{_SCAN}{''.join(calls)}wait\n"
     return Section("preflight.scans", script if calls else ":", seconds=SECONDS)
 
 
@@ -99,7 +74,9 @@ def _kinds(keys: Sequence[str]) -> str:
 
 def names(peer: Peer) -> Section:
     """Return the section about what a resolver says of a node's name."""
-    return next(each for each in mesh.sections(Named(nodes=(peer,))) if each.name == "ssh.names")
+    return next(
+        each for each in mesh.sections(ProbeRequest(nodes=(peer,))) if each.name == "ssh.names"
+    )
 
 
 def member_sections(newcomer: Peer, pinned: Sequence[str]) -> tuple[Section, ...]:
@@ -107,7 +84,7 @@ def member_sections(newcomer: Peer, pinned: Sequence[str]) -> tuple[Section, ...
     return (
         IDENTITY,
         UUIDS,
-        *network.sections(Named(nodes=(newcomer,))),
+        *network.sections(ProbeRequest(nodes=(newcomer,))),
         names(newcomer),
         scans([newcomer], {newcomer.name: pinned}),
     )
@@ -115,18 +92,18 @@ def member_sections(newcomer: Peer, pinned: Sequence[str]) -> tuple[Section, ...
 
 def parse_scans(text: str) -> dict[str, Scan]:
     """Parse `key NODE TYPE KEY` and `none NODE REASON` lines."""
-    found: dict[str, Scan] = {}
+    lines: dict[str, list[str]] = {}
+    missing: dict[str, str] = {}
     for line in text.splitlines():
         word, node, rest = line.split(" ", 2)
         if word == "none":
-            found[node] = Scan(why=rest)
+            missing[node] = rest
         elif word == "key":
-            fingerprint(rest)  # a key that is none is not understood
-            before = found.get(node, Scan()).keys
-            found[node] = Scan(keys=tuple(dict.fromkeys((*before, rest))))
+            lines.setdefault(node, []).append(rest)
         else:
-            raise ValueError(f"{word!r} is no word of a scan")
-    return found
+            raise ValueError(f"not understood in a scan: {word!r}")
+    keys = {node: Scan(keys=checked.public_keys(each)) for node, each in lines.items()}
+    return {node: Scan(why=why) for node, why in missing.items()} | keys
 
 
 def parse_member(readings: Readings) -> MemberState:

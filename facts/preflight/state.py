@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from facts import driver, network, newcomer, nvlink, package_sources, reach
-from facts.area import State
-from facts.cluster import Peer
-from facts.driver import DriverState
-from facts.named import Named
-from facts.network import NetworkState
-from facts.newcomer import Account, Identity, Runfile, Space, System
-from facts.nvlink import NvLinks, Switches
-from facts.package_sources import Packages
-from facts.probe import Readings, Section
-from facts.reach import Scan
-from facts.ssh import Names, parse_names
+from gpu_node.facts.driver import nvlink
+from gpu_node.facts.driver import state as driver
+from gpu_node.facts.driver.nvlink import NvLinks, Switches
+from gpu_node.facts.driver.state import DriverState
+from gpu_node.facts.network import state as network
+from gpu_node.facts.network.state import NetworkState
+from gpu_node.facts.packages import sources as package_sources
+from gpu_node.facts.packages.sources import Packages
+from gpu_node.facts.preflight import newcomer
+from gpu_node.facts.preflight import reachability as reach
+from gpu_node.facts.preflight.newcomer import Account, Identity, Runfile, Space, System
+from gpu_node.facts.preflight.reachability import Scan
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.ssh.state import Names, parse_names
 
 # The clock is read at both ends of the probe: the asking machine's own times then bound the skew.
 _BEGIN, _END = Section("preflight.begin", "date +%s"), Section("preflight.end", "date +%s")
@@ -64,7 +69,7 @@ def sections(
         *nvlink.SECTIONS,
         *package_sources.SECTIONS,
         *driver.SECTIONS,
-        *network.sections(Named(nodes=members)),
+        *network.sections(ProbeRequest(nodes=members)),
         reach.names(own),
         reach.scans(members, pinned or {}),
         _END,
