@@ -1,16 +1,29 @@
-"""The one definition of wrong: every rule over a node's found and wanted state."""
+"""The one definition of wrong: every rule over the found and wanted states of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
-from drift.among import Among
-from drift.finding import Finding
-from drift.rules import RULES
-from drift.sudo import advice_on
-from drift.training_user import is_explained
-from facts.node import NodeState
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.causes import with_roots
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.guard import (
+    Judged,
+    Judgement,
+    attempt,
+    by_comparing,
+    by_rules,
+    shown,
+    unread,
+)
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import is_judged
+from gpu_node.drift.engine.subject import RootOnly
+from gpu_node.drift.env.training_user import is_explained
+from gpu_node.drift.ssh.sudo import advice_on
+from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
+from gpu_node.inventories.schema import NodeWanted
 
 # Areas whose facts the rules of another one need, and that are unreadable for those as well.
 _NEEDED_BY = {"env": ("env", "network")}
@@ -21,39 +34,48 @@ def check(found: NodeState, wanted: NodeWanted, among: Among | None = None) -> l
 
     `among` says who its peers are and what was found on them; without it, it has none.
     """
-    return [*_unreadable(found, wanted), *_judged(found, wanted, among or Among())]
+    around = among or Among()
+    return judge({around.name: Judged(found, wanted, around)}).findings[around.name]
 
 
-def _judged(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Finding]:
-    areas = list(NodeState.model_fields)
-    for rule in sorted(RULES.values(), key=lambda rule: areas.index(rule.area)):
-        # A whole check judges by what is wanted of several areas: its own may be left out.
-        if rule.whole or getattr(wanted, rule.area) is not None:
-            yield from rule.findings(found, wanted, among)
+def judge(nodes: Mapping[str, Judged]) -> Judgement:
+    """Return all findings about each of some nodes that are judged among each other.
+
+    Whatever one of them answers, the others are judged: see `drift.engine.guard`.
+    """
+    by_rule = by_rules(nodes)
+    unread = {
+        name: [*_unreadable(node.found, node.wanted), *shown(node.found)]
+        for name, node in nodes.items()
+    }
+    compared = by_comparing(nodes, unread, by_rule.findings)
+    return replace(
+        compared,
+        findings=with_roots(compared.findings),
+        blamed=by_rule.blamed | compared.blamed,
+    )
 
 
 def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact that could not be read: unknown is never equal."""
-    for unread in found.unreadable:
-        if not _is_needed(unread.area, wanted) or is_explained(unread, found):
+    for each in found.unreadable:
+        if not _is_needed(each.area, wanted) or is_explained(each, found):
             continue
-        advice = advice_on(unread, found)
-        cause, fix = advice or (
-            "what cannot be read cannot be compared, and is never taken for right",
-            "look at the raw answer: pyinfra INVENTORY --limit NODE fact facts.node.NodeProbe -vvv",
-        )
-        yield Finding(
-            rule=f"{unread.area}.unreadable",
-            severity="error",
-            subject=unread.section,
-            found=unread.reason,
-            wanted="an answer",
-            cause=cause,
-            fix=fix,
-            fixable=False,
-            step=unread.area,
-        )
+        yield attempt(partial(_unread, each, found), each.area, each.section)
+
+
+def _unread(section: UnreadSection, found: NodeState) -> Finding:
+    known = unread(section.area, section.section, section.reason)
+    advice = advice_on(section, found)
+    cause, fix = advice or (
+        "what cannot be read cannot be compared, and never counts as correct",
+        known.fix,
+    )
+    is_roots = advice is not None and section.section in ROOT_SECTIONS
+    about = RootOnly(section.section) if is_roots else known.about
+    words = {"wanted": "an answer", "cause": cause, "fix": fix}
+    return known.model_copy(update={**words, "about": about})
 
 
 def _is_needed(area: str, wanted: NodeWanted) -> bool:
-    return any(getattr(wanted, each) is not None for each in _NEEDED_BY.get(area, (area,)))
+    return any(is_judged(each, wanted) for each in _NEEDED_BY.get(area, (area,)))

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+
+from gpu_node.drift.engine.subject import Subject
 
 Severity = Literal["error", "warning", "info"]
+
+
+class Root(BaseModel):
+    """The finding that explains others: its node, its rule and its subject."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    node: str
+    rule: str
+    subject: str
 
 
 class Finding(BaseModel):
@@ -24,3 +36,7 @@ class Finding(BaseModel):
     # Whether `step` of the deploy repairs it.
     fixable: bool
     step: str
+    # The finding of this report that explains this one; null: none does.
+    root: Root | None = None
+    # The subject as data; no part of the JSON report.
+    about: InstanceOf[Subject] | None = Field(default=None, exclude=True)

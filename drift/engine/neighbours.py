@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from facts.cluster import Peer
-from facts.node import NodeState
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A fact in which a node differs from nodes that it must agree with (`peers`, itself included).
+
+    `value` is None where it could not be read. `values` has each value that was read on the peers,
+    with the nodes that have it; `majority` is the one that more than half of them have.
+    """
+
+    fact: str
+    value: str | None
+    values: Mapping[str, tuple[str, ...]]
+    majority: str | None = None
 
 
 @dataclass(frozen=True)
@@ -15,13 +29,14 @@ class Among:
 
     A node of `nodes` that is not in `found` was not asked in this run, or gave no answer: nothing
     is known of it, and nothing may be concluded. `allow_deletions`: this run has
-    `--data allow_deletions=true`.
+    `--data allow_deletions=true`. `unlike`: what this node may not differ in, and does.
     """
 
     name: str = ""
     nodes: tuple[Peer, ...] = ()
     found: Mapping[str, NodeState] = field(default_factory=dict)
     allow_deletions: bool = False
+    unlike: tuple[Unlike, ...] = ()
 
     @property
     def others(self) -> tuple[Peer, ...]:

@@ -1,20 +1,23 @@
-"""The register of rules: an id, a severity, a pure check of one area's found and wanted state."""
+"""A rule: an id, a severity, a check of found and wanted states, and the steps that repair it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal
 
-from drift.among import Among
-from drift.finding import Finding, Severity
+from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.subject import Subject, Thing
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What a check yields; the rule's id, severity and step are added by the register."""
+    """What a check yields; the rule's id, severity and step are added by the rule."""
 
-    subject: str
+    # A text alone is the name of a thing that needs no data.
+    subject: Subject | str
     found: str
     wanted: str
     cause: str
@@ -24,22 +27,74 @@ class Fault:
     severity: Severity | None = None
 
 
-Check = TypeVar("Check", bound=Callable[..., Iterator[Fault]])
+Check = Callable[..., Iterator[Fault]]
 
 
 @dataclass(frozen=True)
+class Cause:
+    """A rule, by its id, whose findings explain those of another rule.
+
+    `where` its finding is: "here" on the same node, "same" also about the same subject, "peer" on
+    the node that the explained finding is about. `of`: only findings about such subjects are
+    explained, and of these those that `explains` says. `when`: only findings about such subjects
+    explain.
+    """
+
+    rule: str
+    where: Literal["here", "same", "peer"] = "here"
+    of: tuple[type[Subject], ...] = ()
+    when: Callable[[Subject], bool] = lambda about: True
+    explains: Callable[[Subject], bool] = lambda about: True
+
+
+def on_node(
+    rule: Rule,
+    of: tuple[type[Subject], ...] = (),
+    when: Callable[[Subject], bool] = lambda about: True,
+) -> Cause:
+    """Return a rule as the cause of findings on the same node."""
+    return Cause(rule.id, "here", of, when)
+
+
+def on_subject(rule: Rule, explains: Callable[[Subject], bool] = lambda about: True) -> Cause:
+    """Return a rule as the cause of findings on the same node about the same subject."""
+    return Cause(rule.id, "same", explains=explains)
+
+
+def on_peer(rule: Rule, when: Callable[[Subject], bool] = lambda about: True) -> Cause:
+    """Return a rule as the cause of findings about the node on which its own finding is."""
+    return Cause(rule.id, "peer", when=when)
+
+
+@dataclass(frozen=True, eq=False)
 class Rule:
-    """A named check; `summary` is the first line of its docstring, `area` its step as well.
+    """A check under a stable id; calling the rule runs the check alone.
 
     A `whole` check takes the node's found and wanted state, not the area's alone; one `between`
-    nodes takes those and the nodes around it (`Among`).
+    nodes takes those and the nodes around it (`Among`). One that `compares` is both, and reports
+    which values of the report are unlike those of other nodes: it is judged after all others. Of
+    an area that an inventory has no key for, the wanted state is None. `steps` names the folders
+    of deploy/ whose step repairs the findings that are fixable; a rule without one has no such
+    finding.
     """
 
     id: str
     severity: Severity
-    check: Callable[..., Iterator[Fault]]
+    check: Check
     whole: bool = False
     between: bool = False
+    compares: bool = False
+    steps: tuple[str, ...] = ()
+    # The rules whose findings explain those of this one; the first that has a finding counts.
+    because_of: tuple[Cause, ...] = ()
+    # Sentences: why it hurts, what a person does about it, and what the deploy changes.
+    why: str = ""
+    manual: str = ""
+    repair: str = ""
+
+    def __call__(self, *given: object) -> Iterator[Fault]:
+        """Yield the faults in what the check is given."""
+        return self.check(*given)
 
     @property
     def area(self) -> str:
@@ -48,7 +103,7 @@ class Rule:
 
     @property
     def summary(self) -> str:
-        """What the rule says is wrong, in one sentence."""
+        """What the rule checks, in one sentence: the first line of its docstring."""
         return (self.check.__doc__ or "").strip().splitlines()[0]
 
     def findings(self, found: object, wanted: object, among: Among) -> Iterator[Finding]:
@@ -57,24 +112,69 @@ class Rule:
         if self.between:
             given = (found, wanted, among)
         elif not self.whole:
-            given = (getattr(found, self.area), getattr(wanted, self.area))
-        for fault in self.check(*given):
-            said = {**vars(fault), "severity": fault.severity or self.severity}
-            yield Finding(rule=self.id, step=self.area, **said)
+            given = (getattr(found, self.area), getattr(wanted, self.area, None))
+        for fault in self(*given):
+            if fault.fixable and not self.steps:
+                raise ValueError(f"{self.id} has a fixable finding, and names no step")
+            about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
+            yield Finding(
+                rule=self.id,
+                severity=fault.severity or self.severity,
+                subject=str(about),
+                about=about,
+                found=fault.found,
+                wanted=fault.wanted,
+                cause=fault.cause,
+                fix=fault.fix,
+                fixable=fault.fixable,
+                step=self.area,
+            )
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(
-    rule_id: str, severity: Severity, whole: bool = False, between: bool = False
-) -> Callable[[Check], Check]:
-    """Register a check under its stable id."""
+def is_judged(area: str, wanted: NodeWanted) -> bool:
+    """Whether to judge an area: the inventory sets values for it, or has no key for it at all."""
+    return area not in NodeWanted.model_fields or getattr(wanted, area) is not None
 
-    def register(check: Check) -> Check:
+
+def rule(
+    rule_id: str,
+    severity: Severity,
+    whole: bool = False,
+    between: bool = False,
+    compares: bool = False,
+    step: str | tuple[str, ...] = (),
+    because_of: tuple[Cause, ...] = (),
+    *,
+    why: str,
+    manual: str,
+    repair: str = "",
+) -> Callable[[Check], Rule]:
+    """Make a rule of a check and register it under its id.
+
+    `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
+    the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
+    """
+
+    def register(check: Check) -> Rule:
         if rule_id in RULES:
             raise ValueError(f"two rules are called {rule_id}")
-        RULES[rule_id] = Rule(rule_id, severity, check, whole, between)
-        return check
+        steps = (step,) if isinstance(step, str) else step
+        RULES[rule_id] = made = Rule(
+            rule_id,
+            severity,
+            check,
+            whole or compares,
+            between or compares,
+            compares,
+            steps,
+            because_of,
+            why,
+            manual,
+            repair,
+        )
+        return made
 
     return register

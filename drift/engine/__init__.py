@@ -1,0 +1,1 @@
+"""What all rules share: findings, the register of rules, the nodes around one, the judgement."""

@@ -1,0 +1,263 @@
+"""What a finding is about, as data: steps and causes read this, people read its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from typing_extensions import override
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a finding is about; its text is the `subject` of the report."""
+
+    def is_same(self, other: Subject) -> bool:
+        """Whether both name the same thing: each field that both have is equal, and there is one.
+
+        A kernel and the initramfs of that kernel are the same; so are a Python environment and a
+        package in it.
+        """
+        names = {each.name for each in fields(self)} & {each.name for each in fields(other)}
+        return bool(names) and all(getattr(self, each) == getattr(other, each) for each in names)
+
+
+@dataclass(frozen=True)
+class Thing(Subject):
+    """What needs no data beside its name: dkms, the persistence mode."""
+
+    thing: str
+
+    @override
+    def __str__(self) -> str:
+        return self.thing
+
+
+@dataclass(frozen=True)
+class RootOnly(Thing):
+    """A fact that only root can read."""
+
+
+@dataclass(frozen=True)
+class Path(Subject):
+    """A file, a folder or a mount point; `machine` where it is not on the node."""
+
+    path: str
+    machine: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.path} on {self.machine}" if self.machine else self.path
+
+
+@dataclass(frozen=True)
+class FileLine(Subject):
+    """A line of a file, counted from 1."""
+
+    path: str
+    line: int
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Pid(Subject):
+    """A process."""
+
+    pid: int
+    command: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return f"pid {self.pid} ({self.command})" if self.command else f"pid {self.pid}"
+
+
+@dataclass(frozen=True)
+class Prefix(Subject):
+    """A Python environment, by its prefix."""
+
+    environment: str
+
+    @override
+    def __str__(self) -> str:
+        return self.environment
+
+
+@dataclass(frozen=True)
+class LoadedLibrary(Subject):
+    """The NCCL that torch of an environment loads, and whose file it is ("" for another's)."""
+
+    environment: str
+    owner: Literal["wheel", "system", ""] = ""
+
+    @override
+    def __str__(self) -> str:
+        return self.environment
+
+
+@dataclass(frozen=True)
+class Package(Subject):
+    """A package of a Python environment."""
+
+    package: str
+    environment: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.package} in {self.environment}"
+
+
+@dataclass(frozen=True)
+class SystemPackages(Subject):
+    """Packages of the system's package manager."""
+
+    packages: tuple[str, ...]
+
+    @override
+    def __str__(self) -> str:
+        return ", ".join(self.packages)
+
+
+@dataclass(frozen=True)
+class Node(Subject):
+    """A node of the inventory.
+
+    `loopback_line` is the line of /etc/hosts with which Debian's installer makes its name loopback.
+    """
+
+    node: str
+    loopback_line: int | None = field(default=None, compare=False)
+
+    @override
+    def is_same(self, other: Subject) -> bool:
+        """Whether both name the same node."""
+        return isinstance(other, Node) and self.node == other.node
+
+    @override
+    def __str__(self) -> str:
+        return self.node
+
+
+@dataclass(frozen=True)
+class Interface(Subject):
+    """A network interface."""
+
+    interface: str
+
+    @override
+    def __str__(self) -> str:
+        return self.interface
+
+
+@dataclass(frozen=True)
+class Shell(Subject):
+    """A kind of shell: that of a launcher, or an interactive one."""
+
+    shell: str
+
+    @override
+    def __str__(self) -> str:
+        return self.shell
+
+
+@dataclass(frozen=True)
+class Variable(Subject):
+    """An environment variable, and the place that sets it where the finding is about that."""
+
+    variable: str
+    place: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.variable} ({self.place})" if self.place else self.variable
+
+
+@dataclass(frozen=True)
+class Limit(Subject):
+    """A resource limit (nofile, memlock, stack), and the place that sets it."""
+
+    limit: str
+    place: str = ""
+
+    @override
+    def is_same(self, other: Subject) -> bool:
+        """Whether both are about the same limit, wherever it is set."""
+        return isinstance(other, Limit) and self.limit == other.limit
+
+    @override
+    def __str__(self) -> str:
+        return self.place or self.limit
+
+
+@dataclass(frozen=True)
+class KernelRelease(Subject):
+    """An installed kernel, by its release."""
+
+    kernel: str
+
+    @override
+    def __str__(self) -> str:
+        return self.kernel
+
+
+@dataclass(frozen=True)
+class Initramfs(Subject):
+    """The initramfs of a kernel."""
+
+    kernel: str
+
+    @override
+    def __str__(self) -> str:
+        return f"initramfs of {self.kernel}"
+
+
+@dataclass(frozen=True)
+class LoadedModule(Subject):
+    """A kernel module in the running kernel."""
+
+    module: str
+    kernel: str
+
+    @override
+    def is_same(self, other: Subject) -> bool:
+        """Whether the other is about this kernel."""
+        return isinstance(other, KernelRelease | LoadedModule) and self.kernel == other.kernel
+
+    @override
+    def __str__(self) -> str:
+        return self.module
+
+
+@dataclass(frozen=True)
+class Gpu(Subject):
+    """A GPU model."""
+
+    gpu: str
+
+    @override
+    def __str__(self) -> str:
+        return self.gpu
+
+
+@dataclass(frozen=True)
+class DriverFor(Subject):
+    """The driver, as a Python environment needs it."""
+
+    environment: str
+
+    @override
+    def __str__(self) -> str:
+        return f"driver for {self.environment}"
+
+
+@dataclass(frozen=True)
+class User(Subject):
+    """A user of the node."""
+
+    user: str
+
+    @override
+    def __str__(self) -> str:
+        return self.user

@@ -1,0 +1,67 @@
+"""What the rules between nodes report: this node's value, and those of the nodes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.neighbours import Among, Unlike
+from gpu_node.drift.engine.rule import Fault
+
+# How many nodes and values one text lists, and how many characters of a value.
+_MOST, _LONGEST = 8, 80
+_UNREAD = (
+    "a value that cannot be read is never equal to another one",
+    "repair what prevents the node from answering, then run the report again",
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Why a difference of a fact hurts a job, and what to do about it."""
+
+    cause: str
+    fix: str
+    # Where the rule's own severity does not fit.
+    severity: Severity | None = None
+
+
+def faults(among: Among, texts: Mapping[str, Text]) -> Iterator[Fault]:
+    """Yield a fault for each of these facts (by name) in which a node is unlike its peers."""
+    for each in among.unlike:
+        if each.fact in texts:
+            yield fault(each, each.fact, texts[each.fact])
+
+
+def fault(unlike: Unlike, subject: str, text: Text) -> Fault:
+    """Return the fault that a node differs from its peers; no deploy repairs it."""
+    cause, fix = _UNREAD if unlike.value is None else (text.cause, text.fix)
+    return Fault(
+        subject=subject,
+        found="unreadable" if unlike.value is None else unlike.value,
+        wanted=_wanted(unlike),
+        cause=cause,
+        fix=fix,
+        fixable=False,
+        severity=text.severity,
+    )
+
+
+def _wanted(unlike: Unlike) -> str:
+    """Return the majority's value and its nodes; without a majority all values with their nodes."""
+    if unlike.majority is not None:
+        return f"{_short(unlike.majority)}, as on {_listed(unlike.values[unlike.majority])}"
+    if not unlike.values:
+        return "a value that can be compared with those of the other nodes"
+    values = [f"{_short(value)} on {_listed(names)}" for value, names in unlike.values.items()]
+    return f"the same on all nodes; found: {_listed(values, '; ')}"
+
+
+def _listed(words: Sequence[str], between: str = ", ") -> str:
+    more = len(words) - _MOST
+    return between.join([*words[:_MOST], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
