@@ -14,16 +14,17 @@ from functools import partial
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
 
-from deploy.arguments import of_operation
-from deploy.replacement import refuse_unread, replace, unread
-from deploy.scripts import script
-from drift.fstab import new_line
-from drift.fstab import with_size as line_with_size
-from drift.report.visible import visible
-from drift.segments import is_certain, orphans, stale
-from facts.files import FileBytes
-from facts.segments import LOOK
-from facts.shm import SharedMemory, ShmState
+from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.files.replace import refuse_unread, replace, unread
+from gpu_node.drift.shm.fstab import new_line
+from gpu_node.drift.shm.fstab import with_size as line_with_size
+from gpu_node.drift.shm.segments import is_certain, orphans, stale
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.probe.file_bytes import FileBytes
+from gpu_node.facts.shm.segments import LOOK
+from gpu_node.facts.shm.state import SharedMemory, ShmState
+from gpu_node.inventories.escape import visible
 
 FSTAB = "/etc/fstab"
 # The text is Latin-1: without ASCII, bytes of other encodings would count as blanks.
@@ -124,8 +125,10 @@ SECONDS = 120
 
 
 def _unseen() -> FunctionCommand:
-    """Return the command that fails where nobody can tell what is in use."""
-    return FunctionCommand(refuse_unread, ["/dev/shm", "the node did not tell who uses it"], {})
+    """Return the command that fails where it is unknown what is in use."""
+    return FunctionCommand(
+        refuse_unread, ["/dev/shm", "the node did not report which processes use it"], {}
+    )
 
 
 @operation()
@@ -143,7 +146,7 @@ def segments(allow_disruption: bool = False) -> Generator[FunctionCommand, None,
     # What an orphan holds is left over as soon as that is ended.
     ended = [each for each in orphans(use) if is_certain(each)]
     if not found and not any(each.segments for each in ended):
-        host.noop("/dev/shm has no segment that is left over")
+        host.noop("/dev/shm has no unused segment")
         return
     lines = [f"{each.inode} {each.modified} {each.name}" for each in found]
     yield FunctionCommand(remove, [lines, "yes" if allow_disruption else "no"], {})
@@ -151,8 +154,8 @@ def segments(allow_disruption: bool = False) -> Generator[FunctionCommand, None,
 
 def remove(state: State, host: Host, lines: list[str], allow: str) -> bool:
     """Remove segments, each given by inode, time and name, and report which are in use by now."""
-    done, said = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm", allow=allow)
-    kept = [line.removeprefix("kept ") for line in said if line.startswith("kept ")]
+    done, printed = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm", allow=allow)
+    kept = [line.removeprefix("kept ") for line in printed if line.startswith("kept ")]
     if kept:
         names = ", ".join(kept[:5]) + (", ..." if kept[5:] else "")
         logger.warning(f"{host.print_prefix}in use again, so it stays: {visible(names)}")
@@ -178,16 +181,16 @@ def trainers(pids: list[int]) -> Generator[FunctionCommand, None, None]:
 
 
 def end(state: State, host: Host, lines: list[str]) -> bool:
-    """End processes, each told by its pid, the start that it must have, and its parent."""
+    """End processes, each given by its pid, the start that it must have, and its parent."""
     return _run(state, host, "trainers", lines)[0]
 
 
 def _run(
     state: State, host: Host, name: str, lines: list[str], **variables: str
 ) -> tuple[bool, list[str]]:
-    """Run a script that reads `lines`; return whether it went well, and what it said."""
-    arguments = of_operation(state, host, SECONDS, lines)
-    done, output = host.run_shell_command(script(name, **variables), **arguments)
+    """Run a script that reads `lines`; return whether it succeeded, and its output."""
+    command = script(name, **variables)
+    done, output = execute(host.connector, command, SECONDS, of_operation(state, host), lines)
     if not done:
         logger.error(f"{host.print_prefix}{visible(output.stderr)}")
     return done, output.stdout_lines

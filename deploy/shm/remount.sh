@@ -4,10 +4,10 @@
 set -u
 fail() { echo "gpu-node: /dev/shm: $1" >&2; exit 1; }
 if [ -n "$flags" ]; then
-  said=$(mount -o "remount,$flags,size=${kib}k" /dev/shm 2>&1) || fail "remount refused: $said"
+  output=$(mount -o "remount,$flags,size=${kib}k" /dev/shm 2>&1) || fail "remount refused: $output"
   exit 0
 fi
 mkdir -p /dev/shm || fail "cannot be made"
 [ -z "$(ls -A /dev/shm)" ] || fail "is a plain directory in use; a mount would hide its files"
-said=$(mount -t tmpfs -o "rw,nosuid,nodev,size=${kib}k" tmpfs /dev/shm 2>&1) ||
-  fail "mount refused: $said"
+output=$(mount -t tmpfs -o "rw,nosuid,nodev,size=${kib}k" tmpfs /dev/shm 2>&1) ||
+  fail "mount refused: $output"

@@ -1,12 +1,13 @@
-# Remove segments that nobody uses, each looked at again; stdin has "INODE TIME NAME" lines.
-# Variables: place, look (facts/segments.py: what lies there, and who has it open); allow for
-# in_use.sh, which stands before this.
+# Remove unused segments, each looked at again; stdin has "INODE TIME NAME" lines.
+# Variables: place, look (facts/shm/segments.py: what lies there, and who has it open); allow.
+# Needs: in_use
+# Disturbs: segments
 # shellcheck shell=sh disable=SC2154
 wanted=$(cat)
 eval "$look"
 found=$(use) || { echo "gpu-node: $found" >&2; exit 1; }
 printf '%s\n' "$found" | grep -qx seen || {
-  echo "gpu-node: who uses $place cannot be told; nothing was removed" >&2
+  echo "gpu-node: cannot determine which processes use $place; nothing was removed" >&2
   exit 1
 }
 gone=$(printf '%s\n' "$wanted" "$found" | awk '

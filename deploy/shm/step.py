@@ -1,15 +1,22 @@
-"""Shared memory: /dev/shm gets its size, now and at every boot, and what nobody uses goes."""
+"""Shared memory: /dev/shm gets its size, now and at every boot, and unused segments are removed."""
 
 from __future__ import annotations
 
 from pyinfra.api import deploy
 
-from deploy.operations import shm
-from deploy.plan import Plan
-from drift.rules.shm import MODE
-from inventories.schema import format_size
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.shm import operations as shm
+from gpu_node.drift.engine.subject import Pid
+from gpu_node.drift.shm import rules, rules_segments
+from gpu_node.inventories.schema import format_size
 
-ORPHANED = "shm.orphaned-trainer"
+REPAIRS = (
+    rules.too_small,
+    rules.not_persistent,
+    rules.permissions,
+    rules_segments.stale_segments,
+    rules_segments.orphaned_trainer,
+)
 
 
 @deploy("Shared memory")
@@ -18,17 +25,15 @@ def converge(plan: Plan) -> None:
     wanted = plan.wanted.shm
     if wanted is None:
         return
-    if plan.repairs("shm.not-persistent"):
+    if plan.repairs(rules.not_persistent):
         shm.fstab(name="Write /etc/fstab", size=format_size(wanted.size))
-    if plan.repairs("shm.too-small"):
+    if plan.repairs(rules.too_small):
         shm.size(name="Remount /dev/shm", size=wanted.size)
-    if plan.repairs("shm.permissions"):
-        shm.permissions(name="Open /dev/shm to users", mode=MODE)
-    pids = [int(each.removeprefix("pid ")) for each in plan.subjects(ORPHANED, severity="warning")]
+    if plan.repairs(rules.permissions):
+        shm.permissions(name="Open /dev/shm to users", mode=rules.MODE)
+    pids = [each.pid for each in plan.subjects(Pid, rules_segments.orphaned_trainer)]
     if pids:
         shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)
     # Last: what an orphan had open is left over now.
-    if pids or plan.repairs("shm.stale-segments"):
-        shm.segments(
-            name="Remove segments that nobody uses", allow_disruption=plan.allow_disruption
-        )
+    if pids or plan.repairs(rules_segments.stale_segments):
+        shm.segments(name="Remove unused segments", allow_disruption=plan.allow_disruption)

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from shlex import quote
 
-from drift.fstab import kept, new_line, with_size
-from drift.quantity import size
-from drift.rules.rule import Fault, rule
-from facts.shm import FstabLine, ShmState
-from facts.shm_boot import BootLine
-from inventories.schema import ShmWanted, format_size
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.shm.fstab import kept, new_line, with_size
+from gpu_node.drift.units import size
+from gpu_node.facts.shm.boot import BootLine
+from gpu_node.facts.shm.state import FstabLine, ShmState
+from gpu_node.inventories.schema import ShmWanted, format_size
 
 MODE = "1777"
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -40,7 +41,15 @@ def _shown(found: ShmState) -> str:
     return "unreadable" if found.usage is None else size(found.usage.size)
 
 
-@rule("shm.too-small", "error")
+@rule(
+    "shm.too-small",
+    "error",
+    step="shm",
+    why="Each process uses about 10 MB of /dev/shm for NCCL, DataLoader workers more. NCCL "
+    "fails when it is full.",
+    manual="Run mount -o remount,size=SIZE /dev/shm.",
+    repair="Remounts /dev/shm with the wanted size. Files in it stay.",
+)
 def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm is smaller than the inventory wants."""
     if _restricted(found) or not _is_too_small(found, wanted) or found.mount is None:
@@ -51,27 +60,32 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     mount = f"mount -t tmpfs -o {option} tmpfs /dev/shm"
     ours = remount if found.mount.layers else mount
     yield Fault(
-        subject="/dev/shm",
+        subject=Path("/dev/shm"),
         found=_shown(found),
         wanted=format_size(wanted.size),
         cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
         "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
-        fix=f"{found.mount.fstype} is no tmpfs: unmount it first" if foreign else ours,
+        fix=f"{found.mount.fstype} is not tmpfs: unmount it first" if foreign else ours,
         fixable=not foreign,
     )
 
 
-@rule("shm.container", "error")
+@rule(
+    "shm.container",
+    "error",
+    why="A container gets 64 MB of /dev/shm by default, and cannot remount it.",
+    manual="Start the container with --shm-size=SIZE.",
+)
 def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
     if not _restricted(found) or not _is_too_small(found, wanted) or found.container is None:
         return
     kind = "" if found.container.kind == "none" else f"{found.container.kind} "
     yield Fault(
-        subject="/dev/shm",
+        subject=Path("/dev/shm"),
         found=f"{_shown(found)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size),
-        cause="a container gets 64 MB unless it is started with more, and may not remount it; "
+        cause="a container gets 64 MB by default, and cannot remount it; "
         "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
         fix=f"start the container with --shm-size={format_size(wanted.size).lower()}, or set "
         "default-shm-size in the host's /etc/docker/daemon.json",
@@ -79,7 +93,14 @@ def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     )
 
 
-@rule("shm.not-persistent", "warning")
+@rule(
+    "shm.not-persistent",
+    "warning",
+    step="shm",
+    why="The next boot mounts /dev/shm with another size.",
+    manual="Set size=SIZE in the line for /dev/shm in /etc/fstab.",
+    repair="Writes the line for /dev/shm in /etc/fstab.",
+)
 def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
     if _restricted(found) or found.fstab is None:
@@ -92,19 +113,19 @@ def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
         yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}")
     for line in found.fstab:
         if found.memory is None and (not line.size or line.size.endswith("%")):
-            continue  # unknown, and told as shm.unreadable
+            continue  # unknown: shm.unreadable reports it
         where = f"line {line.line}"
         if line.fstype != "tmpfs":
-            fix = "that line mounts something else over /dev/shm: take it out"
+            fix = "that line mounts something else over /dev/shm: remove it"
             yield _fstab_fault(f"{where}: type {line.fstype}", wanted, fix, fixable=False)
         elif spoilt := _spoilt(line):
-            fix = f"take {spoilt} out of that line"
+            fix = f"remove {spoilt} from that line"
             yield _fstab_fault(f"{where}: {spoilt}", wanted, fix, fixable=False)
         elif not _is_enough(line.size, found, wanted):
-            said = f"size={line.size}" if line.size else "no size"
+            size_text = f"size={line.size}" if line.size else "no size"
             options = with_size(line.options, format_size(wanted.size))
             fix = f"set the options of {where} of /etc/fstab to {options}"
-            yield _fstab_fault(f"{where}: {said}", wanted, fix)
+            yield _fstab_fault(f"{where}: {size_text}", wanted, fix)
     for other in found.boot or ():
         if other.state == "ignored" or not _is_enough(other.size, found, wanted):
             yield _boot_fault(other, wanted)
@@ -124,9 +145,9 @@ def _boot_fault(line: BootLine, wanted: ShmWanted) -> Fault:
         cause = f"no target starts it at boot; once it runs, /dev/shm has size={line.size}"
     change = f"write {option} in line {line.line} of {quote(line.path)}"
     return Fault(
-        subject=line.path,
+        subject=Path(line.path),
         found=f"line {line.line}: {line.text}",
-        wanted="no size for /dev/shm beside /etc/fstab" if ignored else option,
+        wanted="no size for /dev/shm outside /etc/fstab" if ignored else option,
         cause=cause,
         fix=f"remove line {line.line} of {quote(line.path)}" if ignored else change,
         fixable=False,
@@ -145,12 +166,12 @@ def _spoilt(line: FstabLine) -> str:
     )
 
 
-def _fstab_fault(said: str, wanted: ShmWanted, fix: str, fixable: bool = True) -> Fault:
+def _fstab_fault(size_text: str, wanted: ShmWanted, fix: str, fixable: bool = True) -> Fault:
     return Fault(
-        subject="/etc/fstab",
-        found=said,
+        subject=Path("/etc/fstab"),
+        found=size_text,
         wanted=f"size={format_size(wanted.size)}",
-        cause="the next boot mounts /dev/shm as /etc/fstab says, or with half of the memory",
+        cause="the next boot mounts /dev/shm as /etc/fstab specifies, or with half of the memory",
         fix=fix,
         fixable=fixable,
     )
@@ -166,15 +187,15 @@ def _is_boot_default(found: ShmState, wanted: ShmWanted) -> bool:
     return abs(found.usage.size - found.memory / 2) < 0.02 * found.memory / 2
 
 
-def _is_enough(said: str, found: ShmState, wanted: ShmWanted) -> bool:
+def _is_enough(size_text: str, found: ShmState, wanted: ShmWanted) -> bool:
     """Whether the size that a line gives is as large as wanted; 0 is without a limit."""
-    given = _bytes(said, found.memory)
+    given = _bytes(size_text, found.memory)
     return given is not None and not 0 < given < wanted.size
 
 
-def _bytes(said: str, memory: int | None) -> int | None:
+def _bytes(size_text: str, memory: int | None) -> int | None:
     """Return the bytes of a `size=` (8G, 8388608k, 50%, see tmpfs(5)); None if there is none."""
-    match = re.fullmatch(r"(\d+)([kmgt%]?)", said.lower() or "50%")
+    match = re.fullmatch(r"(\d+)([kmgt%]?)", size_text.lower() or "50%")
     if match is None:
         return None
     count, unit = int(match[1]), match[2]
@@ -183,24 +204,32 @@ def _bytes(said: str, memory: int | None) -> int | None:
     return count * _FACTORS[unit]
 
 
-@rule("shm.permissions", "error")
+@rule(
+    "shm.permissions",
+    "error",
+    step="shm",
+    why="NCCL and DataLoader workers of some users cannot create segments, or users can "
+    "delete each other's.",
+    manual="Run chown 0:0 /dev/shm and chmod 1777 /dev/shm.",
+    repair="Sets owner and mode of /dev/shm.",
+)
 def permissions(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm cannot be used by every user, or not safely."""
     if found.mount is not None and "ro" in found.mount.flags:
         yield Fault(
-            subject="/dev/shm",
+            subject=Path("/dev/shm"),
             found="mounted read-only",
             wanted="mounted read-write",
-            cause="nobody can create a segment: NCCL stops with 'Error while creating shared "
+            cause="no process can create a segment: NCCL stops with 'Error while creating shared "
             "memory segment', DataLoader workers with 'Read-only file system'",
-            fix="mount -o remount,rw /dev/shm, and take ro out of its line in /etc/fstab",
+            fix="mount -o remount,rw /dev/shm, and remove ro from its line in /etc/fstab",
             fixable=False,
         )
     mode = found.mode
     if mode is None or (mode.mode, mode.uid, mode.gid) == (MODE, 0, 0):
         return
     yield Fault(
-        subject="/dev/shm",
+        subject=Path("/dev/shm"),
         found=f"mode {mode.mode}, owner {mode.uid}:{mode.gid}",
         wanted=f"mode {MODE}, owner 0:0",
         cause="without write permission NCCL and DataLoader workers of other users cannot create "

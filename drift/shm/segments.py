@@ -1,12 +1,12 @@
-"""What is left over in /dev/shm: segments that nobody has open, trainers without a launcher."""
+"""What is left over in /dev/shm: segments that no process has open, trainers without a launcher."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
 
-from drift.quantity import size
-from facts.segments import Adopted, Segment, Unseen, Use
+from gpu_node.drift.units import size
+from gpu_node.facts.shm.segments import Adopted, Segment, Unseen, Use
 
 # A file is made, sized and mapped within a second, and a rank that is late opens its peers' by
 # name within the launcher's time for a rendezvous. Five minutes are more than both.
@@ -16,7 +16,7 @@ _NAMED = 3
 # sshd's own process for a connection that has not logged in: it is root's, and opens nothing.
 _SSHD = re.compile(r"sshd(-session|-auth)?")
 # Variables that a launcher alone sets beside LOCAL_RANK: torchrun, which accelerate uses, too, and
-# DeepSpeed's; mpirun sets its own. RANK and its like are also set by hand, where there is no
+# DeepSpeed's; mpirun sets its own. RANK and its like are also set manually, where there is no
 # launcher to miss, and every one of them comes to all that a trainer starts.
 _LAUNCHERS = {"TORCHELASTIC_RUN_ID", "CROSS_SIZE"}
 _ALONE = {"OMPI_COMM_WORLD_RANK"}
@@ -31,7 +31,7 @@ _LAUNCHER = re.compile(
 
 
 def old(use: Use) -> list[Segment]:
-    """Return the segments that nobody was seen to use and that are no longer just being made."""
+    """Return the segments that no visible process uses and that are not new."""
     return [each for each in use.unused if use.now - each.modified > STALE_SECONDS]
 
 
@@ -41,13 +41,13 @@ def stale(use: Use) -> list[Segment]:
 
 
 def in_doubt(use: Use) -> list[Segment]:
-    """Return the segments of which that cannot be said: not every process may be looked into."""
+    """Return the segments that a process which is not readable may use."""
     known = set(stale(use))
     return [each for each in old(use) if each not in known]
 
 
 def _may_hold(process: Unseen, segment: Segment) -> bool:
-    """Whether a process that nobody may look into can have opened a file: root's can open all."""
+    """Whether a process that is not readable can have opened a file: root's can open all."""
     if _SSHD.fullmatch(process.name):
         return False
     open_to_others = int(segment.mode, 8) & 0o066
@@ -65,13 +65,13 @@ def orphans(use: Use) -> list[Adopted]:
 
 
 def is_certain(process: Adopted) -> bool:
-    """Whether a launcher has started it, and not a person who set the variables by hand."""
+    """Whether a launcher has started it, and not a person who set the variables manually."""
     names = set(process.launched)
     by_launcher = "LOCAL_RANK" in names and bool(names & _LAUNCHERS)
     return by_launcher or bool(names & _ALONE) or bool(_CHILD.search(process.command))
 
 
-def told(use: Use, segments: list[Segment]) -> str:
+def in_words(use: Use, segments: list[Segment]) -> str:
     """Return segments as a report shows them: how many and how much, since when, whose, a few."""
     oldest = datetime.fromtimestamp(min(each.modified for each in segments), timezone.utc)
     owners = sorted({each.owner for each in segments})

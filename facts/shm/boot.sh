@@ -1,15 +1,5 @@
-"""Files beside /etc/fstab that give /dev/shm a size at boot: systemd units, drop-ins, rc.local."""
-
-from __future__ import annotations
-
-import re
-from typing import Literal, cast
-
-from facts.area import State
-
-# Prints a line each: what becomes of it (runs, waits, ignored), PATH, line number, and the line.
-# A unit runs at boot where a target wants it. Of files with one name the first folder's counts.
-ASK = r"""
+# Prints STATE (runs, waits, ignored), PATH, line number and line, separated by tabs. A unit runs at
+# boot if a target wants it. Of files with the same name, the one in the first folder counts.
 set --
 for top in /etc /run /usr/local/lib /usr/lib; do
   [ ! -d "$top/systemd/system" ] || set -- "$@" "$top/systemd/system"
@@ -33,7 +23,7 @@ fate() {
   done
   echo "$state"
 }
-# lines STATE KEY: a line that ends with a backslash continues on the next.
+# lines STATE KEY: prints the lines of $file; one that ends with a backslash continues on the next.
 lines() {
   awk -v state="$1" -v key="$2" -v f="$file" '
     text == "" && /^[ \t]*([#;]|$)/ { next }
@@ -45,7 +35,7 @@ lines() {
     { gsub(/[^ -~]+/, " ", line); print state "\t" f "\t" first "\t" substr(line, 1, 300) }
   ' "$file"
 }
-# busybox runs `-exec ... +` outside of brackets only.
+# busybox runs `-exec ... +` only outside of parentheses.
 [ $# = 0 ] || find -L "$@" -maxdepth 2 -type f ! -path '*.wants/*' ! -path '*.requires/*' \
   \( -name '*.service' -o -path '*.service.d/*.conf' \
   -o -name dev-shm.mount -o -path '*/dev-shm.mount.d/*.conf' \) \
@@ -61,36 +51,3 @@ done
 for file in /etc/rc.local /etc/rc.d/rc.local; do
   [ ! -f "$file" ] || [ -L "$file" ] || [ ! -x "$file" ] || lines runs .
 done
-"""
-
-
-class BootLine(State):
-    """A line that gives /dev/shm a size: `size` as written there, `state` what a boot does with it.
-
-    `runs`: a target wants its unit. `waits`: nothing found starts it at boot. `ignored`: systemd
-    refuses mount units for /dev/shm ("Cannot create mount unit for API file system").
-    """
-
-    path: str
-    line: int
-    text: str
-    size: str
-    state: Literal["runs", "waits", "ignored"]
-
-
-def parse(lines: list[str]) -> tuple[BootLine, ...]:
-    """Parse lines of `STATE PATH NUMBER TEXT`, separated by tabs; ValueError for another one."""
-    return tuple(map(_line, lines))
-
-
-def _line(line: str) -> BootLine:
-    state, path, number, text = line.split("\t", 3)
-    # The last one counts, as for mount(8).
-    size = re.findall(r"(?<![A-Za-z_-])size=([^\s,'\"]*)", text)[-1]
-    return BootLine(
-        path=path,
-        line=int(number),
-        text=text.strip(),
-        size=size,
-        state=cast(Literal["runs", "waits", "ignored"], state),
-    )

@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import re
 
-from facts import segments, shm_boot
-from facts.area import AreaFact, State
-from facts.probe import Readings, Section, Unreadable
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.shm import boot as shm_boot
+from gpu_node.facts.shm import segments
 
-PATH = "/dev/shm"
 # Bit of CAP_SYS_ADMIN in a capability mask (linux/capability.h): needed to mount and remount.
 CAP_SYS_ADMIN = 21
 
-_FSTAB = f"""
-[ ! -e /etc/fstab ] ||
-awk '$1 !~ /^#/ && $2 ~ "^/dev/shm/?$" {{ print NR " " $0 }}' /etc/fstab || exit 1
-{shm_boot.ASK}"""
-# The first marker found names the container manager; the environment of pid 1 needs root.
-_CONTAINER = r"""
-kind=none
-[ ! -e /run/.containerenv ] || kind=podman
-[ ! -e /.dockerenv ] || kind=docker
-if [ "$kind" = none ] && [ -s /run/systemd/container ]; then
-  read -r kind </run/systemd/container
-elif [ "$kind" = none ]; then
-  said=$({ tr '\0' '\n' </proc/1/environ | sed -n 's/^container=//p'; } 2>/dev/null)
-  kind=${said:-none}
-fi
-echo "$kind"
-sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status
-"""
-
-# Old systems have a link to /run/shm there; mountinfo knows the real place alone.
-_MOUNT = """
-place=$(readlink -f /dev/shm) || place=/dev/shm
-awk -v place="$place" '$5 == place' /proc/self/mountinfo
-"""
 
 _MEMORY = (
-    Section("shm.mount", _MOUNT),
+    Section("shm.mount", shell("shm/mount")),
     Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5),
     Section("shm.mode", "ls -ldn /dev/shm/."),
-    Section("shm.fstab", _FSTAB),
-    Section("shm.container", _CONTAINER, root=True),
+    Section("shm.fstab", shell("shm/fstab") + shm_boot.ASK),
+    Section("shm.container", shell("shm/container"), root=True),
     Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo"),
 )
 SECTIONS = (*_MEMORY, segments.USE)
@@ -174,4 +151,5 @@ class SharedMemory(AreaFact):
     """Returns `ShmState` as a dict: {"mount": {...}, "usage": {"size": 67108864, ...}, ...}."""
 
     sections = SECTIONS
+    state = ShmState
     parse = staticmethod(parse)

@@ -1,0 +1,1 @@
+"""Shared memory: the step that repairs it, and its operations."""

@@ -1,0 +1,1 @@
+"""Shared memory: what is wrong, and what the rules compute with."""

@@ -1,0 +1,37 @@
+"""Shared memory rule between nodes: /dev/shm is alike on nodes of one GPU model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.unlike import Text, faults
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+_FULL = "'Error while creating shared memory segment' on the node that has least"
+_FIX = "name the size in the inventory, and the deploy sets it: shm: {size: 8G}"
+_TEXTS = {
+    "shm.size": Text(f"a job that fits on one node ends in {_FULL}", _FIX),
+    "shm.fstab": Text(
+        f"the next boot gives the nodes different sizes, and a job ends in {_FULL}", _FIX
+    ),
+    "shm.mode": Text(
+        "users can create shared memory segments on some nodes only",
+        "chmod 1777 /dev/shm and chown root:root /dev/shm; with shm: {size: 8G} in the inventory "
+        "the deploy does it",
+    ),
+}
+
+
+@rule(
+    "shm.differs",
+    "warning",
+    compares=True,
+    why="A job that fits on one node fails on another.",
+    manual="Name the size in the inventory, and run the deploy.",
+)
+def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The node has another /dev/shm than the other nodes of its GPU model."""
+    yield from faults(among, _TEXTS)

@@ -1,0 +1,133 @@
+# Functions only: the script that removes segments uses them too. Names with blanks or quotes are
+# not from these programs, and are skipped. Of POSIX semaphores only those of Python's
+# multiprocessing are listed: others may have no process between two uses.
+LC_ALL=C; export LC_ALL
+place=${place:-/dev/shm}
+# The new parents of processes whose parent ended; any other parent is alive and responsible.
+reapers='^(systemd|init|tini|dumb-init|docker-init|podman-init|catatonit)$'
+segments() {
+  find "$place/" -maxdepth 1 -type f \( -name 'nccl-*' -o -name 'sem.mp-*' \
+    -o -name 'torch_[0-9]*_*' -o -name '__KMP_REGISTERED_LIB_*' \) \
+    ! -name '*[!-A-Za-z0-9._+:=@%,~]*' \
+    -exec stat -c 'S %i %Y %s %a %u %n %U' {} +
+}
+# Converts the device number of stat(1) to the form in /proc/PID/maps.
+device() {
+  number=$(stat -L -c %d "$place/") || return 1
+  printf '%02x:%02x\n' $((number >> 8 & 0xfff)) $((number & 0xff | number >> 12 & 0xfff00))
+}
+# Linux before 4.1 does not report the pid that a process has inside its container.
+has_unknown_pids() {
+  ! grep -qs '^NSpid:' /proc/self/status || return 1
+  [ "$(ls -ln /proc/[0-9]*/ns/pid 2>/dev/null | sed -n 's/.* -> //p' | sort -u | wc -l)" -gt 1 ]
+}
+held() {
+  grep -HF -e " $dev " -e /nccl- -e /sem.mp- -e /torch_ -e /__KMP_ /proc/[0-9]*/maps
+  grep -H -e '^NSpid:' -e '^Pid:' /proc/[0-9]*/status
+  # A name may contain a newline and a text like our lines; busybox prints it as ?.
+  if ls -q / >/dev/null 2>&1; then ls -lnq /proc/[0-9]*/fd; else ls -ln /proc/[0-9]*/fd; fi
+}
+joined='
+function base(path) { sub(/.*\//, "", path); return path }
+# PyTorch writes torch_PID_RANDOM or torch_PID_RANDOM_COUNT, OpenMP __KMP_REGISTERED_LIB_PID_UID.
+function maker(name) {
+  if (name !~ /^torch_[0-9]+_[0-9_]+$/ && name !~ /^__KMP_REGISTERED_LIB_[0-9]+(_|$)/) return ""
+  sub(/^[^0-9]+/, "", name); sub(/_.*/, "", name)
+  return name
+}
+function hold(name) { used[name]; if (!((pid, name) in has)) { has[pid, name]; holds[pid]++ } }
+# A process may end meanwhile: awk itself would fail at that, or print an error.
+function look(pid,   read, line, more, part) {
+  read = "cat /proc/" pid "/stat 2>/dev/null"
+  line = ""
+  while ((read | getline more) > 0) line = line (line == "" ? "" : "?") more
+  close(read)
+  if (line == "") return 0
+  comm = line; sub(/^[0-9]+ \(/, "", comm); sub(/\) [A-Za-z] [0-9].*/, "", comm)
+  sub(/.*\) /, "", line); split(line, part, " ")
+  parent = part[2]; tty = part[5]; start = part[20]
+  return 1
+}
+$1 == "S" && NF > 7 {
+  name = base($7)
+  if (name ~ /^(torch|__KMP)_/ && maker(name) == "") next
+  of[$2] = name; bytes[name] = $4; owner = $8
+  for (i = 9; i <= NF; i++) owner = owner " " $i
+  segment[name] = $2 " " $3 " " $4 " " $5 " " $6 " " name " " owner
+  next
+}
+/^\/proc\/[0-9]+\/maps:/ {
+  split($1, part, "/"); pid = part[3]
+  if ($4 == dev && ($5 in of)) hold(of[$5])
+  else if (base($NF) in segment) hold(base($NF))
+  next
+}
+/^\/proc\/[0-9]+\/status:/ { for (i = 2; i <= NF; i++) alive[$i]; next }
+/^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3]; next }
+/ -> \/dev\/nvidia[0-9]+$/ { if (!((pid, $NF) in has)) { has[pid, $NF]; gpus[pid]++ }; next }
+/ -> / { if (base($NF) in segment) hold(base($NF)) }
+END {
+  for (name in segment) {
+    pid = maker(name)
+    if (pid != "" && (unknown == "yes" || (pid in alive))) used[name]
+    if (name in used) { count++; sum += bytes[name] } else print "segment", segment[name]
+  }
+  printf "used %d %.0f\n", count, sum
+  for (pid in gpus) holds[pid] += 0
+  for (pid in holds) {
+    if (!look(pid)) continue
+    mine = pid " " start " " tty " " holds[pid] " " gpus[pid] + 0
+    if (look(above = parent) && (above == 1 || comm ~ reapers)) print "adopted", mine, above, comm
+  }
+  print "seen"
+}'
+# This shell and its parents: the session of the probe uses no segment.
+callers() {
+  above=$$
+  while [ "${above:-0}" -gt 0 ]; do
+    printf ' %s ' "$above"
+    above=$(sed 's/.*) //' "/proc/$above/stat" 2>/dev/null | cut -d ' ' -f 2)
+  done
+}
+# Lists processes that could not be examined: their user ids and names. With sudo, parts of the probe
+# below its first shell ($gn_top) belong to the SSH user: they are not a job.
+unseen='
+function is_ours(pid,   level) {
+  for (level = 0; top && pid > 1 && level < 30; level++) {
+    if (pid == top) return 1
+    pid = parent[pid] + 0
+  }
+  return 0
+}
+/^\/proc\/[0-9]+\/status:/ {
+  split($1, part, "/"); pid = part[3]
+  if ($1 ~ /:Name:$/) name[pid] = substr($0, length($1) + 2)
+  if ($1 ~ /:PPid:$/) parent[pid] = $2
+  if ($1 ~ /:Uid:$/) ids[pid] = " " $2 " " $3 " " $4
+  next
+}
+/No such (file|process)/ { next }
+match($0, /\/proc\/[0-9]+\//) {
+  pid = substr($0, RSTART + 6, RLENGTH - 7)
+  if (pid in asked || index(callers, " " pid " ")) next
+  asked[pid]
+  if ((pid in ids) && !is_ours(pid)) print "unseen" ids[pid], name[pid]
+}'
+# grep reads the files: at a process that ends meanwhile awk would fail, or print an error.
+who() { grep -H -e '^Name:' -e '^PPid:' -e '^Uid:' /proc/[0-9]*/status 2>/dev/null; }
+use() {
+  [ -r "$place/" ] && [ -x "$place/" ] || { echo "$place cannot be listed"; return 1; }
+  dev=$(device) || return 1
+  unknown=no; ! has_unknown_pids || unknown=yes
+  exec 3>&1
+  errors=$({ { segments; held; } |
+    awk -v dev="$dev" -v unknown="$unknown" -v reapers="$reapers" "$joined" >&3; } 2>&1)
+  exec 3>&-
+  [ -z "$errors" ] || { who; printf '%s\n' "$errors"; } |
+    awk -v callers="$(callers)" -v top="${gn_top:-0}" "$unseen"
+  [ -e /proc/1 ] || echo "unseen 0 0 0 hidden"
+  # A container that shares the /dev/shm of its host or pod sees only its own processes.
+  [ "$(readlink /proc/self/ns/pid)" = 'pid:[4026531836]' ] ||
+    [ "$(readlink /proc/self/ns/ipc)" != 'ipc:[4026531839]' ] || echo "unseen 0 0 0 host"
+  [ ! -e /var/run/secrets/kubernetes.io ] || echo "unseen 0 0 0 pod"
+}
