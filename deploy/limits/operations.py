@@ -14,22 +14,25 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, StringCommand, operation
 from pyinfra.connectors.base import BaseConnector
 
-from deploy.confirmation import CONFIRM_SECONDS, SESSION_SECONDS, keep_or_restore
-from deploy.replacement import replace, sum_of, unread
-from drift.quantity import at_least, limit
-from facts.files import FileBytes
-from facts.limits import ResourceLimits, Session
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
+from gpu_node.deploy.files.replace import replace, sum_of, unread
+from gpu_node.deploy.files.trial import SESSION_SECONDS
+from gpu_node.drift.units import at_least, limit
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.limits.state import ResourceLimits, Session
+from gpu_node.facts.probe.file_bytes import FileBytes
 
 Command = StringCommand | FunctionCommand
 
 
 @operation()
-def own_file(path: str, content: str) -> Generator[Command, None, None]:
+def own_file(path: str, content: str, account: str = "") -> Generator[Command, None, None]:
     """
     Write a limits.d file of our own; kept only if a new session can still be opened with it.
 
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
     + content: what we say in it; what others wrote into it stays, below that
+    + account: whose session must open as well; empty for the SSH user alone
     """
     old = host.get_fact(FileBytes, path=path)
     if old["problem"]:
@@ -41,7 +44,8 @@ def own_file(path: str, content: str) -> Generator[Command, None, None]:
         return
     again = partial(_with_others, content=content)
     yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, again=again)
-    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "complaint": _lowered})
+    given = {"after": sum_of(new), "complaint": _lowered, "accounts": [account]}
+    yield FunctionCommand(keep_or_restore, [path], given)
 
 
 @operation()
@@ -52,7 +56,7 @@ def settle(path: str) -> Generator[Command, None, None]:
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
     """
     if not host.get_fact(ResourceLimits).get("pending"):
-        host.noop(f"{path} waits for nothing")
+        host.noop(f"{path} has no unconfirmed change")
         return
     yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
 
@@ -64,7 +68,8 @@ def _with_others(text: str, content: str) -> str:
 def others_lines(text: str, ours: str) -> list[str]:
     """Return the lines of our file's `text` that we did not write, each with its line end.
 
-    Ours are the comments in `ours`, and whatever sets an item for somebody for whom `ours` sets it.
+    Ours are the comments in `ours`, and each line that sets an item for a user or group for which
+    `ours` sets it.
     """
     comments = {line for line in ours.splitlines() if line.startswith("#")}
     pairs = {_pair(line) for line in ours.splitlines()} - {None}
@@ -105,7 +110,5 @@ def _session(connector: BaseConnector) -> Session:
     This area is asked alone: what else the probe asks may take longer than the undoing waits.
     """
     fact = ResourceLimits()
-    _, output = connector.run_shell_command(
-        StringCommand(fact.command()), False, False, _timeout=SESSION_SECONDS
-    )
+    _, output = execute(connector, fact.command(), SESSION_SECONDS)
     return Session.model_validate(fact.process(output.stdout_lines)["session"])

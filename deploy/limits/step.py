@@ -7,13 +7,21 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pyinfra.api import deploy
 
-from deploy.operations import limits
-from deploy.plan import Plan
-from drift.pam_limits import OwnLines, domains, own_lines
-from facts.limits import OWN_FILE, UNITS
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.limits import operations as limits
+from gpu_node.drift.limits import rules
+from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_lines
+from gpu_node.facts.limits.state import OWN_FILE, UNITS
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent.parent / "templates"),
+REPAIRS = (
+    rules.nofile,
+    rules.memlock,
+    rules.stack_unlimited,
+    rules.above_ceiling,
+    rules.unconfirmed,
+)
+_TEMPLATES = Environment(  # noqa: S701 (it writes limits.conf, no page)
+    loader=FileSystemLoader(Path(__file__).parent),
     undefined=StrictUndefined,
     keep_trailing_newline=True,
 )
@@ -34,10 +42,14 @@ def converge(plan: Plan) -> None:
     wanted, found = plan.wanted.limits, plan.found.limits
     if wanted is None:
         return
-    if plan.repairs("limits.unconfirmed"):
-        limits.settle(name=f"Confirm {Path(OWN_FILE).name} of a run cut off", path=OWN_FILE)
+    if plan.repairs(rules.unconfirmed):
+        limits.settle(name=f"Confirm {Path(OWN_FILE).name} of an interrupted run", path=OWN_FILE)
     if found.user is not None and plan.repairs(
-        "limits.nofile", "limits.memlock", "limits.stack-unlimited", "limits.above-nr-open"
+        rules.nofile, rules.memlock, rules.stack_unlimited, rules.above_ceiling
     ):
         text = content(own_lines(found, wanted), domains(found.user))
-        limits.own_file(name=f"Write {Path(OWN_FILE).name}", path=OWN_FILE, content=text)
+        name = f"Write {Path(OWN_FILE).name}"
+        # Whose sessions have not opened before either is not locked out by the file.
+        before = plan.found.ssh.account is not None or plan.found.env.bashrc is not None
+        account = plan.trainer if before else ""
+        limits.own_file(name=name, path=OWN_FILE, content=text, account=account)

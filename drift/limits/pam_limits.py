@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from drift.quantity import Limit, at_least
-from facts.limits import CONF, EXEMPT, OWN_FILE, Item, LimitsState, Line, User
-from inventories.schema import LimitsWanted
+from gpu_node.drift.units import at_least
+from gpu_node.facts.limits.state import CONF, EXEMPT, OWN_FILE, Item, Limit, LimitsState, Line, User
+from gpu_node.inventories.schema import LimitsWanted
 
 Kind = Literal["soft", "hard"]
 # What a file of our own says, in the kernel's unit.
@@ -31,7 +31,7 @@ def is_known(found: LimitsState) -> bool:
 def deciding(found: LimitsState, lines: Iterable[Line], item: Item) -> dict[Kind, Line]:
     """Return the lines that decide a limit for the SSH user, as limits.conf(5) ranks them.
 
-    Nobody knows where the user is not known; nothing decides where a line exempts the user.
+    Unknown where the user is not known; nothing decides where a line exempts the user.
     """
     best: dict[Kind, tuple[int, Line]] = {}
     lines = list(lines)
@@ -123,7 +123,7 @@ def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
 def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     """Return what our file says now, the highest where it says several.
 
-    A number of open files that no session can get is mended.
+    A number of open files that no session can get is corrected.
     """
     ours = ("*", "root", found.user.name if found.user else "root")
     lines: OwnLines = {}
@@ -136,8 +136,8 @@ def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
                 continue
             value = wanted.nofile
         for kind in KINDS:
-            said = lines.get((kind, line.item))
-            if line.kind in (kind, "-") and (said is None or at_least(value, said)):
+            earlier = lines.get((kind, line.item))
+            if line.kind in (kind, "-") and (earlier is None or at_least(value, earlier)):
                 lines[kind, line.item] = value
     return lines
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from drift.pam_limits import (
+from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.subject import Limit, Path
+from gpu_node.drift.limits.pam_limits import (
     above_nr_open,
     deciding,
     domains,
@@ -16,17 +18,16 @@ from drift.pam_limits import (
     own_lines,
     with_own,
 )
-from drift.quantity import at_least, limit
-from drift.rules.rule import Fault, rule
-from facts.limits import OWN_FILE, UNITS, Item, LimitsState, Line
-from inventories.schema import LimitsWanted
+from gpu_node.drift.units import at_least, limit
+from gpu_node.facts.limits.state import OWN_FILE, UNITS, Item, LimitsState, Line
+from gpu_node.inventories.schema import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
 
 _CAUSES: dict[Item, str] = {
     "nofile": "tokenising with many processes and NCCL's sockets end in "
-    "'OSError: [Errno 24] Too many open files'; NCCL raises itself to the hard limit only",
+    "'OSError: [Errno 24] Too many open files'; NCCL raises its limit only to the hard limit",
     "memlock": "InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed' or "
     "'Call to ibv_reg_mr failed'",
 }
@@ -73,18 +74,18 @@ def _suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
     return at_least(line.value, getattr(wanted, item))
 
 
-def _by_hand(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | None:
+def _manual_fix(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | None:
     """Return what a person has to do before a file of ours can help; None if it helps as it is."""
     if not is_known(found):
-        return "find out first what could not be read, see limits.unreadable"
+        return "first repair what could not be read, see limits.unreadable"
     line = exemption(found.user, found.files or ()) if found.user else None
     if line is not None:
         return (
-            f"{quote(line.path)} line {line.line} takes {line.domain} out of all limits: remove it"
+            f"{quote(line.path)} line {line.line} exempts {line.domain} from all limits: remove it"
         )
     line = _overruling(found, wanted, item)
     if line is not None:
-        return f"{quote(line.path)} line {line.line} decides: raise or remove it"
+        return f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
     trouble = _pam_trouble(found)
     return trouble[1] if trouble else None
 
@@ -111,31 +112,77 @@ def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[F
     if not lacking(found, wanted, item) or _granted(found, wanted, item):
         return  # the files grant it: that is limits.not-effective
     wish = limit(getattr(wanted, item), item != "nofile")
-    by_hand = _by_hand(found, wanted, item)
+    manual_fix = _manual_fix(found, wanted, item)
     yield Fault(
-        subject=item,
+        subject=Limit(item),
         found=_session_value(found, item),
         wanted=wish,
         cause=f"{_decided(found, wanted, item)}{_CAUSES[item]}",
-        fix=by_hand or f"raise {item} to {wish} in {OWN_FILE}",
-        fixable=by_hand is None,
+        fix=manual_fix or f"raise {item} to {wish} in {OWN_FILE}",
+        fixable=manual_fix is None,
     )
 
 
-@rule("limits.nofile", "error")
+@rule(
+    "limits.above-nr-open",
+    "error",
+    step="limits",
+    why="The kernel grants at most fs.nr_open open files: pam_limits fails, and on many "
+    "systems refuses the login.",
+    manual="Lower the limit, or first raise fs.nr_open with sysctl.",
+    repair="Rewrites the limits file of gpu-node in /etc/security/limits.d.",
+)
+def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+    """More open files are asked for than fs.nr_open allows; PAM may then refuse every login."""
+    if found.nr_open is None:
+        return
+    if above_nr_open(found, wanted):
+        yield _ceiling_fault("nofile in the inventory", str(wanted.nofile), found.nr_open, False)
+    for line in found.files or ():
+        if line.item == "nofile" and not grantable(found, line.value):
+            if line.value == "unlimited" and found.pam is not None and found.pam.clamps_nofile:
+                continue
+            place = f"{line.path} line {line.line}"
+            ours = line.path == OWN_FILE and is_known(found)
+            fixable = ours and not above_nr_open(found, wanted)
+            yield _ceiling_fault(place, limit(line.value, False), found.nr_open, fixable)
+
+
+@rule(
+    "limits.nofile",
+    "error",
+    step="limits",
+    because_of=(on_subject(above_ceiling),),
+    why="Tokenising with many processes, and NCCL's sockets, end with 'Too many open files'.",
+    manual="Raise nofile in a file in /etc/security/limits.d, then log in again.",
+    repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
+)
 def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session may open fewer files than wanted."""
     if not above_nr_open(found, wanted):
         yield from _too_low(found, wanted, "nofile")
 
 
-@rule("limits.memlock", "error")
+@rule(
+    "limits.memlock",
+    "error",
+    step="limits",
+    why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'.",
+    manual="Raise memlock in a file in /etc/security/limits.d, then log in again.",
+    repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
+)
 def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session may lock less memory than wanted."""
     yield from _too_low(found, wanted, "memlock")
 
 
-@rule("limits.not-effective", "error")
+@rule(
+    "limits.not-effective",
+    "error",
+    because_of=(on_subject(above_ceiling),),
+    why="The files grant the limit, but sshd or a start file of the shell sets another one.",
+    manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
+)
 def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """The limit files grant what is wanted, and a fresh session does not have it."""
     items: tuple[Item, ...] = ("nofile", "memlock")
@@ -146,7 +193,7 @@ def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             continue
         cause, fix = _why_not_effective(found, lacking(found, wanted, item) == ["soft"])
         yield Fault(
-            subject=item,
+            subject=Limit(item),
             found=_session_value(found, item),
             wanted=limit(getattr(wanted, item), item != "nofile"),
             cause=cause,
@@ -163,7 +210,7 @@ def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
     pam = found.pam
     if pam is not None and pam.sshd_uses_pam is False:
         return (
-            "sshd does not ask PAM, so limits.conf and limits.d are not read",
+            "sshd does not use PAM, so limits.conf and limits.d are not read",
             "set 'UsePAM yes' in /etc/ssh/sshd_config and reload sshd",
         )
     if pam is not None and not any(f"/etc/pam.d/{name}" in pam.files for name in _SSHD_PAM):
@@ -177,84 +224,84 @@ def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
 def _why_not_effective(found: LimitsState, soft_only: bool) -> tuple[str, str]:
     if found.pam is None:
         return (
-            "sshd may not ask PAM at all: its configuration could not be read, see "
+            "maybe sshd does not use PAM: its configuration could not be read, see "
             "limits.unreadable",
-            "find out whether sshd has 'UsePAM yes' and a PAM file of it loads pam_limits",
+            "check that sshd has 'UsePAM yes', and that one of its PAM files loads pam_limits",
         )
     trouble = _pam_trouble(found)
     if trouble is None and soft_only:
         return (
             "the hard limit would allow it: something lowers the soft one after the login, such as "
             "ulimit in ~/.bashrc or in /etc/profile.d",
-            "take that ulimit out of the start files of the shell",
+            "remove that ulimit from the start files of the shell",
         )
     return trouble or (
-        "sshd runs under a lower hard limit that it may not raise: a container without "
+        "sshd runs under a lower hard limit that it cannot raise: a container without "
         "CAP_SYS_RESOURCE, or Limit*= in its systemd unit",
         "raise the limit where sshd is started: the container's --ulimit, or its systemd unit",
     )
 
 
-@rule("limits.unconfirmed", "error")
+@rule(
+    "limits.unconfirmed",
+    "error",
+    step="limits",
+    why="The run that wrote the file was interrupted: the node soon restores the file from before.",
+    manual="Open a new session, and keep the file if the session opens.",
+    repair="Confirms the file after a new session has opened.",
+)
 def unconfirmed(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """Our limits file was written by a run that ended before a new session had confirmed it."""
     if found.pending:
         yield Fault(
-            subject=OWN_FILE,
+            subject=Path(OWN_FILE),
             found="written, and no new session has confirmed it",
             wanted="confirmed by a session that opened with it in place",
-            cause="the run that wrote it was cut off; within a minute of the writing the node "
-            "puts back what was there before, and the limits go with it",
+            cause="the run that wrote it was interrupted: within a minute "
+            "the node restores the earlier file, without these limits",
             fix="open a new session, and keep the file if it opens",
         )
 
 
-@rule("limits.above-nr-open", "error")
-def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
-    """More open files are asked for than fs.nr_open allows; PAM may then refuse every login."""
-    if found.nr_open is None:
-        return
-    if above_nr_open(found, wanted):
-        yield _ceiling_fault("nofile in the inventory", str(wanted.nofile), found.nr_open, False)
-    for line in found.files or ():
-        if line.item == "nofile" and not grantable(found, line.value):
-            if line.value == "unlimited" and found.pam is not None and found.pam.clamps_nofile:
-                continue
-            subject = f"{line.path} line {line.line}"
-            ours = line.path == OWN_FILE and is_known(found)
-            fixable = ours and not above_nr_open(found, wanted)
-            yield _ceiling_fault(subject, limit(line.value, False), found.nr_open, fixable)
-
-
-def _ceiling_fault(subject: str, asked: str, nr_open: int, fixable: bool) -> Fault:
+def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault:
     return Fault(
-        subject=subject,
+        subject=Limit("nofile", place),
         found=asked,
         wanted=f"at most {nr_open} (fs.nr_open)",
-        cause="the kernel grants nobody more than fs.nr_open; pam_limits then fails, and on many "
+        cause="the kernel grants at most fs.nr_open; pam_limits then fails, and on many "
         "systems refuses the login",
         fix="lower it, or raise fs.nr_open with sysctl first",
         fixable=fixable,
     )
 
 
-@rule("limits.stack-unlimited", "warning")
+@rule(
+    "limits.stack-unlimited",
+    "warning",
+    step="limits",
+    why="With an unlimited stack glibc gives NCCL's threads stacks of 2 MB, and they "
+    "overflow (NCCL before 2.28).",
+    manual="Set a soft stack limit in /etc/security/limits.d.",
+    repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
+)
 def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session has an unlimited stack, a documented crash hazard of NCCL before 2.28."""
     if not lacking(found, wanted, "stack") or wanted.stack is None:
         return
-    said = deciding(found, found.files or (), "stack").get("soft")
-    if said is not None and said.value != "unlimited":
+    soft_line = deciding(found, found.files or (), "stack").get("soft")
+    if soft_line is not None and soft_line.value != "unlimited":
         cause, fix = _why_not_effective(found, soft_only=True)
-        yield Fault("stack", "unlimited", limit(wanted.stack, True), cause, fix, fixable=False)
+        yield Fault(
+            Limit("stack"), "unlimited", limit(wanted.stack, True), cause, fix, fixable=False
+        )
         return
-    by_hand = _by_hand(found, wanted, "stack")
+    manual_fix = _manual_fix(found, wanted, "stack")
     yield Fault(
-        subject="stack",
+        subject=Limit("stack"),
         found="unlimited",
         wanted=limit(wanted.stack, True),
         cause=f"{_decided(found, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
         "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
-        fix=by_hand or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}",
-        fixable=by_hand is None,
+        fix=manual_fix or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}",
+        fixable=manual_fix is None,
     )

@@ -5,60 +5,28 @@ from __future__ import annotations
 import re
 from typing import Literal, cast
 
-from facts.area import AreaFact, State
-from facts.probe import Readings, Section, Unreadable
+from gpu_node.facts.limits import unsettled
+from gpu_node.facts.limits.unsettled import Waiting
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.shell import shell
 
 CONF = "/etc/security/limits.conf"
 CONF_D = "/etc/security/limits.d"
 # The file that is ours; beside it lies a mark for each change of it that waits to be confirmed.
 OWN_FILE = f"{CONF_D}/99-gpu-node.conf"
 
-_FILES = """
-for f in /etc/security/limits.conf /etc/security/limits.d/*.conf; do
-  [ -f "$f" ] || continue
-  awk -v f="$f" '!/^[[:space:]]*(#|$)/ { print f ":" NR ":" $0 }' "$f" || exit 1
-done
-"""
-# One line a group: a name may hold blanks where it comes from a directory service.
-_USER = """
-name=$(id -un) && uid=$(id -u) && gids=$(id -G) || exit 1
-echo "$uid $name"
-for gid in $gids; do
-  group=$(getent group "$gid" 2>/dev/null || grep "^[^:]*:[^:]*:$gid:" /etc/group) || group=
-  echo "$gid ${group%%:*}"
-done
-"""
-_PENDING = f"""
-file=$(readlink -f {OWN_FILE} || echo {OWN_FILE})
-[ ! -d "${{file%/*}}" ] || [ -r "${{file%/*}}" ] || {{ echo "${{file%/*}} is closed"; exit 1; }}
-for mark in "${{file%/*}}/.${{file##*/}}.gpu-node-"*; do
-  [ ! -e "$mark" ] || printf '%s\n' "$mark"
-done
-"""
-# Debian's pam_limits spares root (limits.conf(5) there); a newer module reads nr_open by itself.
-_PAM = r"""
-[ ! -e /etc/debian_version ] || echo spares-root
-for module in /lib*/security /lib/*/security /usr/lib*/security /usr/lib/*/security; do
-  [ -r "$module/pam_limits.so" ] || continue
-  ! grep -q nr_open "$module/pam_limits.so" || echo clamps-nofile
-  break
-done
-[ ! -d /etc/pam.d ] || grep -l '^[^#]*pam_limits' /etc/pam.d/* || :
-[ -r /etc/ssh/sshd_config ] || exit 0
-for f in /etc/ssh/sshd_config.d/*.conf /etc/ssh/sshd_config; do
-  [ ! -r "$f" ] || awk 'tolower($1) == "usepam" { print "UsePAM " tolower($2) }' "$f"
-done
-"""
 
 # The probe's connection is a session of its own, so its shell has what any new session gets.
 SECTIONS = (
     Section("limits.session", "cat /proc/self/limits"),
-    Section("limits.user", _USER),
+    Section("limits.user", shell("limits/user")),
     Section("limits.nr-open", "cat /proc/sys/fs/nr_open"),
     # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
-    Section("limits.files", _FILES, root=True),
-    Section("limits.pending", _PENDING, root=True),
-    Section("limits.pam", _PAM, root=True),
+    Section("limits.files", shell("limits/files"), root=True),
+    Section("limits.pending", shell("limits/pending", own_file=OWN_FILE), root=True),
+    Section("limits.pam", shell("limits/pam"), root=True),
+    unsettled.SECTION,
 )
 
 Limit = int | Literal["unlimited"]
@@ -112,7 +80,7 @@ class Line(State):
 
 
 class Pam(State):
-    """The PAM files that load pam_limits, and whether sshd asks PAM at all (None: not said).
+    """The PAM files that load pam_limits, and whether sshd asks PAM at all (None: no setting).
 
     `spares_root`: groups and the wildcard do not reach root. `clamps_nofile`: "unlimited" open
     files become fs.nr_open, where an older pam_limits fails and the login with it.
@@ -134,6 +102,8 @@ class LimitsState(State):
     # Marks of changes of our file that no new session has confirmed yet.
     pending: tuple[str, ...] | None
     pam: Pam | None
+    # Changes of any file that the node undoes by itself unless they are confirmed.
+    unsettled: tuple[Waiting, ...] | None = ()
 
 
 def parse_session(text: str) -> Session:
@@ -196,11 +166,11 @@ def _conf_value(value: str, unit: int) -> Limit | None:
 def parse_pam(text: str) -> Pam:
     """Parse file names, `UsePAM yes|no` lines (sshd takes the first), and what the module does."""
     lines = text.splitlines()
-    said = [line.split()[1] for line in lines if line.startswith("UsePAM ")]
+    use_pam = [line.split()[1] for line in lines if line.startswith("UsePAM ")]
     files = tuple(line for line in lines if line.startswith("/"))
     return Pam(
         files=files,
-        sshd_uses_pam=said[0].strip('"') == "yes" if said else None,
+        sshd_uses_pam=use_pam[0].strip('"') == "yes" if use_pam else None,
         spares_root="spares-root" in lines,
         clamps_nofile="clamps-nofile" in lines,
     )
@@ -215,6 +185,7 @@ def parse(readings: Readings) -> LimitsState:
         files=readings.take("limits.files", parse_files),
         pending=readings.take("limits.pending", lambda text: tuple(text.splitlines())),
         pam=readings.take("limits.pam", parse_pam),
+        unsettled=readings.take("limits.unsettled", unsettled.parse),
     )
 
 
@@ -222,4 +193,5 @@ class ResourceLimits(AreaFact):
     """Returns `LimitsState` as a dict: {"session": {"nofile": {"soft": 1024, ...}}, ...}."""
 
     sections = SECTIONS
+    state = LimitsState
     parse = staticmethod(parse)

@@ -1,0 +1,1 @@
+"""Resource limits: the step that repairs it, and its operations."""

@@ -1,0 +1,1 @@
+"""Resource limits: what is wrong, and what the rules compute with."""

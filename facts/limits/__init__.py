@@ -1,0 +1,3 @@
+"""Resource limits: what the node has."""
+
+from gpu_node.facts.limits.state import ResourceLimits as ResourceLimits
