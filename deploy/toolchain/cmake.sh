@@ -1,17 +1,27 @@
 # Put a cmake release into a prefix of its own and switch to it by symlinks; no older one is removed.
-# Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups.
+# Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups,
+# owner (sh of facts/probe/owner.py).
+# Needs: private_group closed place clear_away take lock leftovers
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
+eval "$owner"
 prefix=/opt/cmake-$version
 work=/opt/.cmake-$version.gpu-node
 clear_away() { rm -rf "$work"; [ -z "$pushed" ] || rm -f "$pushed"; }
 fail() { clear_away; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
 # stderr, too: a cmake without its modules complains there before it says its version.
-answers() { "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"; }
+answers() {
+  [ -x "$1" ] || return 1
+  # What another account may change does not run here, and is replaced.
+  case $(owner_of "$1" 2>/dev/null) in root | "$(id -un)") ;; *) return 1 ;; esac
+  "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"
+}
 room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
 
+# Where others may write, they could lead root elsewhere, and change what all users run.
+for each in /opt "$links"; do trusted "$each" || fail "nothing is installed in $each: $why"; done
 # Before anything is fetched: can the switch be made at all?
 mkdir -p "$links" && rm -f "$links/.gpu-node-link" && ln -s / "$links/.gpu-node-link" ||
   fail "$links cannot be written"
@@ -20,31 +30,34 @@ rm -f "$links/.gpu-node-link"
 if ! answers "$prefix/bin/cmake"; then
   # What a run that was killed left behind; only this name, and nothing else makes it.
   rm -rf "$work"
-  mkdir -p "$work" || fail "/opt cannot be written ($(room))"
+  mkdir "$work" || fail "/opt cannot be written ($(room))"
   tarball=${pushed:-$work/release.tar.gz}
   if [ -z "$pushed" ]; then
     if command -v curl >/dev/null 2>&1; then
-      said=$(curl -fsSL --retry 2 --connect-timeout 20 --speed-limit 1000 --speed-time 60 -o "$tarball" "$url" 2>&1)
+      output=$(curl -fsSL --retry 2 --connect-timeout 20 --speed-limit 1000 --speed-time 60 -o "$tarball" "$url" 2>&1)
     elif command -v wget >/dev/null 2>&1; then
-      said=$(wget -q -T 20 -t 3 -O "$tarball" "$url" 2>&1)
+      output=$(wget -q -T 20 -t 3 -O "$tarball" "$url" 2>&1)
     else
       fail "neither curl nor wget is here; set fetch: controller in the inventory"
-    fi || fail "$url cannot be fetched: ${said:-no reason given} (/opt has $(room))"
+    fi || fail "$url cannot be fetched: ${output:-no reason given} (/opt has $(room))"
   fi
   sum=$(sha256sum <"$tarball" | cut -d' ' -f1)
   [ "$sum" = "$sha256" ] || fail "the tarball has sha256 $sum, the inventory wants $sha256"
   mkdir "$work/tree" || fail "/opt cannot be written ($(room))"
-  said=$(tar -xzf "$tarball" -C "$work/tree" 2>&1) ||
-    fail "unpacking failed: $(echo "$said" | tail -n 1) (/opt has $(room))"
+  output=$(tar -xzof "$tarball" -C "$work/tree" 2>&1 && chmod -R go-w "$work/tree" 2>&1) ||
+    fail "unpacking failed: $(echo "$output" | tail -n 1) (/opt has $(room))"
   set -- "$work/tree"/*/bin/cmake
   [ $# -eq 1 ] && answers "$1" || fail "the tarball holds no cmake $version for this machine"
   tree=${1%/bin/cmake}
   chown -R 0:0 "$tree" || fail "the files cannot be given to root"
   if [ -e "$prefix" ] || [ -L "$prefix" ]; then
-    mkdir -p "$backups/opt" && mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
+    closed "${backups%/*}" "$backups/opt" || fail "$prefix cannot be moved aside: $why"
+    mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
     echo "gpu-node: cmake: $prefix is moved to $backups$prefix: it has no cmake $version that runs"
   fi
-  mv "$tree" "$prefix" || fail "$prefix cannot be made"
+  # Before coreutils 8.24 (CentOS 7) there is no -f: what a crash leaves there, the next run unpacks anew.
+  ! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$tree" 2>/dev/null 9>&- || :
+  renamed "$tree" "$prefix" || fail "$prefix cannot be made"
 fi
 clear_away
 
@@ -57,13 +70,14 @@ for program in "$prefix/bin"/*; do
   link=$links/${program##*/}
   [ "$(readlink "$link")" != "$program" ] || continue
   if [ -e "$link" ] || [ -L "$link" ]; then
-    mkdir -p "$backups$links" && cp -pP "$link" "$backups$links/" || fail "$link cannot be kept"
+    closed "${backups%/*}" "$backups$links" || fail "$link cannot be kept: $why"
+    cp -pP "$link" "$backups$links/" || fail "$link cannot be kept"
     case $(readlink "$link") in
       (/opt/cmake-*/bin/"${program##*/}") ;;
       (*) echo "gpu-node: cmake: $link is moved to $backups$link" ;;
     esac
   fi
-  ln -s "$program" "$links/.gpu-node-link" && mv -f "$links/.gpu-node-link" "$link" ||
+  ln -s "$program" "$links/.gpu-node-link" && renamed "$links/.gpu-node-link" "$link" ||
     fail "$link cannot be set"
 done
 answers "$links/cmake" || fail "$links/cmake does not answer as $version"

@@ -6,27 +6,29 @@ download moves the file into place before it checks the sum.
 
 from __future__ import annotations
 
-import hashlib
 import urllib.request
 from collections.abc import Generator, Sequence
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
 from gevent.lock import BoundedSemaphore
 from pyinfra import host, logger
-from pyinfra.api import FileUploadCommand, FunctionCommand, Host, State, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
-from deploy.controller import cache
-from deploy.replacement import backups
-from deploy.scripts import script
-from deploy.shared import refuse_if_in_use
-from drift.environments import unmet
-from facts.nccl import ASKED, Environment, Nccl
-from facts.toolchain import Cmakes, Toolchain
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.engine.shared import refuse_if_in_use
+from gpu_node.deploy.files.downloads import cache
+from gpu_node.deploy.files.replace import backups
+from gpu_node.deploy.files.upload import Upload, sum_of_file
+from gpu_node.drift.toolchain.packages import unmet
+from gpu_node.facts.nccl.state import Environment, Nccl
+from gpu_node.facts.toolchain.state import Cmakes, Toolchain
+from gpu_node.inventories.atomic_write import place
 
 _ONE_DOWNLOAD = BoundedSemaphore()
 _CHUNK = 1 << 20
-Command = StringCommand | FileUploadCommand | FunctionCommand
+Command = StringCommand | FunctionCommand
 
 
 @operation()
@@ -51,21 +53,21 @@ def cmake(
     if _is_linked(host.get_fact(Toolchain).get("cmake"), version, links):
         host.noop(f"cmake {version} is linked in {links}")
         return
-    tarball = ""
-    if fetch == "controller":
-        kept = cache() / f"cmake-{version}-{sha256[:16]}.tar.gz"
-        tarball = f"/var/tmp/gpu-node-{kept.name}"
-        yield FunctionCommand(download, [url, sha256, str(kept)], {})
-        yield FileUploadCommand(str(kept), tarball)
-    yield script(
+    put = partial(
+        script,
         "cmake",
         version=version,
         url=url,
         sha256=sha256,
-        pushed=tarball,
         links=links,
         backups=backups(),
     )
+    if fetch == "controller":
+        kept = cache() / f"cmake-{version}-{sha256[:16]}.tar.gz"
+        yield FunctionCommand(download, [url, sha256, str(kept)], {})
+        yield Upload(kept, put)
+    else:
+        yield put()
 
 
 @operation()
@@ -74,6 +76,8 @@ def packages(
     pins: Sequence[str],
     allow_disruption: bool = False,
     shared: bool = False,
+    hashes: str = "",
+    insecure_index: bool = False,
 ) -> Generator[Command, None, None]:
     """
     Install packages of a Python environment at exactly these versions; no other one changes.
@@ -84,6 +88,8 @@ def packages(
     + pins: as pip is asked for them, eg ``pyarrow==15.0.2``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
+    + hashes: the pins with their hashes, as lines of pip's requirements; empty: any
+    + insecure_index: even where pip is set to a server that is not proved (http, trusted-host)
 
     **Example:**
 
@@ -103,7 +109,8 @@ def packages(
         "packages_pip",
         prefix=environment,
         pins=" ".join(pins),
-        asked=ASKED,
+        hashes=hashes,
+        insecure="yes" if insecure_index else "no",
         allow="yes" if allow_disruption else "no",
     )
 
@@ -120,7 +127,7 @@ def download(state: State, host: Host, url: str, sha256: str, target: str) -> bo
     """Fetch a file once for all nodes; a file whose sum is wrong is not kept."""
     path = Path(target)
     with _ONE_DOWNLOAD:
-        if path.is_file() and _sum(path) == sha256:
+        if path.is_file() and sum_of_file(path) == sha256:
             return True
         logger.info(f"{host.print_prefix}Fetching {url} to the controller")
         try:
@@ -134,21 +141,14 @@ def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
-        with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:
+        # The inventory gives the URL, and the sum below decides.
+        with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:  # noqa: S310 (its sum is checked)
             while block := source.read(_CHUNK):
                 sink.write(block)
-        if (found := _sum(part)) == sha256:
-            part.replace(path)
+        if (found := sum_of_file(part)) == sha256:
+            place(part, path)
             return True
     finally:
         part.unlink(missing_ok=True)
     logger.error(f"{host.print_prefix}cmake: the tarball's sha256 is {found}, wanted {sha256}")
     return False
-
-
-def _sum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as source:
-        while block := source.read(_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()

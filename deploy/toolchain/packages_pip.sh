@@ -1,35 +1,44 @@
 # Install packages of a Python environment at exactly the pinned versions, and change no other one.
+# It runs as the account that by_owner.sh finds.
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
-# asked (what facts/asked/environment.py says); in_use.sh stands before this.
+# asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
+# insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
+# Needs: clear_away lock in_use leftovers
+# Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
-# A package in the home of whoever runs this is none of the environment's.
+# A package in the home of the account that runs this is not one of the environment.
 PYTHONNOUSERSITE=1 PIP_USER=no
 export PYTHONNOUSERSITE PIP_USER
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
-# What pip says first is the reason, with which packages are in each other's way; then comes advice.
+# The first error of pip is the reason, with the packages that conflict; advice follows it.
 reason() {
   echo "$1" | awk '
-    /^ERROR: / && !said { said = $0 }
+    /^ERROR: / && !first { first = $0 }
     /^The conflict is caused by:/ { telling = 1; next }
     telling && /^$/ { telling = 0 }
     telling { sub(/^ */, ""); conflict = conflict "; " $0 }
     /[^ ]/ { line = $0 }
-    END { print (said ? said : line) conflict }'
+    END { print (first ? first : line) conflict }'
 }
 
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
-[ -x "$python" ] || fail "no Python is there; nothing was changed"
-tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not write there, as where a file server keeps root out; its \
-owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): run pip as that user; nothing was changed"
+[ -x "$python" ] || fail "it has no Python; nothing was changed"
+tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
+write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
+is mounted read-only; nothing was changed"
 work=$(mktemp -d /var/tmp/gpu-node-pip.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-"$python" -B -m pip list --format=freeze >"$work/listed" 2>"$work/said" </dev/null ||
-  fail "pip cannot list what is there: $(tail -n 1 "$work/said"); nothing was changed"
+[ "$insecure" = yes ] || [ -n "$hashes" ] || output=$("$python" -I -B -c "$supply" install 2>&1 </dev/null) ||
+  fail "others could change what pip installs: $(echo "$output" | tail -n 1); use https and \
+folders that no other user can change, or set supply: {hashes: ...} or \
+{insecure_index: true} in the inventory; nothing was changed"
+"$python" -I -B -m pip list --format=freeze >"$work/listed" 2>"$work/errors" </dev/null ||
+  fail "pip cannot list what is there: $(tail -n 1 "$work/errors"); nothing was changed"
 # pip compares names without regard to case, -, _ and .
 awk -v pins="$pins" '
   function plain(name) { gsub(/[-_.]+/, "-", name); return tolower(name) }
@@ -39,17 +48,22 @@ awk -v pins="$pins" '
     name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
 ' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
 # What a run that was killed has half installed pip takes for whole: it is to be installed again.
-"$python" -I -B -c "$asked" halves >"$work/told" 2>"$work/said" </dev/null ||
-  fail "$(tail -n 1 "$work/said"); nothing was changed"
+"$python" -I -B -c "$asked" halves >"$work/halves" 2>"$work/errors" </dev/null ||
+  fail "$(tail -n 1 "$work/errors"); nothing was changed"
 {
   IFS= read -r mark
   while IFS= read -r half; do rm -rf "$half"; done
-} <"$work/told"
+} <"$work/halves"
 (echo "$pins" >"$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
 # pip finds and fetches everything before it takes anything away.
-said=$("$python" -m pip install -c "$work/held.txt" $pins 2>&1 </dev/null)
+set -- $pins
+if [ -n "$hashes" ]; then
+  echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; run again"
+  set -- --require-hashes -r "$work/hashes"
+fi
+output=$("$python" -I -m pip install --only-binary=:all: -c "$work/held.txt" "$@" 2>&1 </dev/null)
 code=$?
 [ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"
 rm -f "$mark"
 [ "$code" -eq 0 ] ||
-  fail "pip cannot install $pins with all other packages held: $(reason "$said"); run again"
+  fail "pip cannot install $pins with all other packages kept at their versions: $(reason "$output"); run again"

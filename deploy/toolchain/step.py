@@ -7,15 +7,18 @@ from functools import partial
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
-from deploy.operations import toolchain
-from deploy.plan import Plan
-from deploy.shared import is_writer, may_be_shared, wishes_differ
-from drift.environments import unmet
-from drift.libnccl import environments
-from drift.report.visible import visible
-from drift.rules.toolchain import LINK_DIR, moved_away
-from facts.node import placed
-from inventories.schema import CmakeWanted, ToolchainWanted
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.shared import is_writer, may_be_shared, wishes_differ
+from gpu_node.deploy.nccl.pip_supply import supply
+from gpu_node.deploy.toolchain import operations as toolchain
+from gpu_node.drift.engine.subject import Package
+from gpu_node.drift.toolchain import rules
+from gpu_node.drift.toolchain.rules import LINK_DIR, moved_away
+from gpu_node.facts.node import placed
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.schema import CmakeWanted
+
+REPAIRS = (rules.cmake_old, rules.cmake_shadowed, rules.package_differs)
 
 
 @deploy("Toolchain")
@@ -24,12 +27,11 @@ def converge(plan: Plan) -> None:
     wanted = plan.wanted.toolchain
     if wanted is not None and wanted.cmake is not None:
         _cmake(plan, wanted.cmake)
-    if wanted is not None and plan.repairs("toolchain.package-differs"):
-        _packages(plan, wanted)
+    _packages(plan)
 
 
 def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
-    if plan.repairs("toolchain.cmake-old", "toolchain.cmake-shadowed"):
+    if plan.repairs(rules.cmake_old, rules.cmake_shadowed):
         cmakes = plan.found.toolchain.cmake
         if cmakes is not None and (moved := moved_away(cmakes, wanted.version)):
             # In a dry run an operation has but a line.
@@ -44,11 +46,13 @@ def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
         )
 
 
-def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
-    for prefix, environment in environments(plan.found.nccl):
-        pins = [f"{name}=={pin}" for name, pin in unmet(environment, wanted.packages or {}).items()]
+def _packages(plan: Plan) -> None:
+    wanted, lacking = _pins(plan), plan.subjects(Package, rules.package_differs)
+    for prefix in dict.fromkeys(each.environment for each in lacking):
+        names = [each.package for each in lacking if each.environment == prefix]
+        pins = [f"{name}=={wanted[name]}" for name in names]
         lies = partial(placed, prefix)
-        if not pins or wishes_differ(plan, prefix, lies, _pins):
+        if wishes_differ(plan, prefix, lies, _pins):
             continue
         if is_writer(plan, prefix, lies, partial(_lacks_pins, prefix)):
             toolchain.packages(
@@ -57,6 +61,7 @@ def _packages(plan: Plan, wanted: ToolchainWanted) -> None:
                 pins=pins,
                 allow_disruption=plan.allow_disruption,
                 shared=may_be_shared(lies(plan.found)),
+                **supply(plan, pins),
             )
 
 
@@ -65,7 +70,5 @@ def _pins(plan: Plan) -> dict[str, str]:
 
 
 def _lacks_pins(prefix: str, plan: Plan) -> bool:
-    environment, wanted = plan.found.nccl.environments.get(prefix), plan.wanted.toolchain
-    if environment is None or wanted is None or not plan.repairs("toolchain.package-differs"):
-        return False
-    return bool(unmet(environment, _pins(plan)))
+    lacking = plan.subjects(Package, rules.package_differs)
+    return prefix in {each.environment for each in lacking}

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from facts.nccl import Environment
-from facts.node import NodeState
-from inventories.schema import NodeWanted
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+# What the facts about packages of Python environments begin with.
+PACKAGE = "toolchain.package:"
+# Environments that were made on different days differ in a hundred packages.
+PACKAGES_SHOWN = 10
 
 
 def pins(wanted: NodeWanted) -> Mapping[str, str]:
     """Return the packages that the inventory pins for a node, with their versions."""
     return (wanted.toolchain.packages if wanted.toolchain else None) or {}
-
-
-def pinned_names(wishes: Iterable[NodeWanted]) -> list[str]:
-    """Return the packages that some node's pins name."""
-    return sorted({name for wanted in wishes for name in pins(wanted)})
 
 
 def is_pinned_version(found: str | None, pin: str) -> bool:
@@ -39,6 +39,13 @@ def unmet(environment: Environment, wanted: Mapping[str, str]) -> dict[str, str]
         for name, pin in wanted.items()
         if not is_pinned_version(environment.packages.get(name), pin)
     }
+
+
+def is_unmet(node: NodeState, wanted: NodeWanted, name: str) -> bool:
+    """Whether an environment of a node does not have the pin of a package."""
+    pin = {each: version for each, version in pins(wanted).items() if each == name}
+    found = node.nccl.environments.values()
+    return any(unmet(each, pin) for each in found if each is not None)
 
 
 def names(nodes: Iterable[NodeState]) -> list[str]:

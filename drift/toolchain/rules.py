@@ -8,16 +8,19 @@ from shlex import quote
 
 from packaging.version import Version
 
-from drift.builds import capability
-from drift.driver import models
-from drift.environments import pins, unmet
-from drift.libnccl import environments
-from drift.rules.rule import Fault, rule
-from facts.nccl import Environment
-from facts.node import NodeState
-from facts.toolchain import LINK_DIR as LINK_DIR
-from facts.toolchain import Cmake, Cmakes, ToolchainState
-from inventories.schema import NodeWanted, ToolchainWanted
+from gpu_node.drift.driver.target import models
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Package, Path
+from gpu_node.drift.engine.unlike import Text, fault
+from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.tables import capability
+from gpu_node.drift.toolchain.packages import PACKAGE, PACKAGES_SHOWN, pins, unmet
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
+from gpu_node.facts.toolchain.state import Cmake, Cmakes, ToolchainState
+from gpu_node.inventories.schema import NodeWanted, ToolchainWanted
 
 # Where a run of the deploy keeps what it moves away.
 BACKUPS = "/var/backups/gpu-node/RUN"
@@ -28,7 +31,7 @@ def _meets(cmake: Cmake, wanted: str) -> bool:
 
 
 def _shown(cmake: Cmake) -> str:
-    return f"{cmake.version or f'broken ({cmake.said[:60]})'} at {cmake.path}"
+    return f"{cmake.version or f'broken ({cmake.output[:60]})'} at {cmake.path}"
 
 
 def _before_links(cmakes: Cmakes) -> list[Cmake]:
@@ -60,7 +63,14 @@ def _linking(cmakes: Cmakes, version: str, text: str) -> str:
     return f"{text}; {moved}" if moved else text
 
 
-@rule("toolchain.cmake-old", "error")
+@rule(
+    "toolchain.cmake-old",
+    "error",
+    step="toolchain",
+    why="Builds of CUDA extensions end with 'CMake 3.25 or higher is required'.",
+    manual="Unpack a newer release into /opt, and link its programs in /usr/local/bin.",
+    repair="Unpacks the release into /opt, and links its programs in /usr/local/bin.",
+)
 def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
     """No cmake in PATH is new enough."""
     if _is_met(found, wanted) or wanted.cmake is None or found.cmake is None:
@@ -74,7 +84,7 @@ def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]
         found=_shown(found.cmake.found[0]) if found.cmake.found else "none in PATH",
         wanted=f"{wanted.cmake.version} or newer",
         cause="builds of CUDA extensions stop with 'CMake 3.25 or higher is required'; unpacking a "
-        "release over /usr/local would mix two releases with no way back",
+        "release over /usr/local would mix two releases, and cannot be undone",
         fix=_linking(
             found.cmake,
             wanted.cmake.version,
@@ -86,7 +96,14 @@ def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]
     )
 
 
-@rule("toolchain.cmake-shadowed", "error")
+@rule(
+    "toolchain.cmake-shadowed",
+    "error",
+    step="toolchain",
+    why="Builds use the first cmake in PATH.",
+    manual="Remove that cmake, or put /usr/local/bin before it in PATH.",
+    repair="Links the programs of the wanted release in /usr/local/bin.",
+)
 def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
     """A cmake that is too old or broken stands in PATH before the right one."""
     if _is_met(found, wanted) or wanted.cmake is None or found.cmake is None:
@@ -98,7 +115,7 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
         return
     shadow = ahead[0] if ahead else found.cmake.found[0]
     yield Fault(
-        subject=shadow.path,
+        subject=Path(shadow.path),
         found=_shown(shadow),
         wanted=_shown(right[0]) if right else f"{version} or newer in {LINK_DIR}",
         cause=f"PATH of a non-interactive shell reaches {shadow.path} first: builds use that one",
@@ -110,33 +127,75 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
     )
 
 
-@rule("toolchain.package-differs", "error", whole=True)
-def package_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A package of a Python environment is not of the version that the inventory pins."""
+@rule(
+    "toolchain.package-differs",
+    "error",
+    compares=True,
+    step="toolchain",
+    why="A node with another version fails alone, or computes other results.",
+    manual="Run pip install NAME==VERSION in the environment.",
+    repair="Installs the pinned versions with pip; all other packages keep their versions.",
+)
+def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A package has another version than the inventory pins, or than on the other nodes."""
+    yield from _unlike_pins(found, wanted)
+    unlike = [each for each in among.unlike if each.fact.startswith(PACKAGE)]
+    for each in unlike[:PACKAGES_SHOWN]:
+        name = each.fact.removeprefix(PACKAGE)
+        version = each.majority if each.majority not in (None, "none") else "VERSION"
+        pin = f"{_PIN}{{packages: {{{name}: {version}}}}}"
+        yield fault(each, name, Text(_PACKAGE_HARM, pin, "warning"))
+    if len(unlike) > PACKAGES_SHOWN:
+        yield Fault(
+            subject=f"{len(unlike) - PACKAGES_SHOWN} more packages",
+            found="other versions than on the other nodes",
+            wanted="the same versions on all nodes",
+            cause=_PACKAGE_HARM,
+            fix="gpu-node drift INVENTORY --format json lists all of them in `differences`; "
+            f"{_PIN}{{packages: ...}}, or copy the environment from one node: nccl: {{copy_from: "
+            "NODE}",
+            fixable=False,
+            severity="warning",
+        )
+
+
+_PACKAGE_HARM = (
+    "a node with another version fails alone, or computes other results: data that one version "
+    "saved may not be readable by another"
+)
+_PIN = "pin it in the inventory, and the deploy installs it: toolchain: "
+
+
+def _unlike_pins(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     pinned = pins(wanted)
     if pinned and not found.nccl.environments:
         yield Fault(
             subject="packages",
             found="no Python environment is named",
             wanted=", ".join(f"{name}=={pin}" for name, pin in pinned.items()),
-            cause="pins are of the environments that the inventory names, and it names none",
-            fix="say where they are: nccl: {environments: [/opt/conda/envs/dis]}",
+            cause="pins apply to the environments that the inventory names, and it names none",
+            fix="name them: nccl: {environments: [/opt/conda/envs/dis]}",
             fixable=False,
         )
     for prefix, environment in environments(found.nccl):
         for name, pin in unmet(environment, pinned).items():
             yield Fault(
-                subject=f"{name} in {prefix}",
+                subject=Package(name, prefix),
                 found=environment.packages.get(name, "not installed"),
                 wanted=pin,
-                cause="nodes with other versions fail, or compute something else, on their own: "
-                "what was built or saved with one version may not be read by another",
-                fix=f"{quote(prefix)}/bin/python -m pip install {name}=={pin}, all other packages "
-                "held where they are",
+                cause=_PACKAGE_HARM,
+                fix=f"{quote(prefix)}/bin/python -m pip install {name}=={pin}, with all other "
+                "packages kept at their versions",
             )
 
 
-@rule("toolchain.bitsandbytes-cpu", "error", whole=True)
+@rule(
+    "toolchain.bitsandbytes-cpu",
+    "error",
+    whole=True,
+    why="8-bit optimizers and quantization fail: 'compiled without GPU support'.",
+    manual="Install a release of bitsandbytes with a library for the CUDA of torch.",
+)
 def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """bitsandbytes of an environment has no library for the CUDA of its torch."""
     gpus = models(found, wanted)
@@ -147,11 +206,11 @@ def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         needs = _library_of(environment, torch.cuda, gpus)
         if needs not in has and not _has_a_near_one(environment, torch.cuda):
             yield Fault(
-                subject=f"bitsandbytes in {prefix}",
+                subject=Package("bitsandbytes", prefix),
                 found=", ".join(name for name in has if "cpu" in name) or "no library",
                 wanted=f"{needs}, for CUDA {torch.cuda} of torch {torch.version}",
-                cause="it says 'compiled without GPU support', on this node alone: 8-bit "
-                "optimizers and quantization are not there",
+                cause="it fails with 'compiled without GPU support', only on "
+                "this node: 8-bit optimizers and quantization do not work",
                 fix=f"install a release of it that has {needs}, the same on all nodes",
                 fixable=False,
             )
@@ -165,8 +224,11 @@ def _has_a_near_one(environment: Environment, cuda: str) -> bool:
     release = re.match(r"(\d+)\.(\d+)", environment.packages.get("bitsandbytes", ""))
     if release is None or (int(release[1]), int(release[2])) < (0, 50):
         return False
-    near = re.compile(rf"libbitsandbytes_cuda{cuda.partition('.')[0]}\d+\.so")
-    return any(near.fullmatch(each) for each in environment.bitsandbytes or ())
+    major = cuda.partition(".")[0]
+    return any(
+        re.fullmatch(rf"libbitsandbytes_cuda{re.escape(major)}\d+\.so", each)
+        for each in environment.bitsandbytes or ()
+    )
 
 
 def _library_of(environment: Environment, cuda: str, gpus: tuple[str, ...]) -> str:

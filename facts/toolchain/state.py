@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import re
 
-from facts.area import AreaFact, State
-from facts.probe import Readings, Section, Unreadable
+from gpu_node.facts.probe import owner
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.shell import shell
 
-_OS = """
-if [ -r /etc/os-release ]; then . /etc/os-release; echo "${PRETTY_NAME:-$NAME}"
-else cat /etc/redhat-release; fi
-"""
 # Where the deploy links a release's programs, which are in a folder of /opt.
 LINK_DIR = "/usr/local/bin"
-# PATH is the one a launcher's non-interactive shell has: the probe runs in such a shell.
-_CMAKE = rf"""
-echo "$PATH"
-IFS=:; set -f
-for d in $PATH; do
-  p=${{d:-.}}/cmake
-  [ -f "$p" ] && [ -x "$p" ] || continue
-  printf '%s\n%s\n' "$p" "$(readlink -f "$p" || echo "$p")"
-  said=$("$p" --version 2>&1 | head -n 1)
-  printf '%s\n' "${{said:-nothing}}"
-done
-set +f
-for p in cmake cpack ctest ccmake cmake-gui; do
-  p={LINK_DIR}/$p
-  [ -e "$p" ] || [ -L "$p" ] || continue
-  to=$(readlink "$p")
-  case $to in /opt/cmake-*/bin/"${{p##*/}}") continue ;; esac
-  printf 'taken\t%s\n' "$p"
-done
-for p in /opt/cmake-*; do
-  [ ! -e "$p" ] || printf 'release\t%s\n' "$p"
-done
-"""
 
 SECTIONS = (
-    Section("toolchain.os", _OS),
+    Section("toolchain.os", shell("toolchain/os")),
     Section("toolchain.kernel", "uname -r"),
-    Section("toolchain.cmake", _CMAKE, seconds=5),
+    Section(
+        "toolchain.cmake",
+        shell("toolchain/cmake", link_dir=LINK_DIR),
+        seconds=5,
+        shared=(owner.SHARED,),
+    ),
 )
 
 _KINDS = ("taken", "release")
@@ -48,12 +28,12 @@ _VERSION = re.compile(r"^cmake\d* version (\d+(?:\.\d+)+)")
 
 
 class Cmake(State):
-    """A cmake in PATH, its real file, and its version (None: it did not say one, but `said`)."""
+    """A cmake in PATH, its real file, and its version (None: `output` shows none)."""
 
     path: str
     real: str
     version: str | None
-    said: str
+    output: str
 
 
 class Cmakes(State):
@@ -114,10 +94,10 @@ def _plain(path: str) -> str:
 def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
     """Return each file once, where PATH first reaches it (/bin is /usr/bin on merged systems)."""
     found: dict[str, Cmake] = {}
-    for path, real, said in triples:
-        match = _VERSION.match(said)
+    for path, real, output in triples:
+        match = _VERSION.match(output)
         version = match[1] if match else None
-        found.setdefault(real, Cmake(path=_plain(path), real=real, version=version, said=said))
+        found.setdefault(real, Cmake(path=_plain(path), real=real, version=version, output=output))
     return list(found.values())
 
 
@@ -134,4 +114,5 @@ class Toolchain(AreaFact):
     """Returns `ToolchainState` as a dict: {"os": "CentOS Linux 7 (Core)", "cmake": {...}, ...}."""
 
     sections = SECTIONS
+    state = ToolchainState
     parse = staticmethod(parse)

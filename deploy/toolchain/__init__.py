@@ -1,0 +1,1 @@
+"""Build tools and Python packages: the step that repairs it, and its operations."""

@@ -1,0 +1,80 @@
+"""What the report shows of the toolchain: cmake, packages of Python environments, the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_node.drift.driver.boot import short
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.toolchain import rules
+from gpu_node.drift.toolchain.packages import PACKAGE, are_read, is_unmet, names, pins, version
+from gpu_node.drift.toolchain.rules_between import cmake_differs
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+
+def cmake(node: NodeState) -> str | None:
+    if node.toolchain.cmake is None:
+        return None
+    first = node.toolchain.cmake.found[:1]
+    return (first[0].version or "broken") if first else "none"
+
+
+def cmake_path(node: NodeState) -> str | None:
+    if node.toolchain.cmake is None:
+        return None
+    first = node.toolchain.cmake.found[:1]
+    return first[0].path if first else "none"
+
+
+def _is_cmake_managed(wanted: NodeWanted) -> bool:
+    return wanted.toolchain is not None and wanted.toolchain.cmake is not None
+
+
+FACTS = (
+    Fact(
+        "toolchain.cmake",
+        "must-equal",
+        (rules.cmake_old, rules.cmake_shadowed),
+        cmake,
+        cmake_differs,
+        _is_cmake_managed,
+    ),
+    Fact("toolchain.cmake_path", "per-host", (), cmake_path),
+    Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os, is_last=True),
+    Fact(
+        "toolchain.kernel",
+        "per-host",
+        (),
+        lambda node: short(node.toolchain.kernel),
+        is_last=True,
+    ),
+)
+
+
+def of_nodes(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
+    """Return a fact for each package of the environments of these nodes."""
+    return tuple(package_fact(name) for name in names(nodes))
+
+
+def package_fact(name: str) -> Fact:
+    def is_managed(wanted: NodeWanted) -> bool:
+        return name in pins(wanted)
+
+    def value(node: NodeState) -> str:
+        return version(node, name)
+
+    def unmet(node: NodeState, wanted: NodeWanted) -> bool:
+        return is_unmet(node, wanted, name)
+
+    return Fact(
+        f"{PACKAGE}{name}",
+        "must-equal",
+        (),
+        value,
+        rules.package_differs,
+        is_managed,
+        are_read,
+        unmet=unmet,
+        label=name,
+    )
