@@ -1,4 +1,4 @@
-"""Operations on what NCCL is told about a node's network."""
+"""Operations on NCCL's settings for a node's network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
-from deploy.replacement import replace, unread
-from drift.bashrc import with_conf
-from facts.files import FileBytes
+from gpu_node.deploy.files.replace import replace, unread
+from gpu_node.drift.env.bashrc import with_conf
+from gpu_node.facts.probe.file_bytes import FileBytes
 
 
 @operation()

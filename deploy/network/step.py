@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pyinfra.api import deploy
 
-from deploy.operations import network
-from deploy.plan import Plan
-from drift.ifname import CONF, chosen
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.network import operations as network
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.network import rules
+from gpu_node.drift.network.ifname import CONF, chosen
+
+REPAIRS = (rules.ifname_missing, rules.ifname_wrong)
 
 
 @deploy("Network")
 def converge(plan: Plan) -> None:
     """Repair what the network rules found in NCCL's file."""
     name = chosen(plan.found, plan.wanted).name
-    subjects = plan.subjects("network.ifname-missing", "network.ifname-wrong")
-    if name is not None and CONF in subjects:
+    if name is not None and plan.repairs(*REPAIRS, about=Path(CONF)):
         network.nccl_conf(name=f"Write {CONF}", path=CONF, interface=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drift.bashrc import (
+from gpu_node.drift.env.bashrc import (
     BASHRC,
     SHARED,
     Blocks,
@@ -18,17 +18,23 @@ from drift.bashrc import (
     last_value,
     users_lines,
 )
-from drift.libnccl import environments, own
-from drift.network import Choice, Version, candidates, choose, is_unset, selected
-from facts.env import EnvState, Line
-from facts.nccl import NcclState, shown
-from facts.node import NodeState
-from facts.start_files import Setting
-from inventories.fields import IFNAME
-from inventories.schema import NodeWanted
+from gpu_node.drift.nccl.libnccl import environments, own
+from gpu_node.drift.network.interfaces import (
+    Choice,
+    Version,
+    candidates,
+    choose,
+    is_unset,
+    selected,
+)
+from gpu_node.facts.env.start_files import Setting
+from gpu_node.facts.env.state import EnvState, Line
+from gpu_node.facts.nccl.state import NcclState, shown
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.schema import NodeWanted
 
 CONF = "/etc/nccl.conf"
-RULES = ("network.ifname-missing", "network.ifname-wrong", "network.launcher-override")
 SHELL, INTERACTIVE = "a launcher's shell", "an interactive shell"
 # Since when NCCL_CONF_FILE is read, in the place of ~/.nccl.conf.
 _CONF_FILE_SINCE = (2, 23, 4)
@@ -37,9 +43,11 @@ _CONF_FILE_SINCE = (2, 23, 4)
 def versions(found: NcclState) -> list[Version]:
     """Return the NCCL versions in use: those that torch loads, else the system's; oldest first."""
     loaded = {each.loaded.version for _, each in environments(found) if each.loaded}
-    told = {shown(version) for version in loaded if version}
-    told |= set() if told else {each.version.partition("-")[0] for each in own(found)}
-    return sorted(tuple(map(int, each.split("."))) for each in told if _is_version(each))
+    loaded_versions = {shown(version) for version in loaded if version}
+    loaded_versions |= (
+        set() if loaded_versions else {each.version.partition("-")[0] for each in own(found)}
+    )
+    return sorted(tuple(map(int, each.split("."))) for each in loaded_versions if _is_version(each))
 
 
 def _is_version(text: str) -> bool:
@@ -83,7 +91,7 @@ def managed(found: NodeState, wanted: NodeWanted) -> Values | None:
 
 
 def is_right(found: NodeState, name: str, value: str | None, wish: str | None) -> bool:
-    """Whether a value is as good as the wanted one: an interface may be said in several ways."""
+    """Whether a value is as good as the wanted one: an interface can be named in several ways."""
     if wish is None or value is None:
         return is_unset(value) if wish is None else False
     if name != IFNAME:
@@ -119,26 +127,29 @@ def obstacle(found: EnvState) -> str | None:
     """Return why no block in ~/.bashrc would help; None where it would, or that is not known."""
     if found.user is not None and not found.user.shell.endswith("/bash"):
         shell = found.user.shell
-        return f"the login shell is {shell}, which does not read {BASHRC}: set it where that does"
+        return (
+            f"the login shell is {shell}, which does not read {BASHRC}: set it in a file that this "
+            "shell reads"
+        )
     return None
 
 
-def by_hand(found: NodeState, values: Values | None, name: str) -> str | None:
+def manual_fix(found: NodeState, values: Values | None, name: str) -> str | None:
     """Return what a person has to do about a variable of a shell; None where the deploy does it."""
     state = found.env
     if values is None:
-        return "say which interface: network: {interface: NAME} in the inventory"
-    # A home of which nobody knows where it lies may be other nodes' too.
+        return "name the interface: network: {interface: NAME} in the inventory"
+    # A home in an unknown place may be shared with other nodes.
     if None in (state.bashrc, state.settings, state.user, state.places):
-        return "find out first what could not be read, see env.unreadable"
-    if said := obstacle(state):
-        return said
+        return "first repair what could not be read, see env.unreadable"
+    if reason := obstacle(state):
+        return reason
     if not is_written(found, values):
         return None
     line = deciding(state, name)
     if line is not None:
-        return f"take out the line {line.place}, which comes after what we set"
-    return f"find what sets it after our block in {BASHRC}: a file that is read there"
+        return f"remove the line {line.place}, which follows gpu-node's block"
+    return f"find what sets it after gpu-node's block in {BASHRC}: a file that is read there"
 
 
 @dataclass(frozen=True)
@@ -156,8 +167,8 @@ def places(found: NodeState, wanted: NodeWanted) -> Iterator[Place]:
     """Yield where NCCL_SOCKET_IFNAME comes from on a node, as far as that is known."""
     values = managed(found, wanted)
     if not is_deepspeed(wanted):
-        told = shell_places(found, values)
-        yield from (each for each in told if each.value or not is_network_home(found.env))
+        entries = shell_places(found, values)
+        yield from (each for each in entries if each.value or not is_network_home(found.env))
     if found.env.conf is not None:
         yield from _conf_places(found)
 
@@ -167,7 +178,7 @@ def shell_places(found: NodeState, values: Values | None) -> Iterator[Place]:
     state = found.env
     if state.launcher is None:
         return
-    hand = by_hand(found, values, IFNAME)
+    hand = manual_fix(found, values, IFNAME)
     value, line = state.launcher.get(IFNAME), deciding(state, IFNAME)
     origin = line.place if line is not None and line.value == value else ""
     yield Place(SHELL, value, origin, hand)
@@ -201,22 +212,12 @@ def _conf_setting(line: Line) -> Setting | None:
 def _conf_places(found: NodeState) -> Iterator[Place]:
     """Yield NCCL's files: the user's own, where it names one, and the system's, which is written.
 
-    /etc/nccl.conf counts for whoever has no file of his own, and once that line is taken out.
+    /etc/nccl.conf counts for users without a file, and once that line is removed.
     """
-    told = [each for each in conf_settings(found) if each.name == IFNAME]
-    if told and told[0].path != CONF:
-        first = told[0]
-        hand = f"take out the line {first.place}, which NCCL reads before {CONF}"
+    entries = [each for each in conf_settings(found) if each.name == IFNAME]
+    if entries and entries[0].path != CONF:
+        first = entries[0]
+        hand = f"remove the line {first.place}, which NCCL reads before {CONF}"
         yield Place(first.path, first.value, first.place, hand)
-    line = next((each for each in told if each.path == CONF), None)
+    line = next((each for each in entries if each.path == CONF), None)
     yield Place(CONF, line.value, line.place) if line else Place(CONF, None)
-
-
-def effective(node: NodeState) -> str | None:
-    """What a process gets that a launcher starts, and from where; None if unread."""
-    if node.env.launcher is None or node.env.conf is None:
-        return None
-    if value := node.env.launcher.get(IFNAME):
-        return value
-    told = next((each.value for each in conf_settings(node) if each.name == IFNAME), None)
-    return f"{told} in nccl.conf" if told else "not set"

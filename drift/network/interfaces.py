@@ -6,9 +6,8 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from facts.network import Address, Link, NetworkState
-from facts.node import NodeState
-from inventories.schema import NetworkWanted
+from gpu_node.facts.network.state import Address, Link, NetworkState
+from gpu_node.inventories.schema import NetworkWanted
 
 AUTO = "auto"
 # Made for containers, virtual machines and tunnels: never chosen, whatever address they carry.
@@ -48,9 +47,9 @@ def choose(found: NetworkState, wanted: NetworkWanted, address: str) -> Choice:
     carriers = carrying(found, address)
     fit = [name for name in carriers if not is_never(name)]
     if fit:
-        return Choice(fit[0], f"it carries {address}")
+        return Choice(fit[0], f"it has {address}")
     if carriers:
-        return Choice(None, f"{carriers[0]} carries {address}, and leads to no other machine")
+        return Choice(None, f"{carriers[0]} has {address}, but leads to no other machine")
     return _by_routes(found, address)
 
 
@@ -60,12 +59,12 @@ def _by_routes(found: NetworkState, address: str) -> Choice:
         return Choice(None, "the routes could not be read", known=False)
     others = [route for route in found.routes if not route.local and route.device]
     if any(route.device is None and not route.local for route in found.routes):
-        return Choice(None, f"no interface carries {address}, and not every node has a route")
+        return Choice(None, f"no interface has {address}, and there is no route to some nodes")
     devices = {route.device for route in others if route.device}
     if len(devices) == 1 and not is_never(name := devices.pop()):
         return Choice(name, "it leads to every other node")
-    many = "the routes to the other nodes take several" if devices else "no route tells"
-    return Choice(None, f"no interface carries {address}, and {many}")
+    many = "the routes to the other nodes use several" if devices else "no route shows one"
+    return Choice(None, f"no interface has {address}, and {many}")
 
 
 def carrying(found: NetworkState, address: str) -> list[str]:
@@ -150,15 +149,3 @@ def by_itself(found: NetworkState, version: Version | None) -> list[str]:
     infiniband = [name for name in names if name.startswith("ib")]
     others = [name for name in names if not name.startswith(spared)]
     return infiniband or others or names
-
-
-def shown(node: NodeState) -> str | None:
-    """The interfaces that may lead to other machines, with their addresses; None if unread."""
-    if node.network.addresses is None:
-        return None
-    told = [
-        f"{each.interface} {each.address}"
-        for each in node.network.addresses
-        if each.scope == "global" and not is_never(each.interface)
-    ]
-    return ", ".join(told) or "none"

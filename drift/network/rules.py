@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from drift.among import Among
-from drift.bashrc import BASHRC, is_network_home
-from drift.environments import are_read
-from drift.finding import Severity
-from drift.ifname import (
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.subject import Interface, Path, Shell
+from gpu_node.drift.env.bashrc import BASHRC, is_network_home
+from gpu_node.drift.env.rules import block_outdated
+from gpu_node.drift.env.user_settings import exported
+from gpu_node.drift.network.ifname import (
     CONF,
+    INTERACTIVE,
     SHELL,
     Place,
     chosen,
@@ -21,7 +25,7 @@ from drift.ifname import (
     places,
     shell_places,
 )
-from drift.network import (
+from gpu_node.drift.network.interfaces import (
     AUTO,
     by_itself,
     candidates,
@@ -33,13 +37,12 @@ from drift.network import (
     selected,
     sharing,
 )
-from drift.rules.rule import Fault, rule
-from drift.users_settings import exported
-from facts.cluster import Peer
-from facts.network import Link, NetworkState
-from facts.node import NodeState
-from inventories.fields import IFNAME
-from inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.drift.toolchain.packages import are_read
+from gpu_node.facts.network.state import Link, NetworkState
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 
 _HANGS = (
     "NCCL listens on an address that the other nodes cannot reach: the job hangs, or ends in "
@@ -48,23 +51,35 @@ _HANGS = (
 _AUTO = NetworkWanted(interface=AUTO)
 
 
-@rule("network.interface-gone", "error")
+@rule(
+    "network.interface-gone",
+    "error",
+    why="NCCL finds no interface to listen on: the job hangs or fails at its start.",
+    manual="Set network: auto in the inventory, or the new name of the interface.",
+)
 def interface_gone(found: NetworkState, wanted: NetworkWanted) -> Iterator[Fault]:
     """The interface that the inventory names does not exist."""
     if found.links is None or wanted.interface == AUTO or link_of(found, wanted.interface):
         return
     known = [link.name for link in found.links if link.kind != "loopback"]
     yield Fault(
-        subject=wanted.interface,
+        subject=Interface(wanted.interface),
         found=f"no such interface; there are {', '.join(known) or 'none'}",
         wanted=wanted.interface,
         cause=_HANGS,
-        fix="say network: auto in the inventory, or the interface's new name",
+        fix="set network: auto in the inventory, or the interface's new name",
         fixable=False,
     )
 
 
-@rule("network.address-missing", "error", whole=True)
+@rule(
+    "network.address-missing",
+    "error",
+    whole=True,
+    why="NCCL listens on an address that the other nodes cannot reach.",
+    manual="Correct the address in the inventory, or name the interface: network: {interface: "
+    "NAME}.",
+)
 def address_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No interface fits the address by which the others know this node."""
     if wanted.network is None:
@@ -74,29 +89,37 @@ def address_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         yield _address_fault(wanted.address, choice.why, wanted)
     carriers = carrying(found.network, wanted.address)
     if choice.name is not None and carriers and choice.name not in carriers:
-        yield _address_fault(choice.name, f"{wanted.address} is on {carriers[0]}", wanted)
+        yield _address_fault(
+            Interface(choice.name), f"{wanted.address} is on {carriers[0]}", wanted
+        )
 
 
-def _address_fault(subject: str, said: str, wanted: NodeWanted) -> Fault:
+def _address_fault(subject: Interface | str, text: str, wanted: NodeWanted) -> Fault:
     return Fault(
         subject=subject,
-        found=said,
-        wanted=f"an interface that carries {wanted.address}",
+        found=text,
+        wanted=f"an interface that has {wanted.address}",
         cause=_HANGS,
-        fix="say in the inventory the address that the other nodes reach, or by "
-        "network: {interface: NAME} which interface they reach it by",
+        fix="set in the inventory the address that the other "
+        "nodes reach, or their interface to it: network: {interface: NAME}",
         fixable=False,
     )
 
 
-@rule("network.interface-down", "error", whole=True)
+@rule(
+    "network.interface-down",
+    "error",
+    whole=True,
+    why="The other nodes cannot reach this node over the interface.",
+    manual="Run ip link set NAME up, and check its cable and switch port.",
+)
 def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The interface to train over is down."""
     link = link_of(found.network, chosen(found, wanted).name)
     if link is None or not is_down(link):
         return
     yield Fault(
-        subject=link.name,
+        subject=Interface(link.name),
         found="up, without a carrier" if link.up else "down",
         wanted="up",
         cause=_HANGS,
@@ -105,18 +128,25 @@ def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     )
 
 
-@rule("network.subnet-shared", "warning", whole=True)
+@rule(
+    "network.subnet-shared",
+    "warning",
+    whole=True,
+    why="The kernel sends over either interface and answers for both addresses: connections"
+    " break or are slow.",
+    manual="Bond both interfaces, or put one of them into another subnet.",
+)
 def subnet_shared(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Another interface is in the same subnet as the one to train over."""
     name = chosen(found, wanted).name
     for other, subnet in sharing(found.network, name) if name else ():
         yield Fault(
-            subject=name or "",
+            subject=Interface(name or ""),
             found=f"{other} is in {subnet}, too",
             wanted=f"{subnet} on one interface",
             cause="the kernel sends by either of them and answers for both addresses (ARP): "
             "connections break, or take the slow one",
-            fix=f"bond {name} with {other}, or give {other} a subnet of its own",
+            fix=f"bond {name} with {other}, or give {other} a separate subnet",
             fixable=False,
         )
 
@@ -126,7 +156,16 @@ def _is_judged(found: NodeState, wanted: NodeWanted) -> str | None:
     return chosen(found, wanted).name if wanted.network is not None else None
 
 
-@rule("network.ifname-missing", "error", whole=True)
+@rule(
+    "network.ifname-missing",
+    "error",
+    whole=True,
+    step=("network", "env"),
+    because_of=(on_node(block_outdated, of=(Shell,)),),
+    why="NCCL chooses an interface itself, and a different one when the node gets more interfaces.",
+    manual="Set NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
+    repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
+)
 def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME is not set, so NCCL chooses an interface by itself."""
     name = _is_judged(found, wanted)
@@ -137,13 +176,23 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     takes = ", ".join(by_itself(found.network, version)) or "none"
     for place in places(found, wanted):
         if is_unset(place.value):
-            cause = f"{nccl} would take {takes} by itself, and others when the node gets them"
+            cause = f"{nccl} would choose {takes} itself, and others when the node gets more"
             yield _ifname_fault(found, place, "not set", name, cause)
 
 
-@rule("network.ifname-wrong", "error", whole=True)
+@rule(
+    "network.ifname-wrong",
+    "error",
+    whole=True,
+    step=("network", "env"),
+    because_of=(on_node(block_outdated, of=(Shell,)),),
+    why="NCCL listens on an address that the other nodes cannot reach: the job hangs or "
+    "fails at its start.",
+    manual="Correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
+    repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
+)
 def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """NCCL_SOCKET_IFNAME does not select exactly the interface by which the others reach this."""
+    """NCCL_SOCKET_IFNAME does not select exactly the interface that the other nodes reach."""
     name = _is_judged(found, wanted)
     if name is None:
         return
@@ -152,11 +201,16 @@ def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if is_unset(place.value) or is_right(found, IFNAME, place.value, f"={name}"):
             continue
         takes = ", ".join(selected(place.value or "", names)) or "no interface"
-        said = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
-        yield _ifname_fault(found, place, said, name, _HANGS)
+        text = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
+        yield _ifname_fault(found, place, text, name, _HANGS)
 
 
-def _ifname_fault(found: NodeState, place: Place, said: str, name: str, cause: str) -> Fault:
+def _about(place: Place) -> Shell | Path:
+    """Return the place of a value as data: a kind of shell, or a file."""
+    return Shell(place.name) if place.name in (SHELL, INTERACTIVE) else Path(place.name)
+
+
+def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: str) -> Fault:
     if place.name == CONF:
         line = f"{IFNAME}=={name} in {CONF}"
     elif is_network_home(found.env):
@@ -164,8 +218,8 @@ def _ifname_fault(found: NodeState, place: Place, said: str, name: str, cause: s
     else:
         line = f"export {IFNAME}='={name}' in ~/.bashrc"
     return Fault(
-        subject=place.name,
-        found=said,
+        subject=_about(place),
+        found=text,
         wanted=f"={name}",
         cause=cause,
         fix=place.hand or line,
@@ -173,7 +227,16 @@ def _ifname_fault(found: NodeState, place: Place, said: str, name: str, cause: s
     )
 
 
-@rule("network.launcher-override", "error", between=True)
+@rule(
+    "network.launcher-override",
+    "error",
+    between=True,
+    step="env",
+    why="deepspeed sends each NCCL variable of the launching shell to all nodes, and "
+    "overrides their own values.",
+    manual="Unset NCCL_SOCKET_IFNAME in the shell, and set it in /etc/nccl.conf of each node.",
+    repair="Writes a marked block in ~/.bashrc of the training user.",
+)
 def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
     if wanted.network is None:
@@ -185,18 +248,18 @@ def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Ite
 
 
 def _kept_in(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for place in shell_places(found, managed(found, wanted)):
         if is_unset(place.value):
             continue
-        told.add(place.origin)
+        reported.add(place.origin)
         fix = place.hand or f"unset {IFNAME} in ~/.bashrc"
         yield _override_fault(place, fix, place.hand is None)
     # A login shell reads some of these, deepspeed itself its own file; none of them is ours.
     for each in exported(found.env):
-        elsewhere = each.path != BASHRC and each.place not in told
+        elsewhere = each.path != BASHRC and each.place not in reported
         if each.name == IFNAME and elsewhere and not is_unset(each.value):
-            fix = f"take {IFNAME} out of {each.place}"
+            fix = f"remove {IFNAME} from {each.place}"
             yield _override_fault(Place(each.path, each.value, each.place), fix, False)
 
 
@@ -213,7 +276,7 @@ def _would_be_sent(found: NodeState, among: Among) -> Iterator[Fault]:
         and not is_right(state, IFNAME, value, f"={name}")
     ]
     if wrong:
-        fix = "say launcher: deepspeed in the inventory: the values then live in /etc/nccl.conf"
+        fix = "set launcher: deepspeed in the inventory: the values are then in /etc/nccl.conf"
         yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), "warning")
 
 
@@ -221,11 +284,11 @@ def _override_fault(
     place: Place, fix: str, fixable: bool, where: str = "every node", severity: Severity = "error"
 ) -> Fault:
     return Fault(
-        subject=place.name,
+        subject=_about(place),
         found=f"{place.value!r}{f' ({place.origin})' if place.origin else ''}",
         wanted=f"no {IFNAME}, so that each node's {CONF} counts",
-        cause="deepspeed exports each NCCL* variable of the shell it is started in to all nodes, "
-        f"over what they say themselves: {where} would look for this node's interface",
+        cause="deepspeed exports each NCCL* variable of its shell to all nodes, "
+        f"and overrides their own values: {where} would look for this node's interface",
         fix=fix,
         fixable=fixable,
         severity=severity,
@@ -237,7 +300,14 @@ def _has_deepspeed(found: NodeState) -> bool:
     return are_read(found) and any(each and "deepspeed" in each.packages for each in environments)
 
 
-@rule("network.mtu-differs", "warning", between=True)
+@rule(
+    "network.mtu-differs",
+    "warning",
+    between=True,
+    why="Large packets are dropped on the way: small messages pass, and the first large "
+    "all-reduce hangs.",
+    manual="Set the same MTU on all nodes, also in the configuration of the interface.",
+)
 def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The interface has another MTU than those of the other nodes."""
     cause = "large packets are dropped on the way where a switch does not fragment them: small "
@@ -246,12 +316,18 @@ def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     yield from _differing(found, wanted, among, lambda link: link.mtu, cause, fix)
 
 
-@rule("network.speed-differs", "warning", between=True)
+@rule(
+    "network.speed-differs",
+    "warning",
+    between=True,
+    why="Every step waits for the slowest node.",
+    manual="Check what the interface and its switch port negotiated: ethtool NAME.",
+)
 def speed_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The interface is slower or faster than those of the other nodes."""
     cause = "every step waits for the slowest node"
-    fix = "look at what {name} agreed on with its switch port (ethtool {name}): {value} Mbit/s are "
-    fix += "what the others have"
+    fix = "check what {name} and its switch port negotiated (ethtool {name}): the others have "
+    fix += "{value} Mbit/s"
     yield from _differing(found, wanted, among, lambda link: link.speed, cause, fix)
 
 
@@ -278,7 +354,7 @@ def _differing(
     if usual and usual[0][0] != measure(mine):
         others = ", ".join(name for name, value in values.items() if value == usual[0][0])
         yield Fault(
-            subject=mine.name,
+            subject=Interface(mine.name),
             found=str(measure(mine)),
             wanted=f"{usual[0][0]}, as {others}",
             cause=cause,

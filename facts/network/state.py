@@ -8,60 +8,26 @@ from typing import Literal, get_args
 
 from typing_extensions import override
 
-from facts.area import AreaFact, State
-from facts.cluster import Peer
-from facts.kernels import SBIN
-from facts.named import Named
-from facts.probe import Readings, Section
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import shell
 
 # Bit of IFF_UP in an interface's flags (net/if.h).
 _IFF_UP = 0x1
 
-# /sys/class/net holds files as well (bonding_masters); many drivers refuse to tell a speed.
-_LINKS = r"""
-[ -d /sys/class/net ] || { echo 'no /sys/class/net'; exit 1; }
-for link in /sys/class/net/*; do
-  [ -e "$link/flags" ] || continue
-  state=unknown mtu=- speed=-
-  read -r flags 2>/dev/null <"$link/flags" || continue # it went away meanwhile
-  { read -r state <"$link/operstate"; read -r mtu <"$link/mtu"
-    read -r speed <"$link/speed"; } 2>/dev/null
-  kind=virtual
-  [ ! -e "$link/device" ] || kind=physical
-  [ ! -e "$link/tun_flags" ] || kind=tun
-  [ ! -d "$link/bridge" ] || kind=bridge
-  [ ! -d "$link/bonding" ] || kind=bond
-  ! grep -q '^DEVTYPE=vlan$' "$link/uevent" 2>/dev/null || kind=vlan
-  [ "${link##*/}" != lo ] || kind=loopback
-  echo "${link##*/} $flags $state ${mtu:--} ${speed:--} $kind"
-done
-"""
-# In the form that iproute2 4.11 (CentOS 7) and busybox have as well; a user's PATH may lack sbin.
-_ADDRESSES = f"""{SBIN}
-command -v ip >/dev/null 2>&1 ||
-  {{ echo 'ip is not installed: its package is iproute2, or iproute'; exit 1; }}
-ip -o addr show"""
-_ROUTE = rf"""{SBIN}
-route_to() {{
-  address=$2
-  case $address in
-    *:*) ;;
-    *[!0-9.]*) address=$(getent ahosts "$address" 2>/dev/null | sed -n '1s/[[:space:]].*//p') ;;
-  esac
-  [ -n "$address" ] || {{ echo "$1 - no address"; return; }}
-  echo "$1 $address $(ip -o route get "$address" 2>&1 | head -n 1)"
-}}
-"""
 
 Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback"]
 
 
-def sections(named: Named) -> tuple[Section, ...]:
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the network; routes are asked to the nodes that are named."""
     return (
-        Section("network.links", _LINKS),
-        Section("network.addresses", _ADDRESSES),
-        Section("network.routes", _ROUTE + "\n".join(map(_call, named.nodes))),
+        Section("network.links", shell("network/links")),
+        Section("network.addresses", shell("network/addresses")),
+        Section("network.routes", shell("network/routes") + "\n".join(map(_call, request.nodes))),
     )
 
 
@@ -69,8 +35,11 @@ def _call(node: Peer) -> str:
     return f"route_to {shlex.quote(node.name)} {shlex.quote(node.address)}"
 
 
+_MOST_LINES = 4096
+
+
 class Link(State):
-    """An interface: `up` is what an administrator said, `state` what became of it (operstate).
+    """An interface: `up` is the administrative state, `state` the operational one (operstate).
 
     `speed` is in Mbit/s, None where the driver does not tell it.
     """
@@ -114,16 +83,26 @@ class NetworkState(State):
 
 def parse_links(text: str) -> tuple[Link, ...]:
     """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is not known."""
-    return tuple(_link(line) for line in text.splitlines() if line.strip())
+    return tuple(_link(line) for line in _few(text))
+
+
+def _few(text: str) -> list[str]:
+    """Return the lines with words, as many as a machine with containers may have."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > _MOST_LINES:
+        raise Unreadable(f"{len(lines)} lines, more than {_MOST_LINES}")
+    return lines
 
 
 def _link(line: str) -> Link:
     name, flags, state, mtu, speed, kind = line.split()
     if kind not in get_args(Kind):
-        raise ValueError(f"{kind!r} is no kind of interface")
+        raise ValueError(f"unknown kind of interface: {kind!r}")
     known = {"mtu": _positive(mtu), "speed": _positive(speed)}
     up = bool(int(flags, 16) & _IFF_UP)
-    return Link.model_validate({"name": name, "up": up, "state": state, "kind": kind, **known})
+    return Link.model_validate(
+        {"name": checked.interface(name), "up": up, "state": state, "kind": kind, **known}
+    )
 
 
 def _positive(text: str) -> int | None:
@@ -132,7 +111,7 @@ def _positive(text: str) -> int | None:
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
     """Parse lines of `ip -o addr`: index, name, family, address, then words and their values."""
-    rows = [line.replace("\\", " ").split() for line in text.splitlines() if line.strip()]
+    rows = [line.replace("\\", " ").split() for line in _few(text)]
     return tuple(_address(row) for row in rows if row[2] in ("inet", "inet6"))
 
 
@@ -141,7 +120,8 @@ def _address(row: list[str]) -> Address:
     # Of a point-to-point interface the prefix stands behind the other end's address.
     prefix = "" if "/" in own else "/128" if row[2] == "inet6" else "/32"
     scope = row[row.index("scope") + 1] if "scope" in row else "global"
-    return Address(interface=name, address=own + prefix, scope=scope)
+    checked.address(own.partition("/")[0])
+    return Address(interface=checked.interface(name), address=own + prefix, scope=scope)
 
 
 def parse_routes(text: str) -> tuple[Route, ...]:
@@ -150,13 +130,16 @@ def parse_routes(text: str) -> tuple[Route, ...]:
 
 
 def _route(row: list[str]) -> Route:
-    node, address, *said = row
-    local = said[:1] == ["local"]
+    node, address, *words = row
+    local = words[:1] == ["local"]
+    device, source = None if local else _after(words, "dev"), _after(words, "src")
+    if address != "-":
+        checked.address(address)
     return Route(
         node=node,
         address=None if address == "-" else address,
-        device=None if local else _after(said, "dev"),
-        source=_after(said, "src"),
+        device=device and checked.interface(device),
+        source=source and checked.address(source),
         local=local,
     )
 
@@ -174,15 +157,16 @@ def parse(readings: Readings) -> NetworkState:
     )
 
 
-SECTIONS = sections(Named())
+SECTIONS = sections(ProbeRequest())
 
 
 class Network(AreaFact):
     """Returns `NetworkState` as a dict: {"links": [{"name": "eno1", "mtu": 1500, ...}], ...}."""
 
     sections = SECTIONS
+    state = NetworkState
     parse = staticmethod(parse)
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return sections(named)
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

@@ -1,0 +1,1 @@
+"""The network between the nodes: the step that repairs it, and its operations."""

@@ -1,0 +1,1 @@
+"""The network between the nodes: what is wrong, and what the rules compute with."""
