@@ -10,14 +10,14 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, QuoteString, StringCommand, operation
+from pyinfra.api import FunctionCommand, StringCommand, operation
 
-from deploy.copying import Removal, send
-from deploy.scripts import as_user, script
-from drift.rules.workspace import lacking, mode_of
-from facts.workspace import Directory as Found
-from facts.workspace import FilesFact, FolderFact, Workspace
-from inventories.places import Directory
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.workspace.rsync import Removal, send
+from gpu_node.drift.workspace.rules import lacking, mode_of
+from gpu_node.facts.workspace.state import Directory as Found
+from gpu_node.facts.workspace.state import FilesFact, FolderFact, Workspace
+from gpu_node.inventories.fields.paths import Directory
 
 
 @operation()
@@ -60,7 +60,7 @@ def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringComma
     """
     allow = "yes" if allow_disruption else "no"
     if host.get_fact(Workspace).get("rsync"):
-        host.noop("rsync is there")
+        host.noop("rsync is installed")
     elif manager == "apt-get":
         yield script("rsync_deb", allow_reload=allow)
     else:
@@ -110,14 +110,8 @@ def files(
     allow = "yes" if allow_disruption or not removals else "no"
     yield script("workspace", path=path, owner=owner, allow=allow, backup=backup)
     removal = Removal(removals, backup, at_once, owner, allow)
-    said = [source, origin, path, list(excludes), version, dict(peer), total, removal]
-    yield FunctionCommand(send, said, {})
+    given = [source, origin, path, list(excludes), version, dict(peer), total, removal]
+    yield FunctionCommand(send, given, {})
     if backup:
         folder = backup.rpartition("/")[0]
-        tidy = {"folder": folder, "backup": backup, "keep": str(keep)}
-        if not owner:
-            yield script("workspace_backups", **tidy)
-            return
-        # A server may keep root out of what is theirs; the folder beside the workspace is root's.
-        yield as_user(owner, "workspace_backups", **tidy)
-        yield StringCommand("rmdir -- ", QuoteString(folder), " 2>/dev/null || :", _separator="")
+        yield script("workspace_backups", folder=folder, backup=backup, keep=str(keep))

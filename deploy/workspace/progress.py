@@ -16,6 +16,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from gpu_node.inventories.escape import visible
+
 # All bars stand in one display, which is there while there is a bar.
 _display: list[Progress] = []
 
@@ -30,7 +32,7 @@ def bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
         _display.append(_new())
         _display[0].start()
     display = _display[0]
-    task = display.add_task(name, total=total)
+    task = display.add_task(visible(name), total=total)
     try:
         yield lambda done: display.update(task, completed=done)
     finally:
@@ -46,7 +48,7 @@ def _new() -> Progress:
     return Progress(
         TextColumn("    [{task.description}]", markup=False),
         *columns,
-        console=Console(stderr=True),
+        console=Console(stderr=True, markup=False, emoji=False),
         transient=True,
         # pyinfra draws a line of its own again and again: each would stay as one more line.
         redirect_stdout=False,

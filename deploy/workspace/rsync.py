@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,31 +13,38 @@ from paramiko import SSHException
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from deploy.arguments import of_operation
-from deploy.progress import bar
-from deploy.rsync_codes import Copier, is_whole, way_on
-from deploy.scripts import script
-from drift.report.visible import visible
-from facts.cluster import Peer
-from facts.mesh import AS_USER
-from facts.named import CONTROLLER, named_by
-from facts.workspace import PARTIAL, excluding
+from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.workspace.copy_side import local_sender, receiver, sender
+from gpu_node.deploy.workspace.jump_hosts import by_jump_hosts
+from gpu_node.deploy.workspace.progress import bar
+from gpu_node.deploy.workspace.rsync_codes import AS, Copier, is_whole, next_step
+from gpu_node.deploy.workspace.rsync_run import (
+    IDLE_SECONDS,
+    Outcome,
+    follow,
+    locally,
+    on_node,
+    seconds_for,
+)
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.request import CONTROLLER, request_of
+from gpu_node.facts.ssh.options import STRICT
+from gpu_node.facts.workspace.state import PARTIAL, excluding
+from gpu_node.inventories.escape import visible
 
 # What a node or the controller sends at a time: each copy takes a session of the connection, of
 # which sshd allows ten, and all share one line.
 _AT_ONCE = 4
 _sending: dict[str, BoundedSemaphore] = {}
-# How long either side waits for a byte of the other's.
-IDLE_SECONDS = 600
 _HAS_PROGRESS = (3, 1)
-# Progress has no newline at its end: what goes wrong then is told behind it, on the same line.
-_PROGRESS = re.compile(
-    r"\s*([\d,.]+)\s+\d+%\s+\S+/s\s+[\d:?]+(?:\s+\(xfe?r#[^)]*\))?(.*)", re.DOTALL
-)
-# In the place of rsync's code where the way to the source broke, or a job uses the node.
-_BROKEN, _REFUSED = -1, -2
-# A host key that is not known, or another one, ends the copy.
-STRICT = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
+# Begins what our own scripts say.
+_OURS = "gpu-node: "
+# In the place of rsync's code where a job uses the node.
+_REFUSED = -2
+# No program of a copied tree runs as another user than the one who starts it.
+PLAIN = "--chmod=Fug-s"
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,15 @@ class Removal:
     allow: str = "yes"
 
 
-def command(
-    excludes: Sequence[str], owners: bool, version: str, removal: Removal | None = None
-) -> list[str]:
+def command(excludes: Sequence[str], version: str, removal: Removal | None = None) -> list[str]:
     """Return rsync with its options; folders' times are left out, as they change with each file.
 
-    Where more has to be deleted than was reported, the limit stops rsync.
+    Files belong to who receives them, and get neither setuid nor setgid. Where more has to be
+    deleted than was reported, the limit stops rsync.
     """
     removal = removal or Removal()
-    found = ["rsync", "-rlpt", "--omit-dir-times", f"--partial-dir={PARTIAL}"]
+    found = ["rsync", "-rlpt", PLAIN, "--omit-dir-times", f"--partial-dir={PARTIAL}"]
     found += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
-    found += ["--owner", "--group"] if owners else []
     found += ["--backup", f"--backup-dir={removal.backup}"] if removal.backup else []
     if removal.most:
         when = "--delete-before" if removal.at_once else "--delete-delay"
@@ -77,7 +80,7 @@ def command(
 
 
 def progress(version: str) -> list[str]:
-    """Return the option by which an rsync tells how far it is; one before 3.1 has none."""
+    """Return the option that makes rsync print its progress; rsync before 3.1 has none."""
     numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
     return ["--info=progress2"] if numbers >= _HAS_PROGRESS else []
 
@@ -100,14 +103,14 @@ def ssh_of(data: Mapping[str, Any]) -> list[str]:
     return [*words, "-p", str(data["ssh_port"])] if data.get("ssh_port") else words
 
 
-def another_user(host: Host) -> str:
-    """Return who trains on a host, where that is not the SSH user; else nothing.
+def ssh_to(data: Mapping[str, Any], address: str, user: str) -> list[str]:
+    """Return `ssh_of` a host with the way to it, by the jump hosts of ssh's configuration.
 
-    The keys with which nodes log in to each other are that user's.
+    ValueError: there is none.
     """
-    data = host.data.dict()
-    user = named_by(data).user
-    return "" if user == (data.get("ssh_user") or "") else user
+    words = ssh_of(data)
+    login = ["-l", user] if user else []
+    return [*words, *by_jump_hosts([*words, *login], address, data.get("ssh_config_file") or "")]
 
 
 def send(
@@ -149,25 +152,42 @@ def _pass(
     """Run rsync once, and report how it failed."""
     data, target = host.data.dict(), Peer.model_validate(peer)
     is_local = source == CONTROLLER
-    user = (data.get("ssh_user") or "") if is_local else named_by(data).user
+    user = (data.get("ssh_user") or "") if is_local else request_of(data).user
     to = place(target, user, path)
-    ssh = ssh_of(data) if is_local else ["ssh", *STRICT, "-p", str(target.port)]
-    argv = command(excludes, not is_local, version, removal)
+    try:
+        near = ssh_to(data, target.address, user) if is_local else []
+    except (OSError, ValueError) as error:
+        logger.error(f"{host.print_prefix}{path}: nothing was sent: {visible(str(error))}")
+        return False
+    ssh = near or ["ssh", *STRICT, "-p", str(target.port)]
+    argv = command(excludes, version, removal) + receiver(data, user, path, excludes)
     argv += ["-e", shlex.join(ssh), f"{origin}/", to]
-    code, said, sent = transfer(
+    if is_local:
+        argv = local_sender(origin, argv, excludes)
+    else:
+        argv = sender(account(state, source), origin, argv, excludes)
+    ended = transfer(
         state, host, source, argv, total, lambda: _may_start(state, host, path, removal)
     )
-    if not is_whole(code) and code != _REFUSED:
-        why = visible("; ".join(said[-3:]))
+    code, messages = ended.code, ended.messages
+    if not is_whole(code) and (why := refusal(messages)):
+        logger.error(f"{host.print_prefix}{visible(why)}")
+    elif not is_whole(code) and code != _REFUSED:
+        why = visible("; ".join([line for line in messages if not line.startswith(AS)][-3:]))
         login = f"{user}@{target.address}" if user else target.address
         copier = Copier(
             source, _sender(state, source), user or "the SSH user", f"{shlex.join(ssh)} {login}"
         )
         logger.error(
             f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; "
-            f"{way_on(code, said, sent, copier)}"
+            f"{next_step(code, messages, ended.has_sent, copier)}"
         )
     return is_whole(code)
+
+
+def refusal(messages: Sequence[str]) -> str:
+    """Return why a side of a copy did not begin, and what to do; empty where it did."""
+    return next((line.removeprefix(_OURS) for line in messages if line.startswith(_OURS)), "")
 
 
 def _may_start(state: State, host: Host, path: str, removal: Removal) -> bool:
@@ -175,9 +195,8 @@ def _may_start(state: State, host: Host, path: str, removal: Removal) -> bool:
     if not removal.most or removal.allow == "yes":
         return True
     asked = {"owner": removal.owner, "allow": removal.allow, "backup": removal.backup}
-    done, output = host.run_shell_command(
-        script("workspace", path=path, **asked), **of_operation(state, host, IDLE_SECONDS)
-    )
+    command = script("workspace", path=path, **asked)
+    done, output = execute(host.connector, command, IDLE_SECONDS, of_operation(state, host))
     if not done:
         ended = "nothing was deleted" if removal.at_once else "sent, and nothing was deleted"
         logger.error(f"{host.print_prefix}{path}: {ended}: {visible(output.stderr)}")
@@ -191,104 +210,34 @@ def transfer(
     argv: list[str],
     total: int,
     may_start: Callable[[], bool] = lambda: True,
-) -> tuple[int, list[str], bool]:
-    """Run rsync on the source, with a bar of so many bytes.
+) -> Outcome:
+    """Run rsync on the source, with a bar of so many bytes, and return how it ended.
 
-    `may_start` is asked when the source's other copies leave room for this one. Return its code,
-    its messages, and whether anything was sent.
+    `may_start` is asked when the source's other copies leave room for this one.
     """
-    said: list[str] = []
-    sent: list[int] = []
     with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
         if not may_start():
-            return _REFUSED, [], False
+            return Outcome(_REFUSED)
+        seconds, ended = seconds_for(total), Outcome()
         try:
-            lines = _locally(argv) if source == CONTROLLER else _on(state, source, argv)
-            code = _follow(lines, advance, said, sent)
+            lines = (
+                locally(argv, seconds)
+                if source == CONTROLLER
+                else on_node(state, source, argv, seconds)
+            )
+            follow(lines, advance, ended)
         except (OSError, SSHException, EOFError) as error:
-            code = _BROKEN
-            said.append(str(error) or type(error).__name__)
-    return code, said, any(sent)
-
-
-def answer(state: State, source: str, argv: list[str]) -> list[str]:
-    """Return the lines that a command on a node says; raises OSError where it fails."""
-    try:
-        *lines, code = _on(state, source, argv)
-    except (SSHException, EOFError) as error:
-        raise OSError(str(error) or type(error).__name__) from error
-    said = [str(line) for line in lines if str(line).strip()]
-    if code != 0:
-        raise OSError(said[-1] if said else f"{argv[0]} ended with {code}")
-    return said
+            ended.add(str(error) or type(error).__name__)
+    return ended
 
 
 def _sender(state: State, source: str) -> str:
     """Return the user who copies on a node; nothing where the controller does."""
     if source == CONTROLLER:
         return ""
-    return named_by(state.inventory.get_host(source).data.dict()).user or "the SSH user"
+    return account(state, source) or "the SSH user"
 
 
-def _follow(lines: Iterator[str | int], advance: Any, said: list[str], sent: list[int]) -> int:
-    """Hand rsync's progress on, gather what else it says, and return its code, which comes last."""
-    for line in lines:
-        if isinstance(line, int):
-            return line
-        progress = _PROGRESS.match(line)
-        if progress:
-            sent.append(int(re.sub(r"\D", "", progress[1])))
-            advance(sent[-1])
-        if told := (progress[2] if progress else line).strip():
-            said.append(told)
-    return _BROKEN
-
-
-def _locally(argv: list[str]) -> Iterator[str | int]:
-    """Run rsync on the controller; its lines, then its code. It ends when nobody reads on."""
-    with subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C"},
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield from process.stdout  # a carriage return ends a line, too
-            yield process.wait()
-        finally:
-            process.terminate()
-
-
-def as_trainer(user: str, argv: Sequence[str]) -> str:
-    """Return the command that runs `argv` as the training user, where that is `another_user`."""
-    words = f"LC_ALL=C {shlex.join(argv)}"
-    if not user:
-        return words
-    # Where the SSH user is at home the other one may not be.
-    script = f"user={shlex.quote(user)}\ncd /\n{AS_USER}as_user {shlex.quote(words)}"
-    return f"sh -c {shlex.quote(script)}"
-
-
-def _on(state: State, source: str, argv: list[str]) -> Iterator[str | int]:
-    """Run rsync on the source, as who trains there, over the connection that is open."""
-    host = state.inventory.get_host(source)
-    client = getattr(host.connector, "client", None)
-    transport = client.get_transport() if client else None
-    if transport is None:
-        raise OSError(f"{source} is not connected")
-    channel = transport.open_session()
-    try:
-        channel.set_combine_stderr(True)
-        channel.exec_command(as_trainer(another_user(host), argv))
-        rest = ""
-        while data := channel.recv(65536):
-            *lines, rest = re.split(r"[\r\n]", rest + data.decode("utf-8", "replace"))
-            yield from lines
-        yield rest
-        yield int(channel.recv_exit_status())
-    finally:
-        channel.close()
+def account(state: State, source: str) -> str:
+    """Return the user who copies on a node; empty for the SSH user."""
+    return request_of(state.inventory.get_host(source).data.dict()).user

@@ -1,5 +1,5 @@
-# Install rsync, and nothing in another package's place: apt. containers.sh and transaction_deb.sh stand
-# before this.
+# Install rsync, and nothing in another package's place: apt.
+# Needs: lock containers package_locks transaction_deb
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -10,11 +10,11 @@ fail() { echo "gpu-node: rsync: $1" >&2; exit 1; }
 refuse_reload 'the rsync package'
 finish_what_was_begun
 patient apt-get -q update || :
-fetched=$said
+fetched=$output
 simulate rsync || fail "apt refuses: $(reason "$plan
 $fetched"); nothing was changed"
 why=$(harm)
 [ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
 patient apt-get -q -y $careful --no-remove install rsync || :
-command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$said
+command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$output
 $fetched")"

@@ -1,5 +1,6 @@
 # Install rsync, and nothing in another package's place: yum or dnf.
-# Variables: manager; containers.sh and transaction_rpm.sh stand before this.
+# Variables: manager.
+# Needs: lock containers package_locks transaction_rpm
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -11,4 +12,4 @@ simulate rsync || fail "$manager refuses: $(reason "$plan"); nothing was changed
 why=$(harm)
 [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
 patient $manager -y $careful install rsync || :
-command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$said")"
+command -v rsync >/dev/null 2>&1 || fail "cannot be installed: $(reason "$output")"

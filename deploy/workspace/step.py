@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
-from deploy.copying import another_user
-from deploy.operations import workspace
-from deploy.plan import Plan
-from deploy.replacement import run
-from deploy.shared import is_writer
-from drift.deletions import backups, keeps
-from drift.quantity import size
-from drift.report.visible import visible
-from drift.workspace import Copy, copy_of
-from inventories.places import CONTROLLER, Directory
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.shared import is_writer
+from gpu_node.deploy.files.replace import run
+from gpu_node.deploy.workspace import operations as workspace
+from gpu_node.deploy.workspace.rsync_run import another_user
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.units import size
+from gpu_node.drift.workspace import rules
+from gpu_node.drift.workspace.copy import Copy, copy_of
+from gpu_node.drift.workspace.deletions import backups, keeps
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.fields.paths import CONTROLLER, Directory
 
-# How many files a run names one by one; a dry run names them all. pyinfra tells a deploy by nothing
+REPAIRS = (rules.rsync_missing, rules.directory, rules.missing, rules.differs)
+# How many files a run names one by one; a dry run names them all. a deploy cannot ask pyinfra
 # else that it is one.
 _SHOWN = sys.maxsize if "--dry" in sys.argv else 50
 
@@ -28,7 +31,7 @@ _SHOWN = sys.maxsize if "--dry" in sys.argv else 50
 def programs(plan: Plan) -> None:
     """Install what copies the workspace, and Python environments, before anything is copied."""
     manager = plan.found.nccl.manager
-    if "rsync" in plan.subjects("workspace.rsync-missing") and manager is not None:
+    if plan.repairs(rules.rsync_missing) and manager is not None:
         workspace.rsync(
             name="Install rsync", manager=manager, allow_disruption=plan.allow_disruption
         )
@@ -37,7 +40,7 @@ def programs(plan: Plan) -> None:
 @deploy("Workspace")
 def converge(plan: Plan) -> None:
     """Repair what the workspace rules found."""
-    bad = plan.subjects("workspace.directory")
+    bad = {each.path for each in plan.subjects(Path, rules.directory)}
     directories = [each for each in plan.wanted.directories or () if each.path in bad]
     for each in directories:
         _directory(f"Make {each.path} a directory as wanted", each)
@@ -77,7 +80,7 @@ def converge(plan: Plan) -> None:
 
 
 def _is_copied(plan: Plan) -> bool:
-    return plan.repairs("workspace.missing", "workspace.differs")
+    return plan.repairs(rules.missing, rules.differs)
 
 
 def _directory(name: str, wanted: Directory) -> None:
@@ -96,8 +99,8 @@ def _version(plan: Plan, copy: Copy) -> str:
 def _amount(copy: Copy) -> str:
     """Return how much is sent and deleted, in words."""
     sent = len(copy.send) + len(copy.change)
-    told = f"send {sent} {'entry' if sent == 1 else 'entries'}, {size(copy.bytes)}"
-    return f"{told}, delete {len(copy.remove)}" if copy.remove else told
+    sending = f"send {sent} {'entry' if sent == 1 else 'entries'}, {size(copy.bytes)}"
+    return f"{sending}, delete {len(copy.remove)}" if copy.remove else sending
 
 
 def lines_of(copy: Copy, backup: str = "") -> Iterator[str]:

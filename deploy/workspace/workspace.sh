@@ -1,37 +1,44 @@
 # Make room for the workspace, and for what a copy deletes or overwrites. It runs again right before
 # anything is deleted.
-# Variables: path; owner, a user or empty; backup, a folder or empty; allow for in_use.sh, which
-# stands before this: yes where nothing is deleted.
+# Variables: path; owner, a user or empty; backup, a folder or empty; allow (yes
+# where nothing is deleted).
+# Needs: private_group in_use copier receiver
+# Disturbs: workspace
 # shellcheck shell=sh disable=SC2154,SC2015
 # It belongs to who copies: the SSH user, whom it takes sudo for to make it below a directory of
 # root's, or the training user, who may go through what is made on the way to it.
-fail() { echo "gpu-node: $1" >&2; exit 1; }
-give() {
-  if [ -n "$owner" ]; then
-    chown -h -- "$owner:" "$1"
-  elif [ -n "${SUDO_UID:-}" ]; then
-    chown -h -- "$SUDO_UID:${SUDO_GID:-}" "$1"
-  fi
-}
-# A server may keep root out of what it exports: there the owner makes a folder.
-by_owner() {
-  [ -n "$owner" ] && made=$1 mask=$(umask) su -s /bin/sh "$owner" -c 'umask "$mask"; mkdir -p -- "$made"'
-}
+receiver "$owner" "$path"
 [ -d "$path" ] || {
   [ -z "$owner" ] || umask 022
-  said=$(mkdir -p -- "$path" 2>&1) && give "$path" || { rmdir -- "$path" 2>/dev/null; by_owner "$path"; } ||
-    fail "$path cannot be made: $said"
+  make "$path" || no "cannot be made: $output"
 }
+# Who made it beforehand, or just now, could change what is trained there.
+found=$(stat -L -c %u -- "$path") || no "cannot determine whose it is; nothing was copied"
+wants=${owner:-$(account "${SUDO_UID:-$(id -u)}" 1)}
+way "${path%/*}/"
+[ "$found" = 0 ] || [ "$found" = "$(id -u)" ] || [ "$found" = "$(account "$wants" 3)" ] ||
+  { [ -z "$owner" ] && ! shared "$at"; } ||
+  no "belongs to $(account "$found" 1 || echo "uid $found"), and is to be $wants's; nothing was copied: \
+look at what is in it, then remove it or give it to $wants (chown -R -h $wants: $path)"
 [ -n "$backup" ] || exit 0
 folder=${backup%/*}
-[ ! -L "$folder" ] || fail "$folder is a link; the backup was to be a folder"
+[ ! -L "$folder" ] || no "$folder is a link; the backup was to be a folder"
 umask 077
-{ mkdir -p -- "$backup" && give "$folder" && give "$backup"; } 2>/dev/null ||
-  { rmdir -- "$backup" "$folder" 2>/dev/null; by_owner "$backup" 2>/dev/null; } ||
-  fail "no backup, so nothing was deleted or overwritten: make $folder for the user who copies, or \
-set workspace: {backup: {keep: 0}}"
+keep() {
+  [ -d "$folder" ] || make "$folder" || return 1
+  [ "$mine$by" != 0root ] || {
+    way "$folder"
+    output="users other than root may write in ${open:-$at}"
+    [ -z "$theirs$open" ] || return 1
+  }
+  output="it belongs to $(stat -c %U -- "$folder"), and $by copies"
+  [ "$(stat -c %U -- "$folder")" = "$by" ] || return 1
+  output=$(as "$by" "umask 077; mkdir -p -- $(quoted "$backup")" 2>&1)
+}
+keep || no "no backup, so nothing was deleted or overwritten ($output): make $folder for $by, who \
+copies, or set workspace: {backup: {keep: 0}}"
 # Elsewhere rsync would copy each file, and another disk may be full.
 [ "$(stat -c %d "$path")" = "$(stat -c %d "$folder")" ] || {
-  rmdir -- "$backup" "$folder" 2>/dev/null
-  fail "$folder is on another file system than $path; nothing was deleted or overwritten"
+  as "$by" "rmdir -- $(quoted "$backup") $(quoted "$folder")" >/dev/null
+  no "$folder is on another file system than $path; nothing was deleted or overwritten"
 }

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from drift.among import Among
-from drift.copied import will_have_rsync
-from facts.node import NodeState
-from facts.workspace import SPECIAL, Tree
-from inventories.places import CONTROLLER
-from inventories.schema import WorkspaceWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.nccl.environment_copy import will_have_rsync
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.workspace.packed import SPECIAL
+from gpu_node.facts.workspace.state import Tree
+from gpu_node.inventories.fields.paths import CONTROLLER
+from gpu_node.inventories.schema import WorkspaceWanted
 
 _NAMED = 3
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drift.among import Among
-from drift.quantity import size
-from drift.workspace import Copy
-from inventories.schema import WorkspaceWanted, format_size
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.units import size
+from gpu_node.drift.workspace.copy import Copy
+from gpu_node.inventories.schema import WorkspaceWanted, format_size
 
 ALLOW = "--data allow_deletions=true"
 _WAY = f"if it is right, run the deploy with {ALLOW}"
@@ -32,7 +32,9 @@ def objection(copy: Copy, wanted: WorkspaceWanted, among: Among) -> Objection | 
     if copy.ours is not None and copy.ours.unmounted:
         point = copy.ours.unmounted
         reason = f"{point} of /etc/fstab is not mounted on this node"
-        way = f"mount {point}, or take its line out of /etc/fstab if nothing is to be mounted there"
+        way = (
+            f"mount {point}, or remove its line from /etc/fstab if nothing should be mounted there"
+        )
         return Objection(reason, way)
     if not among.allow_deletions and (reason := _doubt(copy, wanted)):
         return Objection(reason, f"check {copy.origin} on {copy.source}; {_WAY}")

@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from drift.among import Among
-from drift.copied import can_install_rsync, is_asked_to_copy
-from drift.copied import missing as missing_environments
-from drift.deletions import Objection, objection
-from drift.quantity import size
-from drift.rules.rule import Fault, rule
-from drift.workspace import Copy, can_copy, copy_of, is_source
-from facts.node import NodeState
-from facts.workspace import Directory, Tree, WorkspaceState
-from inventories.places import CONTROLLER, is_below, relative
-from inventories.places import Directory as DirectoryWanted
-from inventories.schema import NodeWanted, WorkspaceWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.nccl.environment_copy import can_install_rsync, is_asked_to_copy
+from gpu_node.drift.nccl.environment_copy import missing as missing_environments
+from gpu_node.drift.units import size
+from gpu_node.drift.workspace.copy import Copy, can_copy, copy_of, is_source
+from gpu_node.drift.workspace.deletions import Objection, objection
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.workspace.state import Directory, Tree, WorkspaceState
+from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
+from gpu_node.inventories.fields.paths import Directory as DirectoryWanted
+from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
 
 
-@rule("workspace.directory", "error", whole=True)
+@rule(
+    "workspace.directory",
+    "error",
+    whole=True,
+    step="workspace",
+    why="What a training reads and writes there fails only on this node.",
+    manual="Run install -d -m MODE -o OWNER -g GROUP PATH.",
+    repair="Creates the directory, or sets its owner and mode.",
+)
 def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A wanted directory is missing, or not its owner's, or nobody can enter it."""
+    """A wanted directory is missing, or has another owner, group or mode."""
     known = found.workspace.directories
     for each in wanted.directories or ():
         state = known.get(each.path) if known is not None else None
@@ -29,7 +38,7 @@ def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             reason = state.problem if state else "no answer"
             yield _fault(each, f"unreadable: {reason}", fixable=False)
         elif state.exists and not state.is_directory:
-            yield _fault(each, "no directory", fixable=False)
+            yield _fault(each, "not a directory", fixable=False)
         elif unlike := lacking(state, each):
             yield _fault(each, unlike, fixable=True)
 
@@ -38,14 +47,14 @@ def lacking(found: Directory, wanted: DirectoryWanted) -> str:
     """Return how a directory is, where that is not as wanted; empty if it is."""
     if not found.exists:
         return "missing"
-    told = []
+    lacks = []
     if wanted.mode is not None and mode_of(found, wanted) != found.mode:
-        told.append(f"mode {found.mode}")
+        lacks.append(f"mode {found.mode}")
     if wanted.owner is not None and found.owner != wanted.owner:
-        told.append(f"owner {found.owner}")
+        lacks.append(f"owner {found.owner}")
     if wanted.group is not None and found.group != wanted.group:
-        told.append(f"group {found.group}")
-    return ", ".join(told)
+        lacks.append(f"group {found.group}")
+    return ", ".join(lacks)
 
 
 def mode_of(found: Directory, wanted: DirectoryWanted) -> str:
@@ -56,24 +65,30 @@ def mode_of(found: Directory, wanted: DirectoryWanted) -> str:
 
 
 def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
-    said = [
+    details = [
         f"{name} {value}"
         for name, value in (("mode", wanted.mode), ("owner", wanted.owner), ("group", wanted.group))
         if value is not None
     ]
     words = f"install -d {f'-m {wanted.mode} ' if wanted.mode else ''}{quote(wanted.path)}"
     return Fault(
-        subject=wanted.path,
+        subject=Path(wanted.path),
         found=found,
-        wanted=", ".join(["a directory", *said]),
-        cause="what a training reads and writes there fails, on this node alone: No such file or "
+        wanted=", ".join(["a directory", *details]),
+        cause="what a training reads and writes there fails, only on this node: No such file or "
         "directory, or Permission denied",
-        fix=words if fixable else f"look at it manually: ls -ld {quote(wanted.path)}",
+        fix=words if fixable else f"check it manually: ls -ld {quote(wanted.path)}",
         fixable=fixable,
     )
 
 
-@rule("workspace.exclude-absolute", "error")
+@rule(
+    "workspace.exclude-absolute",
+    "error",
+    why="For rsync / is the top of the source: the pattern excludes nothing, and the files "
+    "are copied.",
+    manual="Write the pattern relative to the source.",
+)
 def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator[Fault]:
     """A pattern is an absolute path, and rsync's are relative to the source."""
     folders = (wanted.origin or wanted.path, wanted.path)
@@ -85,14 +100,23 @@ def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator
                 subject=pattern,
                 found="an absolute path",
                 wanted=meant,
-                cause="to rsync / is the top of the source: a path of the machine silently "
-                "excludes nothing, and all that it was to leave out is copied",
-                fix=f"say {meant} in workspace.exclude{where}",
+                cause="for rsync / is the top of the "
+                "source: this pattern excludes nothing, and the files are copied",
+                fix=f"write {meant} in workspace.exclude{where}",
                 fixable=False,
             )
 
 
-@rule("workspace.rsync-missing", "error", whole=True, between=True)
+@rule(
+    "workspace.rsync-missing",
+    "error",
+    whole=True,
+    between=True,
+    step="workspace",
+    why="Without rsync the workspace cannot be compared or copied.",
+    manual="Install rsync.",
+    repair="Installs the package rsync.",
+)
 def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """There is no rsync to copy with, and to list the workspace."""
     on_controller = wanted.workspace is not None and found.workspace.source_rsync == ""
@@ -117,7 +141,7 @@ def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterato
 
 
 _RSYNC = "rsync 3.0 or newer"
-_UNKNOWN = "whether the workspace is the same cannot be told, nor can it be copied"
+_UNKNOWN = "the workspace can be neither compared nor copied"
 
 
 def _needs_rsync(found: NodeState, wanted: NodeWanted, among: Among) -> str:
@@ -132,7 +156,16 @@ def _needs_rsync(found: NodeState, wanted: NodeWanted, among: Among) -> str:
     return ""
 
 
-@rule("workspace.missing", "error", between=True)
+@rule(
+    "workspace.missing",
+    "error",
+    between=True,
+    step="workspace",
+    why="The launcher uses the same folder on every node, and the training does not start "
+    "without it.",
+    manual="Copy the folder from its source with rsync.",
+    repair="Copies the workspace from its source with rsync.",
+)
 def missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The workspace is not there, or its source has none."""
     if wanted.workspace is None:
@@ -141,18 +174,18 @@ def missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
     if is_source(wanted.workspace, among):
         own = found.workspace.trees.get(origin)
         if own is not None and not own.exists:
-            yield _missing(origin, "on this node", False, _unmounted(own))
+            yield _missing(Path(origin), "on this node", False, _unmounted(own))
         return
     copy = copy_of(found, wanted.workspace, among)
     if copy is None:
         return
     against = objection(copy, wanted.workspace, among)
     if copy.source == CONTROLLER and copy.theirs is not None and not copy.theirs.exists:
-        yield _missing(f"{origin} on the controller", "there", False, _unmounted(copy.theirs))
+        yield _missing(Path(origin, "the controller"), "there", False, _unmounted(copy.theirs))
     if copy.ours is not None and not copy.ours.exists:
         there = copy.theirs is not None and copy.theirs.exists
         fixable = there and can_copy(found, wanted.workspace, among)
-        yield _missing(copy.path, f"as on {copy.source}{_amount(copy)}", fixable, against)
+        yield _missing(Path(copy.path), f"as on {copy.source}{_amount(copy)}", fixable, against)
 
 
 def _unmounted(source: Tree) -> Objection | None:
@@ -162,8 +195,8 @@ def _unmounted(source: Tree) -> Objection | None:
     return Objection(reason, f"mount {point} there") if point else None
 
 
-def _missing(subject: str, where: str, fixable: bool, against: Objection | None = None) -> Fault:
-    fix = "copy it with rsync" if fixable else "find out where it is, and say so in workspace"
+def _missing(subject: Path, where: str, fixable: bool, against: Objection | None = None) -> Fault:
+    fix = "copy it with rsync" if fixable else "find out where it is, and set it in workspace"
     return Fault(
         subject=subject,
         found="missing",
@@ -182,7 +215,16 @@ def _amount(copy: Copy) -> str:
     return f": {files}, {size(copy.theirs.bytes)}"
 
 
-@rule("workspace.differs", "error", between=True)
+@rule(
+    "workspace.differs",
+    "error",
+    between=True,
+    step="workspace",
+    why="Nodes that run other code or read other data train something else, or fail.",
+    manual="Copy the folder from its source with rsync.",
+    repair="Copies changed files from the source with rsync; keeps replaced files in a backup "
+    "where the inventory wants one.",
+)
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Files of the workspace are not as its source has them."""
     copy = copy_of(found, wanted.workspace, among) if wanted.workspace else None
@@ -198,11 +240,11 @@ def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
         return
     against = objection(copy, wanted.workspace, among)
     yield Fault(
-        subject=copy.path,
+        subject=Path(copy.path),
         found=copy.shown,
         wanted=f"as on {copy.source}{_amount(copy)}",
         cause="nodes that run other code, or read other data, train something "
-        "that is not in the source, or stop in the middle of it",
+        "that is not in the source, or fail",
         fix=against.way if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
         fixable=against is None and can_copy(found, wanted.workspace, among),
     )
@@ -213,7 +255,7 @@ def _same_as_nothing(copy: Copy) -> Iterator[Fault]:
     point = copy.theirs.unmounted if copy.theirs else ""
     if point:
         yield Fault(
-            subject=copy.path,
+            subject=Path(copy.path),
             found=f"compared with {copy.source}, where {point} of /etc/fstab is not mounted",
             wanted=f"as on {copy.source}",
             cause="the files of the source are on that mount",
@@ -225,11 +267,11 @@ def _same_as_nothing(copy: Copy) -> Iterator[Fault]:
 
 def _not_compared(copy: Copy) -> Fault:
     return Fault(
-        subject=copy.path,
+        subject=Path(copy.path),
         found=f"not compared: {copy.source} gave no answer in this run",
         wanted=f"as on {copy.source}",
-        cause="what could not be compared is never taken for right",
-        fix=f"run it over this node and {copy.source}",
+        cause="what could not be compared never counts as correct",
+        fix=f"run this for both this node and {copy.source}",
         fixable=False,
         severity="warning",
     )

@@ -1,10 +1,5 @@
-"""The mount that a folder belongs to: whether /etc/fstab has one for it that is not mounted."""
-
-from __future__ import annotations
-
-# A function of POSIX sh. It prints `unmounted POINT` where the nearest mount point of fstab above a
-# folder, or the folder itself, has no mount, and `mountpoint` where the folder is a mount point.
-ASK = r"""
+# mounts FOLDER: prints `unmounted POINT` where the nearest mount point of fstab, at the folder or
+# above it, is not mounted, and `mountpoint` where the folder is a mount point.
 mounts() {
   [ -r /proc/self/mountinfo ] || return 0
   folder=$(readlink -f "$1" 2>/dev/null) && [ -n "$folder" ] || folder=$1
@@ -23,19 +18,3 @@ mounts() {
       if (path in mounted) print "mountpoint"
     }' $tables
 }
-"""
-
-
-def parse(text: str) -> tuple[dict[str, str | bool], str]:
-    """Return the fields that the leading lines of `ASK` give, and the lines behind them."""
-    found: dict[str, str | bool] = {}
-    while text:
-        line, _, rest = text.partition("\n")
-        if line == "mountpoint":
-            found["is_mount"] = True
-        elif line.startswith("unmounted /"):
-            found["unmounted"] = line.removeprefix("unmounted ")
-        else:
-            break
-        text = rest
-    return found, text

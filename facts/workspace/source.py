@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import time
 from pathlib import Path
 
-from facts import mounts
-from facts.named import CONTROLLER, Copied
-from facts.node import NodeState, UnreadSection
-from facts.probe import Unreadable
-from facts.workspace import TREE_SECONDS, Tree, listing, parse_rsync, section_of, tree
+from gpu_node.facts.ask.controller import run_here
+from gpu_node.facts.node import NodeState, UnreadSection
+from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.request import CONTROLLER, Copied
+from gpu_node.facts.workspace import mounts
+from gpu_node.facts.workspace.state import (
+    TREE_SECONDS,
+    Tree,
+    listing,
+    parse_rsync,
+    section_of,
+    tree,
+)
 
-# Nodes that are asked side by side are told of one list.
+# Nodes that are probed in parallel are compared with one list.
 _KEPT_SECONDS = 5.0
 _kept: dict[Copied, tuple[float, Tree]] = {}
 
@@ -61,16 +68,8 @@ def _listed(copied: Copied) -> Tree:
 def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command with a node's settings; 127, as a shell says, where there is none."""
     try:
-        return subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
-            encoding="ascii",
-            errors="backslashreplace",
-            timeout=TREE_SECONDS,
-            check=False,
-        )
+        locale = {"LC_ALL": "C", "TZ": "UTC"}
+        return run_here(argv, TREE_SECONDS, locale, encoding="ascii", errors="backslashreplace")
     except FileNotFoundError:
         return subprocess.CompletedProcess(argv, 127, "", "")
     except subprocess.TimeoutExpired:

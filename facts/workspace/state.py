@@ -10,50 +10,35 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 import shlex
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
-from facts import mounts
-from facts.area import AreaFact, SectionFact, State
-from facts.file_systems import SHARED, USE, Place, parse_places
-from facts.named import Named
-from facts.probe import Readings, Section, Unreadable
+from gpu_node.facts.probe import bounds
+from gpu_node.facts.probe.base import AreaFact, SectionFact, State
+from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
+from gpu_node.facts.probe.owner import SHARED as OWNER
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.workspace import mounts
+from gpu_node.facts.workspace.packed import entry_of, pack, require_short, unpacked
 
 # Where a file waits whose transfer was cut off, in the folder that it belongs to.
 PARTIAL = ".gpu-node-partial"
-TREE_SECONDS = 120
+# The bytes are those of a compressed list of 400,000 files.
+TREE_SECONDS, _TREE_BYTES = 120, 12 * 1024 * 1024
 # The codes with which rsync ends where files went away meanwhile, as those of a running job do.
 _ENDED_WELL = ("0", "24")
 
 _RSYNC = "rsync --version 2>/dev/null | head -n 1"
-_DIRECTORIES = """
-for path in {paths}; do
-  said=$(stat -L -c '%a|%U|%G|%F' "$path" 2>&1) || said="? $said"
-  printf '%s\\t%s\\n' "$path" "$said"
-done
-"""
-_TREE = """
-path={path}
-{mounts}mounts "$path"
-[ -d "$path/" ] || {{
-  ls -ld "$path/" 2>&1 | grep -q 'Permission denied' && {{ echo "$path is closed"; exit 1; }}
-  echo absent; exit 0
-}}
-command -v rsync >/dev/null 2>&1 || {{ echo unlisted; exit 0; }}
-code() {{ if command -v base64 >/dev/null; then base64; else od -An -v -tx1; fi; }}
-TZ=UTC; export TZ
-command -v base64 >/dev/null && echo base64 || echo hex
-{{ {listing} "$path/" 2>&1; echo "end $?"; }} | gzip -c | code
-"""
+_DIRECTORIES = shell("workspace/directories")
+_FILES = mounts.ASK + shell("workspace/files", seconds=TREE_SECONDS)
+_PLACES = USE + shell("workspace/places")
 PLACES_SECTION = "workspace.places"
-_LIES = """if [ -e "$each" ]; then places "$each"; else above "$each"; fi
-"""
 RSYNC = Section("workspace.rsync", _RSYNC)
 SECTIONS = (RSYNC,)
 
@@ -68,28 +53,28 @@ def excluding(excludes: Sequence[str]) -> list[str]:
     return [f"--exclude={pattern}" for pattern in (PARTIAL, *excludes)]
 
 
-def sections(named: Named) -> tuple[Section, ...]:
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about what an inventory names: directories, and the workspace."""
     found = [RSYNC]
-    if named.directories:
-        found.append(_directories(named.directories))
-    if named.workspace is not None:
-        found += [_tree(path, named.workspace.excludes) for path in named.workspace.paths]
-        words = " ".join(map(shlex.quote, named.workspace.paths))
-        lies = f"{USE}for each in {words}; do\n{_LIES}done"
-        found.append(Section(PLACES_SECTION, lies, shared=SHARED))
+    if request.directories:
+        found.append(_directories(request.directories))
+    if request.workspace is not None:
+        found += [
+            _tree(each, request.workspace.excludes, request.user)
+            for each in request.workspace.paths
+        ]
+        places = f"set -- {shlex.join(request.workspace.paths)}\n{_PLACES}"
+        found.append(Section(PLACES_SECTION, places, shared=(SHARED,)))
     return tuple(found)
 
 
 def _directories(paths: Sequence[str]) -> Section:
-    words = " ".join(map(shlex.quote, paths))
-    return Section("workspace.directories", _DIRECTORIES.format(paths=words))
+    return Section("workspace.directories", f"set -- {shlex.join(paths)}\n{_DIRECTORIES}")
 
 
-def _tree(path: str, excludes: Sequence[str]) -> Section:
-    words = shlex.join(listing(excludes))
-    command = _TREE.format(path=shlex.quote(path), listing=words, mounts=mounts.ASK)
-    return Section(section_of(path), command, TREE_SECONDS)
+def _tree(path: str, excludes: Sequence[str], user: str = "") -> Section:
+    given = f"set -- {shlex.join(listing(excludes))}\n{assigned(path=path, user=user)}"
+    return Section(section_of(path), given + _FILES, TREE_SECONDS, (OWNER,), bytes=_TREE_BYTES)
 
 
 def section_of(path: str) -> str:
@@ -116,6 +101,7 @@ class Tree(State):
     the folder is a mount point.
     """
 
+    longest = 1 << 27
     exists: bool
     files: int = 0
     bytes: int = 0
@@ -130,8 +116,8 @@ class Tree(State):
 
         Of what is `SPECIAL` it is the kind alone.
         """
-        text = zlib.decompress(base64.b64decode(self.packed)).decode() if self.packed else ""
-        pairs = (line.rpartition("\t") for line in text.splitlines())
+        lines = unpacked(base64.b64decode(self.packed)) if self.packed else ()
+        pairs = (line.rpartition("\t") for line in lines)
         return {path: rest for path, _, rest in pairs}
 
 
@@ -152,23 +138,23 @@ class WorkspaceState(State):
 
 def parse_rsync(text: str) -> str:
     """Parse the first line of `rsync --version`."""
-    found = re.match(r"rsync +version v?(\S+)", text)
+    found = re.match(r"rsync +version v?(\d{1,4}(?:\.\w{1,12}){0,4})\b", text, re.ASCII)
     if found is None and text.strip():
-        raise Unreadable(f"{text.strip()!r} is no version of rsync")
+        raise Unreadable(f"{text.strip()!r} is not a version of rsync")
     return found[1] if found else ""
 
 
 def parse_directories(text: str) -> dict[str, Directory]:
-    """Parse a path and `mode|owner|group|kind` a line, or what stat(1) had to say instead."""
+    """Parse a path and `mode|owner|group|kind` a line, or the error of stat(1)."""
     lines = (line.partition("\t") for line in text.splitlines())
-    return {path: _directory(said) for path, _, said in lines}
+    return {path: _directory(status) for path, _, status in lines}
 
 
-def _directory(said: str) -> Directory:
-    if said.startswith("? "):
-        absent = "No such file" in said or "Not a directory" in said
-        return Directory(exists=False, problem="" if absent else said.removeprefix("? "))
-    mode, owner, group, kind = said.split("|", 3)
+def _directory(status: str) -> Directory:
+    if status.startswith("? "):
+        absent = "No such file" in status or "Not a directory" in status
+        return Directory(exists=False, problem="" if absent else status.removeprefix("? "))
+    mode, owner, group, kind = status.split("|", 3)
     return Directory(
         exists=True, is_directory=kind == "directory", mode=mode, owner=owner, group=group
     )
@@ -179,55 +165,41 @@ def parse_tree(text: str) -> Tree:
     mount, rest = mounts.parse(text)
     kind, _, coded = rest.partition("\n")
     if kind in ("absent", "unlisted"):
-        return Tree(exists=kind == "unlisted").model_copy(update=mount)
+        return _mounted(Tree(exists=kind == "unlisted"), mount)
     try:
         packed = base64.b64decode(coded) if kind == "base64" else bytes.fromhex(coded)
-        listed = zlib.decompress(packed, wbits=zlib.MAX_WBITS | 16)
-    except (ValueError, binascii.Error, zlib.error) as error:
+    except (ValueError, binascii.Error) as error:
         raise Unreadable(f"the list of files is broken: {error}") from error
-    return tree(listed.decode("ascii", "backslashreplace")).model_copy(update=mount)
+    return _mounted(_listed(unpacked(packed, "ascii")), mount)
+
+
+def _mounted(tree: Tree, mount: Mapping[str, Any]) -> Tree:
+    bounds.require(mount)
+    return tree.model_copy(update=mount)
 
 
 def tree(listed: str) -> Tree:
     """Return the tree that the output of `listing` and a line `end CODE` tell."""
-    *lines, end = listed.splitlines() or [""]
-    code = end.removeprefix("end ")
+    return _listed(listed.splitlines())
+
+
+def _listed(lines: Iterable[str]) -> Tree:
+    """Return the tree of the lines of a list; each is looked at once."""
+    last, complaint, files, total = "", "", 0, 0
+    entries: list[str] = []
+    for last in lines:
+        if (entry := entry_of(last)) is None:
+            complaint = complaint or (last if last.startswith(("rsync:", "rsync error")) else "")
+            continue
+        path, rest, size = entry
+        entries.append(f"{path}\t{rest}")
+        files, total = files + (size is not None), total + (size or 0)
+        require_short(len(entries))
+    code = last.removeprefix("end ")
     if code not in _ENDED_WELL:
-        said = [line for line in lines if line.startswith(("rsync:", "rsync error"))]
-        raise Unreadable(f"rsync ended with {code}: {said[0] if said else 'it was cut off'}")
-    found = [entry for line in lines if (entry := _entry(line)) is not None]
-    text = "\n".join(sorted(f"{path}\t{rest}" for path, rest, _ in found))
-    sizes = [size for _, _, size in found if size is not None]
-    return Tree(
-        exists=True,
-        files=len(sizes),
-        bytes=sum(sizes),
-        digest=hashlib.sha256(text.encode()).hexdigest(),
-        packed=base64.b64encode(zlib.compress(text.encode(), 6)).decode("ascii"),
-    )
-
-
-# Pipes, sockets and devices, which are not sent.
-SPECIAL = frozenset("pscb")
-# A line of rsync's: kind and mode, size, date, time, path.
-_LINE = re.compile(r"([-dlpscb])([-rwxsStT]{9})\S* +(\d+) (\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) (.*)")
-
-
-def _entry(line: str) -> tuple[str, str, int | None] | None:
-    """Return path, what is compared, and a file's bytes; None for what is no entry."""
-    found = _LINE.fullmatch(line)
-    # The folder's own mode is what `directories` says, where anybody says it.
-    if found is None or found[6] == ".":
-        return None
-    kind, mode, size, day, time, path = found.groups()
-    if kind == "d":
-        return path, f"d {mode}", None
-    if kind == "l":
-        name, _, target = path.partition(" -> ")
-        return name, f"l {target}", None
-    if kind in SPECIAL:
-        return path, kind, None
-    return path, f"- {mode} {size} {day} {time}", int(size)
+        raise Unreadable(f"rsync ended with {bounds.short(code)}: {complaint or 'it was cut off'}")
+    digest, packed = pack(sorted(entries))
+    return Tree(exists=True, files=files, bytes=total, digest=digest, packed=packed)
 
 
 def parse(readings: Readings) -> WorkspaceState:
@@ -249,11 +221,12 @@ class Workspace(AreaFact):
     """Returns `WorkspaceState` as a dict: {"rsync": "3.1.2", "directories": {...}, "trees": {}}."""
 
     sections = SECTIONS
+    state = WorkspaceState
     parse = staticmethod(parse)
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return sections(named)
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)
 
 
 class FolderFact(SectionFact):
@@ -266,11 +239,11 @@ class FolderFact(SectionFact):
 
     @override
     def command(self, path: str) -> str:
-        return self.asking(_directories([path]))
+        return self.script_for(_directories([path]))
 
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
-        return self.told(output, lambda text: next(iter(parse_directories(text).values())))
+        return self.parsed(output, lambda text: next(iter(parse_directories(text).values())))
 
 
 class FilesFact(SectionFact):
@@ -283,8 +256,8 @@ class FilesFact(SectionFact):
 
     @override
     def command(self, path: str, excludes: Sequence[str] = ()) -> str:
-        return self.asking(_tree(path, excludes))
+        return self.script_for(_tree(path, excludes))
 
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
-        return self.told(output, parse_tree)
+        return self.parsed(output, parse_tree)

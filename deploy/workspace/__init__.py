@@ -1,0 +1,1 @@
+"""The workspace and directories: the step that repairs it, and its operations."""

@@ -1,0 +1,115 @@
+# As whom a tree is copied: root follows a link that a user plants for a folder on the way to it.
+# It stands before what makes, copies or removes a tree, and behind private_group.sh.
+# Variables: path, which messages name; as_user (sh that defines as_user).
+# shellcheck shell=sh disable=SC2034,SC2154
+eval "$as_user"
+LC_ALL=C; export LC_ALL
+mine=$(id -u) || exit 1
+no() { echo "gpu-node: $path: $1" >&2; exit 1; }
+account() {
+  { getent passwd "$1" 2>/dev/null || awk -F: -v key="$1" '$1 == key || $3 == key' /etc/passwd; } |
+    cut -d: -f"$2" | head -n 1 | grep .
+}
+# Whether more than its owner and root may write in a folder: MODE as ls writes it, uid, gid.
+others() {
+  case $1 in
+    ????????w[!tT]* | ?????w????+*) ;;
+    ?????w*) ! { name=$(account "$2" 1) && private_group "$3" "$name" "$(account "$2" 4)"; } ;;
+    *) return 1 ;;
+  esac
+}
+see() {
+  # shellcheck disable=SC2046
+  set -- "$1" $(ls -ldn -- "$1" 2>/dev/null)
+  [ $# -gt 4 ] || return 1
+  [ -z "$shut" ] || return 0
+  [ "$4" = 0 ] || [ "$4" = "$mine" ] || theirs=$4
+  [ "$2:$4" != "drwx------${2#drwx------}:0" ] || shut=yes
+  case $2 in l*) return ;; esac
+  [ -n "$open" ] || ! others "$2" "$4" "$5" || open=$1
+}
+# way PATH: at: how far it is there, without links; theirs: the uid of the last of it that is neither
+# root's nor ours; open: the first folder of ours or root's in which others may write; shut: yes where
+# only root gets there; lacks: what of the path is not there.
+way() {
+  left=${1#/} at='' theirs='' open='' shut='' lacks='' links=0
+  see /
+  while [ -n "$left" ]; do
+    part=${left%%/*}
+    case $left in */*) left=${left#*/} ;; *) left= ;; esac
+    case $part in '' | .) continue ;; ..) at=${at%/*} shut=''; continue ;; esac
+    see "$at/$part" || { lacks=$part/$left; break; }
+    if [ -L "$at/$part" ]; then
+      links=$((links + 1))
+      [ "$links" -lt 40 ] || no "has too many links on its way"
+      to=$(readlink -- "$at/$part") || { lacks=$part/$left; break; }
+      part=$to
+      case $part in /*) at='' shut='' ;; esac
+      left=$part/$left
+    else
+      at=$at/$part
+    fi
+  done
+}
+# Whether others may make what they like in a folder, and only rename what is theirs.
+shared() {
+  case $(ls -ldn -- "$1/" 2>/dev/null) in ????????w[tT]* | ?????w???[tT]*) ;; *) return 1 ;; esac
+}
+# entered PATH [UID]: PATH, made where it is missing, is the working directory: a folder of root's, ours
+# or UID's; else it sets why. In a shared folder others may put a folder of theirs or a link in its place
+# at any moment: so each step is judged from within, and never by its path. Of pwd(1), as a shell's own
+# may go by the path that it remembers.
+entered() {
+  way "${1%/*}/"
+  left=$lacks${1##*/}
+  why="${at:-/} cannot be entered"
+  cd -P -- "$at/" 2>/dev/null && [ "$(env pwd -P)" = "${at:-/}" ] || return 1
+  while [ -n "$left" ]; do
+    part=${left%%/*}
+    case $left in */*) left=${left#*/} ;; *) left= ;; esac
+    case $part in '' | .) continue ;; ..) why="$1 has .. below what is there"; return 1 ;; esac
+    at=$at/$part
+    why="$at is not a folder, or is a link"
+    output=$(mkdir -- "$part" 2>&1) || [ -d "$part" ] || [ -e "$part" ] || [ -L "$part" ] || why=$output
+    cd -P -- "./$part" 2>/dev/null && [ "$(env pwd -P)" = "$at" ] || return 1
+    who=$(stat -c %u .)
+    case $who in
+      0 | "$mine") ;;
+      *)
+        [ -z "$left" ] && [ "$who" = "${2:-0}" ] && continue
+        why="$at belongs to $(account "$who" 1 || echo "uid $who")"
+        return 1
+        ;;
+    esac
+  done
+}
+# whose PATH: who is to work there: the user whose folder it is or is in; empty: root, or who we are.
+whose() {
+  way "$1"
+  who=
+  [ -z "$theirs" ] || who=$(account "$theirs" 1) ||
+    no "$at belongs to uid $theirs, which is no account here; nothing was copied: give it to one"
+  [ -n "$who" ] || [ "$mine" != 0 ] || [ -z "$open" ] ||
+    no "others than root may write in $open, and could lead root elsewhere; nothing was copied: \
+chmod go-w $open, or let another user ${instead:-train (launcher_user)}"
+}
+quoted() { printf '%s\n' "$1" | sed -e "s/'/'\\\\''/g" -e "1s/^/'/" -e "\$s/\$/'/"; }
+# as NAME SH [SECONDS]: what it prints comes by stdout. Another user, who may stop it, holds neither our
+# time, nor our output, nor the lock of this run.
+as() {
+  set -- "${3:-300}" "user=$(quoted "$1")
+$as_user
+{ cd / && as_user $(quoted "$2"); echo \"ended \$?\"; } 2>&1 | tail -c 65536"
+  limit="timeout -s KILL $1"
+  timeout --version >/dev/null 2>&1 || limit=
+  # shellcheck disable=SC2086 # into words
+  { printed=$($limit sh -c "$2" 9>&-); } 2>/dev/null
+  case $printed in
+    *'ended '[0-9] | *'ended '[0-9][0-9] | *'ended '[0-9][0-9][0-9]) ;;
+    *) printed="it did not end within $1 s; ended 124" ;;
+  esac
+  set -- "${printed##*ended }"
+  printed=${printed%ended *}
+  [ -z "$printed" ] || printf '%s\n' "$printed"
+  return "$1"
+}

@@ -1,0 +1,69 @@
+"""The two sides of a copy: root's rsync goes through no folder that another user may change."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from gpu_node.deploy.engine.scripts import text
+from gpu_node.facts.probe.training_user import AS_USER
+
+_ROOT = ("", "root")
+
+
+def sender(account: str, path: str, argv: list[str], excludes: Sequence[str] = ()) -> list[str]:
+    """Return `argv`, an rsync that sends a tree from here, as an account runs it safely.
+
+    `account` is empty for the SSH user, who may be root.
+    """
+    if account not in _ROOT:
+        return argv
+    return [*_side("send", path, False, excludes), *argv[1:]]
+
+
+def local_sender(path: str, argv: list[str], excludes: Sequence[str] = ()) -> list[str]:
+    """Return `argv`, an rsync that sends a tree from the controller, as root runs it safely."""
+    if os.geteuid() != 0:
+        return argv
+    return [*_side("send", path, False, excludes, "run the deploy"), *argv[1:]]
+
+
+def receiver(
+    data: Mapping[str, Any], account: str, path: str, excludes: Sequence[str] = ()
+) -> list[str]:
+    """Return the option by which rsync's other end runs as whose the tree at `path` there is.
+
+    `data` is of the host that receives; `account` is the one of the login, or empty.
+    """
+    sudo = data.get("_sudo") is True and account in ("", data.get("ssh_user") or "")
+    if account not in _ROOT and not sudo:
+        return []
+    return [f"--rsync-path={shlex.join(_side('receive', path, sudo, excludes))}"]
+
+
+def _side(
+    side: Literal["send", "receive"],
+    path: str,
+    sudo: bool,
+    excludes: Sequence[str],
+    instead: str = "train (launcher_user)",
+) -> list[str]:
+    given = {
+        "path": path,
+        "side": side,
+        "sudo": "yes" if sudo else "no",
+        "instead": instead,
+        "as_user": AS_USER,
+        "excludes": "\n".join(f"--exclude={each}" for each in excludes),
+    }
+    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in given.items())
+    scripts = "".join(text(each) for each in ("private_group", "copier", "copy_side"))
+    return ["sh", "-c", _short(f"{head}{scripts}"), "rsync"]
+
+
+def _short(script: str) -> str:
+    """Return sh without its comments: it is an argument, quoted several times."""
+    lines = (line for line in script.splitlines() if not line.startswith("#"))
+    return "\n".join(lines)

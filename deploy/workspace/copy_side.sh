@@ -1,0 +1,49 @@
+# Begin one side of a copy, as whose the tree is: rsync's server that receives it, or its client.
+# Variables: path; side (send or receive); sudo (yes: who logs in may become root); excludes (one
+# option of rsync a line); instead (what another user does instead of root). Arguments: rsync's. What copier.sh has stands in front.
+# shellcheck shell=sh disable=SC2034,SC2154
+# Below: root goes through folders that no one else may change meanwhile; rsync knows its patterns.
+below() {
+  cd "$path/" 2>/dev/null || no "cannot be entered; nothing was copied"
+  set --
+  while IFS= read -r each; do [ -z "$each" ] || set -- "$@" "$each"; done <<END
+$excludes
+END
+  { rsync -r -8 --list-only --no-h "$@" ./ 2>/dev/null; echo "end $?"; } |
+    sed -n -e 's/^d[^ ]* *[0-9]* [0-9/]* [0-9:]* //p' -e 's/^end [0-9]*$/\/&/p' |
+    grep -v '^/end \(0\|24\)$' | tr '\n' '\0' | xargs -0 ls -ldn -- 2>&1 |
+    awk '$2 !~ /^[0-9]+$/ || $3 || $1 ~ /^(.....|........)w/ { sub(/[tT]/, "x", $1); print }'
+}
+bad() {
+  below | while read -r mode links uid gid rest; do
+    case $links in
+      *[!0-9]* | '') echo "cannot determine whose all of it is: $mode $links $uid $gid $rest"; break ;;
+    esac
+    rest=${rest#* * * * }
+    [ "$uid" = 0 ] || { echo "$rest in it belongs to uid $uid"; break; }
+    ! others "$mode" "$uid" "$gid" || { echo "others may write in $rest below it"; break; }
+  done
+}
+start() {
+  all=rsync
+  for each; do all="$all $(quoted "$each")"; done
+  user=$who
+  echo "gpu-node as $who" >&2
+  cd / && as_user "exec $all"
+  exit
+}
+if [ "$mine" != 0 ] && { [ "$sudo" != yes ] || [ "$side" = send ]; }; then
+  exec rsync "$@"
+fi
+whose "$path"
+if [ -z "$who" ]; then
+  [ "$mine" != 0 ] || [ -n "$shut" ] || { found=$(bad) && [ -z "$found" ]; } ||
+    no "$found; who may write there could lead root's rsync elsewhere, so nothing was copied: \
+chown and chmod it, leave it out (workspace: exclude), or let its owner $instead"
+  exec rsync "$@"
+fi
+[ "$side" = send ] || start "$@"
+rsync --help 2>&1 | grep -q -e --copy-as || no "it belongs to $who, who could lead root's rsync \
+elsewhere, and the rsync here (before 3.2) cannot work as $who; nothing was copied: let $who \
+$instead, or chown -R root: $path"
+exec rsync "--copy-as=$who" "$@"

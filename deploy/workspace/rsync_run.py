@@ -1,0 +1,155 @@
+"""Running rsync on the controller or on a node, and reading what it prints, within limits."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from paramiko import SSHException
+from pyinfra.api import Host, State
+
+from gpu_node.facts.probe.request import request_of
+from gpu_node.facts.probe.training_user import as_training_user
+from gpu_node.inventories.connection.capped import TooMuch, begun
+
+# Progress has no newline at its end: an error is printed behind it, on the same line.
+_PROGRESS = re.compile(
+    r"\s*(\d[\d,.]{0,30})\s+\d+%\s+\S+/s\s+[\d:?]+(?:\s+\(xfe?r#[^)]*\))?(.*)",
+    re.DOTALL | re.ASCII,
+)
+# The connection that rsync runs on went away.
+BROKEN = -1
+# How long either side waits for a byte of the other's, and a node for a short answer.
+IDLE_SECONDS, BEGIN_SECONDS = 600, 60
+# A copy that is slower is cut off; the next run sends the rest.
+_BYTES_A_SECOND, _AT_LEAST_SECONDS, _GRACE_SECONDS = 250_000, 7200, 60
+# What is kept of what rsync prints: messages, and the characters of one.
+_MOST, _LONGEST = 200, 2000
+_LINE_BYTES = 1 << 16
+
+
+@dataclass
+class Outcome:
+    """How an rsync ended: its code, its messages, and whether it has sent anything."""
+
+    code: int = BROKEN
+    messages: list[str] = field(default_factory=list)
+    has_sent: bool = False
+
+    def add(self, message: str) -> None:
+        """Keep a message; of very many the first ones, and the last."""
+        if message:
+            del self.messages[_MOST:]
+            self.messages.append(message[:_LONGEST])
+
+
+def seconds_for(total: int) -> float:
+    """Return how long the copy of so many bytes may take."""
+    return _AT_LEAST_SECONDS + min(total, 1 << 50) / _BYTES_A_SECOND
+
+
+def another_user(host: Host) -> str:
+    """Return who trains on a host, where that is not the SSH user; else nothing.
+
+    The keys with which nodes log in to each other are that user's.
+    """
+    data = host.data.dict()
+    user = request_of(data).user
+    return "" if user == (data.get("ssh_user") or "") else user
+
+
+def follow(lines: Iterable[str | int], advance: Callable[[int], object], ended: Outcome) -> None:
+    """Hand rsync's progress on, and gather what else it says; its code comes last."""
+    for line in lines:
+        if isinstance(line, int):
+            ended.code = line
+            break
+        progress = _PROGRESS.match(line)
+        if progress:
+            sent = int(re.sub("[^0-9]", "", progress[1]))
+            ended.has_sent = ended.has_sent or sent > 0
+            advance(sent)
+        ended.add((progress[2] if progress else line).strip())
+
+
+def answer(state: State, source: str, argv: list[str]) -> list[str]:
+    """Return the lines that a command on a node says; raises OSError where it fails."""
+    ended = Outcome()
+    try:
+        follow(on_node(state, source, argv, IDLE_SECONDS), lambda _: None, ended)
+    except (SSHException, EOFError) as error:
+        raise OSError(str(error) or type(error).__name__) from error
+    if ended.code != 0:
+        raise OSError(
+            ended.messages[-1] if ended.messages else f"{argv[0]} ended with {ended.code}"
+        )
+    return ended.messages
+
+
+def locally(argv: list[str], seconds: float) -> Iterator[str | int]:
+    """Run rsync on the controller; its lines, then its code. It ends when the reader stops."""
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "LC_ALL": "C"},
+        bufsize=0,
+    ) as process:
+        timer = threading.Timer(seconds + _GRACE_SECONDS, process.terminate)
+        timer.start()
+        try:
+            stdout = process.stdout
+            assert stdout is not None
+            yield from _lines(lambda: stdout.read(_LINE_BYTES), seconds)
+            yield process.wait()
+        finally:
+            timer.cancel()
+            process.terminate()
+
+
+def _lines(receive: Callable[[], bytes], seconds: float) -> Iterator[str]:
+    """Yield what a program prints, in lines; a carriage return ends one, too."""
+    end = time.monotonic() + seconds
+    rest = b""
+    while data := receive():
+        *lines, rest = re.split(rb"[\r\n]", rest + data)
+        yield from (line.decode("utf-8", "replace") for line in lines)
+        if len(rest) > _LINE_BYTES:
+            raise TooMuch(f"{_LINE_BYTES >> 10} KiB without an end of line")
+        if time.monotonic() > end:
+            raise TimeoutError(f"it did not end within {seconds:.0f} s")
+    yield rest.decode("utf-8", "replace")
+
+
+def as_trainer(user: str, argv: Sequence[str]) -> str:
+    """Return the command that runs `argv` as the training user, where that is `another_user`."""
+    words = f"LC_ALL=C {shlex.join(argv)}"
+    if not user:
+        return words
+    # Where the SSH user is at home the other one may not be.
+    script = f"cd /\n{as_training_user(user, words)}"
+    return f"sh -c {shlex.quote(script)}"
+
+
+def on_node(state: State, source: str, argv: list[str], seconds: float) -> Iterator[str | int]:
+    """Run rsync on the source, as who trains there, over the connection that is open."""
+    host = state.inventory.get_host(source)
+    client = getattr(host.connector, "client", None)
+    transport = client.get_transport() if client else None
+    if transport is None:
+        raise OSError(f"{source} is not connected")
+    with begun(transport, as_trainer(another_user(host), argv), BEGIN_SECONDS) as channel:
+        channel.set_combine_stderr(True)
+        # rsync itself gives up a little earlier.
+        channel.settimeout(IDLE_SECONDS + BEGIN_SECONDS)
+        yield from _lines(lambda: channel.recv(_LINE_BYTES), seconds)
+        if not channel.status_event.wait(BEGIN_SECONDS):
+            raise TimeoutError(f"{argv[0]} ended without an exit code")
+        yield int(channel.recv_exit_status())

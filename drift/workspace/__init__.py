@@ -1,0 +1,1 @@
+"""The workspace and directories: what is wrong, and what the rules compute with."""

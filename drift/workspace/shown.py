@@ -1,0 +1,27 @@
+"""What the report shows of the copied directories."""
+
+from __future__ import annotations
+
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.units import size
+from gpu_node.drift.workspace.rules import differs, missing
+from gpu_node.facts.node import NodeState
+
+
+def files(node: NodeState) -> str | None:
+    found = node.workspace.trees.values()
+    if None in found:
+        return None
+    trees = [each for each in found if each and each.digest]
+    return ", ".join(f"{each.files} files, {size(each.bytes)}" for each in trees) or "none"
+
+
+FACTS = (
+    Fact(
+        "workspace.files",
+        "per-host",
+        (missing, differs),
+        files,
+        applies=lambda node: bool(node.workspace.trees),
+    ),
+)

@@ -1,0 +1,25 @@
+"""The mount that a folder belongs to: whether /etc/fstab has one for it that is not mounted."""
+
+from __future__ import annotations
+
+from gpu_node.facts.probe.shell import shell
+
+ASK = shell("workspace/mounts")
+
+
+def parse(text: str) -> tuple[dict[str, str | bool], str]:
+    """Return the fields that the leading lines of `ASK` give, and the lines behind them."""
+    found: dict[str, str | bool] = {}
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end]
+        if line == "mountpoint":
+            found["is_mount"] = True
+        elif line.startswith("unmounted /"):
+            found["unmounted"] = line.removeprefix("unmounted ")
+        else:
+            break
+        start = end + 1
+    return found, text[start:]

@@ -1,0 +1,3 @@
+for each; do
+  if [ -e "$each" ]; then places "$each"; else above "$each"; fi
+done
