@@ -12,10 +12,10 @@ from functools import partial
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
-from deploy.replacement import replace, unread
-from deploy.scripts import as_user
-from drift.bashrc import Blocks, with_blocks
-from facts.files import FileBytes, FileContent
+from gpu_node.deploy.engine.scripts import as_user
+from gpu_node.deploy.files.replace import replace, unread
+from gpu_node.drift.env.bashrc import Blocks, with_blocks
+from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 
 # Refuse a file that bash cannot parse, unless it could not parse the old one either.
 BASH_CHECK = """

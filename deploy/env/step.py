@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pyinfra.api import deploy
 
-from deploy.operations import env
-from deploy.plan import Plan
-from deploy.shared import is_writer
-from drift.bashrc import are_placed, env_file_text, is_network_home
-from drift.ifname import INTERACTIVE, RULES, SHELL, managed, wanted_blocks
-from facts.start_files import ENV_FILE
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.shared import is_writer
+from gpu_node.deploy.env import operations as env
+from gpu_node.drift.engine.subject import Shell
+from gpu_node.drift.env import rules
+from gpu_node.drift.env.bashrc import are_placed, env_file_text, is_network_home
+from gpu_node.drift.network import rules as network
+from gpu_node.drift.network.ifname import managed, wanted_blocks
+from gpu_node.facts.env.start_files import ENV_FILE
+
+_IFNAME = (network.ifname_missing, network.ifname_wrong, network.launcher_override)
+REPAIRS = (rules.not_set, rules.block_outdated, *_IFNAME)
 
 
 @deploy("Environment")
@@ -30,5 +36,4 @@ def converge(plan: Plan) -> None:
 
 
 def _is_asked(plan: Plan) -> bool:
-    shells = {SHELL, INTERACTIVE} & set(plan.subjects(*RULES))
-    return bool(shells) or plan.repairs("env.not-set", "env.block-outdated")
+    return bool(plan.subjects(Shell, *_IFNAME)) or plan.repairs(rules.not_set, rules.block_outdated)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from facts.env import EnvState
-from facts.file_systems import is_network
-from facts.start_files import BEGIN, BLOCK, END, READ_ENV_FILE, Setting
+from gpu_node.facts.env.start_files import BLOCKS, READ_ENV_FILE, Setting
+from gpu_node.facts.env.state import EnvState
+from gpu_node.facts.probe.file_systems import is_network
 
 BASHRC = "~/.bashrc"
 # What is wanted of each variable: a value, or None where it is to be taken out.
 Values = Mapping[str, str | None]
 _SAYS = "written by every run from the inventory: edit that, not this"
 # In front of our last block, where the file had no newline at its end: it goes with the block.
-_GAP = f"{BEGIN} (the file had no newline at its end)"
-_TOP, _LAST = f"{BEGIN}: {_SAYS}", f"{BEGIN}, once more below what was set above"
+_GAP = " (the file had no newline at its end)"
+_TOP, _LAST = f": {_SAYS}", ", once more below what was set above"
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,18 @@ def _quoted(value: str) -> str:
 def with_blocks(text: str, blocks: Blocks) -> str:
     """Return a start file's text with these blocks of ours and no others; all else stays."""
     own = without_blocks(text)
-    top = f"{_TOP}\n{blocks.top}{END}\n" if blocks.top else ""
+    top = BLOCKS.block(blocks.top, _TOP)
     if not blocks.end:
         return top + own
     gap = "" if own.endswith("\n") or not own else "\n"
-    begin = _GAP if gap else _LAST
-    return f"{top}{own}{gap}{begin}\n{blocks.end}{END}\n"
+    return f"{top}{own}{gap}{BLOCKS.block(blocks.end, _GAP if gap else _LAST)}"
 
 
 def without_blocks(text: str) -> str:
     """Return a file's text as it would be had we never written into it."""
-    for found in reversed(list(BLOCK.finditer(text))):
+    for found in reversed(BLOCKS.find(text)):
         start, rest = found.start(), text[found.end() :]
-        if found[0].startswith(_GAP) and not rest and text[:start].endswith("\n"):
+        if found[0].startswith(BLOCKS.begin + _GAP) and not rest and text[:start].endswith("\n"):
             start -= 1
         text = text[:start] + rest
     return text
@@ -87,9 +86,9 @@ def inside(block: str) -> str:
     return "".join(block.splitlines(keepends=True)[1:-1])
 
 
-def users_lines(found: EnvState, path: str = BASHRC) -> list[Setting]:
-    """Return what a file sets by lines that are not ours."""
-    return [each for each in found.settings or () if each.path == path and not each.ours]
+def users_lines(found: EnvState) -> list[Setting]:
+    """Return what ~/.bashrc sets by lines that are not ours."""
+    return [each for each in found.settings or () if each.path == BASHRC and not each.ours]
 
 
 def are_placed(found: EnvState, blocks: Blocks) -> bool:

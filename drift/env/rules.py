@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.bashrc import (
+from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.subject import Path, Pid, User, Variable
+from gpu_node.drift.env.bashrc import (
     BASHRC,
     SHARED,
     Values,
@@ -13,83 +15,59 @@ from drift.bashrc import (
     is_network_home,
     last_value,
 )
-from drift.ifname import CONF, by_hand, is_right, is_written, managed
-from drift.rules.rule import Fault, rule
-from drift.training_user import missing_user
-from drift.users_settings import everywhere
-from facts.inherited import Process
-from facts.node import NodeState
-from facts.start_files import ENV_FILE, Setting
-from inventories.fields import IFNAME
-from inventories.schema import NodeWanted
+from gpu_node.drift.env.training_user import missing_user
+from gpu_node.drift.env.user_settings import everywhere
+from gpu_node.drift.network.ifname import CONF, is_right, is_written, managed, manual_fix
+from gpu_node.facts.env.inherited import Process
+from gpu_node.facts.env.start_files import ENV_FILE, Setting
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.schema import NodeWanted
 
 _UNREACHED = (
-    "a launcher that logs in by ssh, or pdsh, never gets it: each node then has another one"
+    "a launcher that logs in by ssh, or pdsh, never gets it: each node then has a different value"
 )
 _KINDS = {
     "shell": "end this shell and log in again",
-    "server": "end it (screen -X quit, tmux kill-server) and start it anew: its windows "
-    "get what it has",
+    "server": "end it (screen -X quit, tmux kill-server) and start it again: its "
+    "windows inherit its environment",
     "trainer": "let it end, and start it from a new session",
 }
 
 
-@rule("env.user-missing", "error", whole=True)
+@rule(
+    "env.user-missing",
+    "error",
+    whole=True,
+    why="Launchers log in with one user name on every node.",
+    manual="Create the user with the same uid as on the other nodes, or name another user in "
+    "the inventory.",
+)
 def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node has no user of the name that is to train."""
     user = missing_user(found)
     if user and (_is_managed(wanted) or (wanted.ssh is not None and wanted.ssh.mesh is True)):
         yield Fault(
-            subject=user,
+            subject=User(user),
             found="no such user",
             wanted="the user who trains, on every node",
-            cause="launchers log in by one name everywhere: there is no home for keys and "
-            "environment, and nothing that is read there could be read",
+            cause="launchers log in with one name everywhere: this node has no "
+            "home for keys and environment, and nothing in it can be read",
             fix=f"useradd -m -s /bin/bash {user}, with the same uid as on the other nodes; or name "
             "another one: launcher: {user: ...} in the inventory",
             fixable=False,
         )
 
 
-@rule("env.not-set", "error", whole=True)
-def not_set(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A variable of the inventory has no value, or another one, in a launcher's shell."""
-    if wanted.env is None or found.env.launcher is None:
-        return
-    values = managed(found, wanted)
-    for name, wish in wanted.env.items():
-        value, last = found.env.launcher.get(name), last_value(found.env, name)
-        line = deciding(found.env, name)
-        if value != wish:
-            said = "not set" if value is None else repr(value)
-            origin = f" ({line.place})" if line is not None and line.value == value else ""
-            yield _not_set_fault(found, (name, wish), f"{said}{origin}", values)
-        elif last and not last.ours and last.is_plain and last.value != wish:
-            said = f"{last.value!r} in an interactive shell ({last.place})"
-            yield _not_set_fault(found, (name, wish), said, values)
-
-
-def _not_set_fault(
-    found: NodeState, wish: tuple[str, str], said: str, values: Values | None
-) -> Fault:
-    name, value = wish
-    hand = by_hand(found, values, name)
-    written = (
-        f"in {ENV_FILE}, which {BASHRC} reads"
-        if is_network_home(found.env)
-        else f"at the top of {BASHRC}"
-    )
-    return Fault(
-        subject=name,
-        found=said,
-        wanted=value,
-        cause="processes that a launcher starts here run with another setting than the inventory's",
-        fix=hand or f"export {name} {written}",
-        fixable=hand is None,
-    )
-
-
-@rule("env.block-outdated", "error", whole=True)
+@rule(
+    "env.block-outdated",
+    "error",
+    whole=True,
+    step="env",
+    why="A variable that left the inventory is still exported, or a new one is missing.",
+    manual="Update the block between the gpu-node markers in ~/.bashrc.",
+    repair="Rewrites the marked block in ~/.bashrc of the training user.",
+)
 def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Our block of ~/.bashrc is not what the inventory makes of it, or not where it counts."""
     values = managed(found, wanted) if _is_managed(wanted) else None
@@ -101,15 +79,62 @@ def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     texts = [*(each.text for each in state.bashrc.blocks), state.env_file or ""]
     is_shared = is_network_home(state) and not are_placed(state, SHARED)
     yield Fault(
-        subject=BASHRC,
+        subject=Path(BASHRC),
         found=f"a block of {sum(map(_lines, texts))} variables"
-        + (" of one node, in a home that other nodes may have" if is_shared else ""),
-        wanted=f"a block that reads {ENV_FILE}, each node's own"
+        + (" of one node, in a home that other nodes may share" if is_shared else ""),
+        wanted=f"a block that reads {ENV_FILE}, separate on each node"
         if is_shared
         else ", ".join(values) or "no block",
-        cause="what left the inventory is still exported, or what came to it is not, or a line of "
-        "the user's comes after it",
-        fix=f"write the block in {BASHRC} anew",
+        cause="a variable that left the inventory is still exported, a new one is missing, or a "
+        "line of the user follows the block",
+        fix=f"rewrite the block in {BASHRC}",
+    )
+
+
+@rule(
+    "env.not-set",
+    "error",
+    whole=True,
+    step="env",
+    because_of=(on_node(block_outdated),),
+    why="Processes that a launcher starts run with another setting than the inventory's.",
+    manual="Export the variable at the top of ~/.bashrc.",
+    repair="Writes a marked block in ~/.bashrc of the training user.",
+)
+def not_set(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A variable of the inventory has no value, or another one, in a launcher's shell."""
+    if wanted.env is None or found.env.launcher is None:
+        return
+    values = managed(found, wanted)
+    for name, wish in wanted.env.items():
+        value, last = found.env.launcher.get(name), last_value(found.env, name)
+        line = deciding(found.env, name)
+        if value != wish:
+            shown = "not set" if value is None else repr(value)
+            origin = f" ({line.place})" if line is not None and line.value == value else ""
+            yield _not_set_fault(found, (name, wish), f"{shown}{origin}", values)
+        elif last and not last.ours and last.is_plain and last.value != wish:
+            shown = f"{last.value!r} in an interactive shell ({last.place})"
+            yield _not_set_fault(found, (name, wish), shown, values)
+
+
+def _not_set_fault(
+    found: NodeState, wish: tuple[str, str], shown: str, values: Values | None
+) -> Fault:
+    name, value = wish
+    hand = manual_fix(found, values, name)
+    written = (
+        f"in {ENV_FILE}, which {BASHRC} reads"
+        if is_network_home(found.env)
+        else f"at the top of {BASHRC}"
+    )
+    return Fault(
+        subject=Variable(name),
+        found=shown,
+        wanted=value,
+        cause="processes that a launcher starts here run with another setting than the inventory's",
+        fix=hand or f"export {name} {written}",
+        fixable=hand is None,
     )
 
 
@@ -121,42 +146,60 @@ def _lines(block: str) -> int:
     return block.count("\nexport ") + block.count("\nunset ")
 
 
-@rule("env.left-behind", "warning", whole=True)
+@rule(
+    "env.left-behind",
+    "warning",
+    whole=True,
+    why="The block is not updated: it keeps old settings, or accepts old keys.",
+    manual="Remove the lines from '# >>> gpu-node' to '# <<< gpu-node' from the file.",
+)
 def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A file of the SSH user has our block, and another user trains by now."""
     for path in found.env.left or () if wanted.launcher and wanted.launcher.user else ():
         yield Fault(
-            subject=path,
-            found="our block, of a time when its owner trained",
-            wanted="no block: another user trains",
-            cause="nothing keeps it up to date: it still sets what the inventory said then, or "
-            "lets the keys in that the nodes had",
-            fix=f"take out the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
+            subject=Path(path),
+            found="gpu-node's block, from when its owner was the training user",
+            wanted="no block: its owner is not the training user",
+            cause="the block is not updated: it keeps old settings, or accepts old keys",
+            fix=f"remove the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
             fixable=False,
         )
 
 
-@rule("env.shell-prints", "warning", whole=True)
+@rule(
+    "env.shell-prints",
+    "warning",
+    whole=True,
+    why="rsync, scp and sftp read that output as their protocol, and copies fail.",
+    manual="Let only interactive shells print: case $- in *i*) ... ;; esac.",
+)
 def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A start file prints in a shell that ssh starts for a command."""
-    told = found.env.prints
+    printed = found.env.prints
     has_mesh = wanted.ssh is not None and wanted.ssh.mesh is True
     is_asked = wanted.env is not None or wanted.workspace is not None or has_mesh
-    if told is not None and told.bytes and is_asked:
+    if printed is not None and printed.bytes and is_asked:
         yield Fault(
-            subject=BASHRC,
-            found=f"prints {told.bytes} bytes: {told.first!r}",
+            subject=Path(BASHRC),
+            found=f"prints {printed.bytes} bytes: {printed.first!r}",
             wanted="nothing",
-            cause="rsync, scp and sftp take it for their own protocol: copies fail",
+            cause="rsync, scp and sftp read it as their protocol: copies fail",
             fix=f"in {BASHRC}, or the file that it reads, let only interactive shells print: "
             "case $- in *i*) ... ;; esac",
             fixable=False,
         )
 
 
-@rule("env.unreached", "warning", whole=True)
+@rule(
+    "env.unreached",
+    "warning",
+    whole=True,
+    why="A launcher that logs in over ssh or pdsh does not get the variable.",
+    manual="Move the line to the top of ~/.bashrc, or set the variable in the inventory: env: "
+    "{NAME: ...}.",
+)
 def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A line of ~/.bashrc is below the place where a shell without a terminal leaves the file."""
+    """A line of ~/.bashrc is below the place where a non-interactive shell returns."""
     state = found.env
     if wanted.env is None or state.bashrc is None or state.bashrc.returns is None:
         return
@@ -166,17 +209,23 @@ def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         # What we set reaches every shell by our own blocks.
         if below and not each.ours and each.name not in {*values, *wanted.env, IFNAME}:
             yield Fault(
-                subject=f"{each.name} ({each.place})",
-                found=f"below line {state.bashrc.returns}, where a shell without a terminal leaves",
+                subject=Variable(each.name, each.place),
+                found=f"below line {state.bashrc.returns}, where a non-interactive shell returns",
                 wanted="above it, or in the inventory",
                 cause=_UNREACHED,
-                fix=f"move the line {each.place} to the top of the file, or say env: "
-                f"{{{each.name}: ...}} in the inventory",
+                fix=f"move the line {each.place} to the top of the file, "
+                f"or set env: {{{each.name}: ...}} in the inventory",
                 fixable=False,
             )
 
 
-@rule("env.conflict", "warning", whole=True)
+@rule(
+    "env.conflict",
+    "warning",
+    whole=True,
+    why="Which value a process gets depends on how it was started.",
+    manual="Keep the line with the right value, and remove the others.",
+)
 def conflict(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Two places give one variable different values."""
     if wanted.env is None:
@@ -195,9 +244,9 @@ def conflict(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             }
             if wish is None:
                 continue
-        said = [f"{value!r} ({each.place})" for value, each in different.items()]
-        if len(said) > 1 or (wish is not None and set(different) - {wish}):
-            yield _conflict_fault(name, said, wish)
+        shown = [f"{value!r} ({each.place})" for value, each in different.items()]
+        if len(shown) > 1 or (wish is not None and set(different) - {wish}):
+            yield _conflict_fault(name, shown, wish)
 
 
 def _is_ours_to_cure(each: Setting, values: Values) -> bool:
@@ -205,31 +254,37 @@ def _is_ours_to_cure(each: Setting, values: Values) -> bool:
     return each.name in values and each.path in (BASHRC, CONF)
 
 
-def _conflict_fault(name: str, said: list[str], wish: str | None) -> Fault:
+def _conflict_fault(name: str, shown: list[str], wish: str | None) -> Fault:
     return Fault(
-        subject=name,
-        found=", ".join(said),
+        subject=Variable(name),
+        found=", ".join(shown),
         wanted=repr(wish) if wish is not None else "one value",
-        cause="which of them a process gets depends on how it was started: by ssh, by a login, by "
-        "systemd, and NCCL's files count only where the environment says nothing",
-        fix="keep the line that is meant, and take out the others",
+        cause="which value a process gets depends on how it was started (ssh, a "
+        "login, systemd); NCCL's files count only for variables that the environment does not set",
+        fix="keep the line with the right value, and remove the others",
         fixable=False,
     )
 
 
-@rule("env.stale-process", "warning", whole=True)
+@rule(
+    "env.stale-process",
+    "warning",
+    whole=True,
+    why="A process keeps the environment that it was started with, and passes it on.",
+    manual="End the session or the process, and start it from a new login.",
+)
 def stale_process(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A running session or trainer has another environment than a new one would get."""
     values = managed(found, wanted) if _is_managed(wanted) else None
     for process in found.env.processes or () if values else ():
-        said = "; ".join(_stale(found, process, values or {}))
-        if said:
+        shown = "; ".join(_stale(found, process, values or {}))
+        if shown:
             yield Fault(
-                subject=f"pid {process.pid} ({process.command})",
-                found=said,
+                subject=Pid(process.pid, process.command),
+                found=shown,
                 wanted=", ".join(f"{name}={value or ''}" for name, value in (values or {}).items()),
-                cause="a process keeps the environment that it was started with, and hands it on: "
-                "an edit of ~/.bashrc reaches new sessions alone",
+                cause="a process keeps the environment that it was started with, and passes "
+                "it on: an edit of ~/.bashrc reaches only new sessions",
                 fix=_KINDS[process.kind],
                 fixable=False,
             )
@@ -238,7 +293,7 @@ def stale_process(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 def _stale(found: NodeState, process: Process, values: Values) -> Iterator[str]:
     """Say what a process has otherwise; a shell gets its own from ~/.bashrc when it starts."""
     if process.environment is None:
-        yield "an environment that may not be read"
+        yield "an environment that cannot be read"
         return
     if process.kind == "shell" and not process.older:
         return

@@ -1,13 +1,12 @@
-"""Lint of users' lines: names nobody reads, old names, values that are none, debugging left on."""
+"""Lint of users' lines: unknown and old names, invalid values, debugging left on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.ifname import oldest
-from drift.libnccl import environments
-from drift.rules.rule import Fault, rule
-from drift.users_settings import (
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import FileLine, Variable
+from gpu_node.drift.env.user_settings import (
     DEEPSPEED,
     SESSION,
     computed,
@@ -15,7 +14,7 @@ from drift.users_settings import (
     everywhere,
     of_session,
 )
-from drift.variables import (
+from gpu_node.drift.env.variables import (
     Version,
     is_debug,
     is_unknown,
@@ -25,11 +24,13 @@ from drift.variables import (
     outdated,
     suggestion,
 )
-from facts.env import Line
-from facts.node import NodeState
-from facts.start_files import Setting
-from inventories.fields import IFNAME
-from inventories.schema import NodeWanted
+from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.network.ifname import oldest
+from gpu_node.facts.env.start_files import Setting
+from gpu_node.facts.env.state import Line
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.schema import NodeWanted
 
 _INVENTORY = "the inventory"
 _NO_CR_SINCE = (2, 30, 3)
@@ -54,19 +55,25 @@ def _where(each: Setting) -> str:
     return each.path if each.path in (_INVENTORY, SESSION) else each.place
 
 
-def _fix(each: Setting, done: str, way_out: str = "take the line {} out") -> str:
+def _fix(each: Setting, done: str, way_out: str = "remove the line {}") -> str:
     """Return what to do about a setting: `done` where it stands, or `way_out` of it."""
     if each.path == SESSION:
-        return f"{_FIND}; then {done or 'take it out'} there"
-    out = "take it out of {}" if each.path == _INVENTORY else way_out
-    return f"{done} in {_where(each)}, or take it out" if done else out.format(_where(each))
+        return f"{_FIND}; then {done or 'remove it'} there"
+    out = "remove it from {}" if each.path == _INVENTORY else way_out
+    return f"{done} in {_where(each)}, or remove it" if done else out.format(_where(each))
 
 
 def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Fault:
-    return Fault(f"{each.name} ({_where(each)})", found, wanted, cause, fix, fixable=False)
+    return Fault(Variable(each.name, _where(each)), found, wanted, cause, fix, fixable=False)
 
 
-@rule("env.unknown-variable", "warning", whole=True)
+@rule(
+    "env.unknown-variable",
+    "warning",
+    whole=True,
+    why="A variable that no library reads has no effect, and no error shows that.",
+    manual="Correct the name, or remove the line.",
+)
 def unknown_variable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable looks like NCCL's or PyTorch's, and neither reads one of that name."""
     conf = _conf_paths(found)
@@ -77,8 +84,8 @@ def unknown_variable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             if meant:
                 fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
             elif vain:
-                fix = f"the nearest is {vain}, which is read no more: {fix}"
-            cause = "a name that nobody reads does nothing, without a word"
+                fix = f"the nearest is {vain}, which is no longer read: {fix}"
+            cause = "a name that no library reads has no effect, and no error shows that"
             yield _fault(
                 each, f"no variable of that name: {each.name}", meant or "none", cause, fix
             )
@@ -88,55 +95,73 @@ def _conf_paths(found: NodeState) -> set[str]:
     return {line.path for line in conf_lines(found.env)} - {DEEPSPEED}
 
 
-@rule("env.deprecated", "warning", whole=True)
+@rule(
+    "env.deprecated",
+    "warning",
+    whole=True,
+    why="The variable has no effect, or only until the next release of the library.",
+    manual="Use the name that the library reads now.",
+)
 def deprecated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable has another name by now, is read no more, or not yet by the NCCL in use."""
     nccl, torch = oldest(found), _torch(found)
     for each in _lines(found, wanted):
         if why := outdated(each.name, nccl, torch):
             cause = "it does nothing, or only until the next release of the library"
-            fix = _fix(each, "write what is read in its place")
+            fix = _fix(each, "use the name that is read instead")
             yield _fault(each, why, "a name that is read", cause, fix)
 
 
 def _torch(found: NodeState) -> Version | None:
     """The oldest torch of the environments; None where none could be read."""
-    told = [each.torch.version for _, each in environments(found.nccl) if each.torch]
-    numbers = [version.partition("+")[0].split(".")[:2] for version in told]
+    versions = [each.torch.version for _, each in environments(found.nccl) if each.torch]
+    numbers = [version.partition("+")[0].split(".")[:2] for version in versions]
     return min(
         (tuple(map(int, each)) for each in numbers if all(map(str.isdecimal, each))), default=None
     )
 
 
-@rule("env.debug-left-on", "warning", whole=True)
+@rule(
+    "env.debug-left-on",
+    "warning",
+    whole=True,
+    why="The setting fills logs, slows down each step or hides an error, in every job.",
+    manual="Remove the line. For one run set the variable in front of the command.",
+)
 def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A setting for the search of a fault stands in a file that every process reads."""
     for each in _lines(found, wanted):
-        # A value that is read as another one is told as that alone.
+        # env.invalid-value reports a value that is read as another one.
         if each.path == _INVENTORY or not each.value or _misread(each):
             continue
         if is_debug(each.name, each.value):
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"
-            fix = f"{_fix(each, '', 'take it out of {}')}; for one run set it in front of a command"
+            fix = f"{_fix(each, '', 'remove it from {}')}; for one run set it in front of a command"
             yield _fault(each, f"{each.name}={each.value}", "for a single run", cause, fix)
 
 
 def _misread(each: Setting) -> str:
-    """Say how a value is misread that somebody reads, as far as it stands there."""
+    """Return how a library misreads a value, as far as the line shows it."""
     if not each.value or not each.is_plain or is_unknown(each.name):
         return ""
     return misread(each.name, each.value)
 
 
-@rule("env.invalid-value", "warning", whole=True)
+@rule(
+    "env.invalid-value",
+    "warning",
+    whole=True,
+    why="NCCL reports no error for a value that it cannot read, and uses another one.",
+    manual="Write a valid value, or remove the line.",
+)
 def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A value is read as another one, or a line of a configuration file as none at all."""
+    """NCCL reads a value as another one, or ignores a line of its configuration file."""
     conf = _conf_paths(found)
     for each in (*_lines(found, wanted), *_computed(found, wanted)):
         taken = _misread(each)
         # Of NCCL's own files every line is judged below, with its quotes and blanks.
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
-            cause = "NCCL does not say that it cannot read a value"
+            cause = "NCCL reports no error for a value that it cannot read"
             yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
     for line in conf_lines(found.env) if wanted.env is not None else ():
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
@@ -144,8 +169,7 @@ def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             _conf_trouble(line, oldest(found)) if line.path != DEEPSPEED else None
         )
         if trouble:
-            place = f"{line.path}:{line.line}"
-            yield Fault(place, repr(line.text), *trouble, fixable=False)
+            yield Fault(FileLine(line.path, line.line), repr(line.text), *trouble, fixable=False)
 
 
 def _computed(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
@@ -158,8 +182,8 @@ def _value_fix(each: Setting) -> str:
     if not (each.value or "").endswith("\r"):
         return _fix(each, "write a number, or a word that is one of its values,")
     if each.path in (_INVENTORY, SESSION):
-        return _fix(each, "take the CR out")
-    return f"take the CRs out: {_without_crs(each.path)}"
+        return _fix(each, "remove the CR")
+    return f"remove the CRs: {_without_crs(each.path)}"
 
 
 def _without_crs(path: str) -> str:
@@ -180,9 +204,9 @@ def _conf_trouble(line: Line, nccl: Version | None) -> tuple[str, str, str] | No
     plain = name.strip().removeprefix("export ").strip()
     fix = f"write {plain}={value.partition(' #')[0].strip(_QUOTES)}"
     if not equals:
-        return wanted, "NCCL passes over a line without =", f"complete {line.path}:{line.line}"
+        return wanted, "NCCL ignores a line without =", f"complete {line.path}:{line.line}"
     if name.startswith("export ") or name != name.strip():
-        return wanted, f"NCCL trims nothing: the variable is called {name!r}", fix
+        return wanted, f"NCCL does not trim blanks: it reads the variable {name!r}", fix
     if value.endswith("\r") and (nccl is None or nccl < _NO_CR_SINCE):
         cause = "before NCCL 2.30.3 the CR at the end belongs to the value"
         return wanted, cause, _without_crs(line.path)
@@ -198,11 +222,11 @@ def _deepspeed_trouble(line: Line) -> tuple[str, str, str] | None:
         cause = "deepspeed ends with a ValueError at a line without ="
     elif line.text.lstrip().startswith("#"):
         cause = (
-            "deepspeed puts 'export #...;' before the command on each node: the shell takes all of "
+            "deepspeed puts 'export #...;' before the command on each node: the shell reads "
             "the rest as a comment, starts nothing and ends with 0"
         )
     elif line.text.startswith("export "):
         cause = "deepspeed writes 'export' itself: the variable would be called 'export'"
     else:
         return None
-    return wanted, cause, f"take the line {place} out"
+    return wanted, cause, f"remove the line {place}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from facts.node import NodeState, UnreadSection
+from gpu_node.facts.node import NodeState, UnreadSection
 
 _MISSING = re.compile(r"exit 1: no user (\S+)")
 _SSH = ("account", "authorized", "pending", "known", "logins")
@@ -19,8 +19,8 @@ _ASKED = (
 def missing_user(found: NodeState) -> str:
     """Return the name of who should train here and is unknown; empty where there is such a user."""
     for each in found.unreadable:
-        if each.section == "env.user" and (told := _MISSING.fullmatch(each.reason)):
-            return told[1]
+        if each.section == "env.user" and (match := _MISSING.fullmatch(each.reason)):
+            return match[1]
     return ""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from drift.ifname import CONF, conf_settings
-from facts.env import EnvState, Line
-from facts.node import NodeState
-from facts.start_files import BLOCK, Setting
+from gpu_node.drift.network.ifname import CONF, conf_settings
+from gpu_node.facts.env.start_files import BLOCKS, Setting
+from gpu_node.facts.env.state import EnvState, Line
+from gpu_node.facts.node import NodeState
 
 DEEPSPEED = "~/.deepspeed_env"
 # Where a value is seen that no line shows.
@@ -70,14 +70,14 @@ def our_conf_lines(found: EnvState) -> set[int]:
     """Return the numbers of the lines of /etc/nccl.conf that we wrote."""
     text = conf_text(found)
     numbers: set[int] = set()
-    for block in BLOCK.finditer(text):
+    for block in BLOCKS.find(text):
         first = text.count("\n", 0, block.start()) + 1
         numbers |= set(range(first, first + block[0].count("\n")))
     return numbers
 
 
 def conf_text(found: EnvState) -> str:
-    """Return /etc/nccl.conf as far as it was told: bytes that are no ASCII stand as ?."""
+    """Return /etc/nccl.conf as far as it was read: bytes that are not ASCII are ?."""
     return "".join(f"{each.text}\n" for each in found.conf or () if each.path == CONF)
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import NamedTuple
 
-from drift.builds import rows
+from gpu_node.drift.tables import rows
 
 # Classes of names that no library reads, and never did.
 NEVER = "never-existed"
@@ -15,7 +15,7 @@ NEVER = "never-existed"
 _GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
 # Families of which the table has every name.
 _WHOLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
-# A plugin reads names that nobody else knows.
+# A plugin reads names that no other program knows.
 _PLUGINS = ("NCCL_NET_", "NCCL_TUNER_", "NCCL_PROFILER_", "NCCL_ENV_", "NCCL_GIN_", "NCCL_OFI_")
 # Values that write pages a second into the log; the names themselves may stay.
 _LOUD = {
@@ -30,7 +30,7 @@ _LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT")
 # How far apart two GPUs may be, as NCCL's src/graph/paths.cc compares it, or a number of old.
 _DISTANCES = ("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL")
 _PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
-# Names that are read as a number (by strtoll, in NCCL's NCCL_PARAM), and that no pattern tells.
+# Names that are read as a number (by strtoll, in NCCL's NCCL_PARAM), and that no pattern matches.
 _COUNTS = {
     *("NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_GID_INDEX"),
     *("NCCL_IB_QPS_PER_CONNECTION", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_CROSS_NIC"),
@@ -86,18 +86,18 @@ def is_unknown(name: str) -> bool:
 
 
 def suggestion(name: str) -> str:
-    """Return the name that was meant, or what to do in its place; empty where nobody can tell."""
+    """Return the name that was meant, or what to do in its place; empty where unknown."""
     row = table().get(name)
     if row is not None:
         return (row.use_instead and f"{row.use_instead} ({row.note})") or row.note
     near = _nearest(name)
     if near is None or near.kind not in _GONE:
         return near.name if near else ""
-    return f"{near.use_instead} ({near.name} of old)" if near.use_instead else ""
+    return f"{near.use_instead} (formerly {near.name})" if near.use_instead else ""
 
 
 def meant_in_vain(name: str) -> str:
-    """Return the name nearest to one that nobody reads, where that is read no more, either."""
+    """Return the name nearest to an unknown one, where that is read no more, either."""
     near = None if name in table() else _nearest(name)
     return near.name if near and near.kind in _GONE and not near.use_instead else ""
 
@@ -131,7 +131,7 @@ def outdated(name: str, nccl: Version | None, torch: Version | None) -> str:
     if row is None:
         return ""
     if row.kind == "torch-old-name":
-        return f"PyTorch's name of old: from torch 2.2 on it is {row.use_instead}"
+        return f"PyTorch's old name: since torch 2.2 it is {row.use_instead}"
     if row.kind == "torch-removed":
         return "" if torch is not None and torch < (2, 8) else "no longer read by PyTorch"
     if row.kind == "torch":
@@ -143,7 +143,7 @@ def outdated(name: str, nccl: Version | None, torch: Version | None) -> str:
 def _outside(row: Variable, nccl: Version | None) -> str:
     gone = row.kind == "documented-but-gone"
     if gone and row.until is None:
-        return "documented, and read by no NCCL that is in use anywhere"
+        return "documented, but no NCCL in use reads it"
     if nccl is None:
         return f"no longer read since NCCL {_text(row.until)}" if gone else ""
     if row.until is not None and nccl > row.until:
@@ -176,12 +176,12 @@ def misread(name: str, value: str) -> str:
         return "has a CR at its end, which belongs to the value"
     if name == "NCCL_DEBUG" and value.upper() not in _LEVELS:
         return (
-            "is read as no level: NCCL then prints nothing, not even warnings; there are "
+            "is not a level: NCCL then prints nothing, not even warnings; levels: "
             f"{', '.join(_LEVELS)}"
         )
     if name in _DISTANCES and value and value not in _PATHS and not value[0].isdigit():
-        return f"is read as if it were not set; there are {', '.join(_PATHS)}, in capitals"
+        return f"is ignored, as if not set; values: {', '.join(_PATHS)}, in capitals"
     is_number = name in _COUNTS or (_SWITCH.fullmatch(name) is not None and name in table())
     if (is_number or value.lower() in _WORDS) and value and not _NUMBER.match(value):
-        return "is read as 0, without a word: only numbers are read"
+        return "is read as 0, without an error: only numbers are read"
     return ""

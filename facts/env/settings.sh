@@ -1,27 +1,25 @@
-"""Scripts that send the lines which set variables: of start files, and of files with own rules."""
-
-# What a here-document says is no setting: its lines are held back, and sent after all where the
-# word that ends it never comes. Where << may be a shift of bits nothing is concluded.
-SETTINGS = r"""
+# The lines of a here-document set nothing: they are held back, and printed only if the word that
+# ends the document is missing. Where << may shift bits, nothing is concluded.
 for f in /etc/environment /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc \
   "$home/.pam_environment" "$home/.bash_profile" "$home/.bash_login" "$home/.profile" \
   "$home/.bashrc"; do
-  [ -f "$f" ] || continue
+  [ -e "$f" ] || continue
+  users_file "$f" || exit 1
   case $f in "$home"/*) shown="~${f#"$home"}" ;; *) shown=$f ;; esac
-  awk -v f="$shown" -v names="$names" -v quote="'" '
+  users_text "$f" | awk -v f="$shown" -v names="$names" -v quote="'" "$gn_hide$gn_lines"'
     BEGIN {
-      wanted = "(^|[^A-Za-z0-9_])(" names ")"
+      looked_for = "(^|[^A-Za-z0-9_])(" names ")"
       begins = "<<-?[ \t]*[\"\\\\" quote "]?[A-Za-z_][A-Za-z0-9_]*"
       inside = count = 0
     }
     { bare = $0; sub(/\r$/, "", bare) }
     inside < count {
       if (tabs[inside]) sub(/^\t+/, "", bare)
-      if (bare != word[inside]) held = held told($0)
+      if (bare != ends[inside]) held = held shown_line($0)
       else if (++inside == count) held = ""
       next
     }
-    { printf "%s", told($0) }
+    { printf "%s", shown_line($0) }
     !/^[ \t]*#/ && !/\(\(/ {
       gsub(/<<</, " ", bare)
       while (match(bare, begins)) {
@@ -29,22 +27,14 @@ for f in /etc/environment /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash
         bare = substr(bare, RSTART + RLENGTH)
         tabs[count] = each ~ /^<<-/
         gsub(/[^A-Za-z0-9_]/, "", each)
-        word[count++] = each
+        ends[count++] = each
       }
     }
     END { printf "%s", held }
-    function told(text) {
-      if (text ~ /^[ \t]*#/ || text !~ wanted || text !~ /=|unset/) return ""
-      gsub(/[^ -~\t\r]/, "?", text)
-      return f "\t" NR "\t" text "\n"
-    }' "$f" || exit 1
+    function shown_line(text) {
+      if (text ~ /^[ \t]*#/ || text !~ looked_for || text !~ /=|unset/) return ""
+      if (f == "/etc/environment" || f ~ /\/\.pam_environment$/) text = of_pam(text, f ~ /^\/etc/)
+      else text = setting(text)
+      return text == "" ? "" : f "\t" NR "\t" text "\n"
+    }' || exit 1
 done
-"""
-# Every line: of these files a blank or a comment may be the fault.
-CONF = r"""
-for f in "${NCCL_CONF_FILE:-}" "$home/.nccl.conf" /etc/nccl.conf "$home/.deepspeed_env"; do
-  [ -n "$f" ] && [ -f "$f" ] || continue
-  case $f in "$home"/*) shown="~${f#"$home"}" ;; *) shown=$f ;; esac
-  awk -v f="$shown" '{ gsub(/[^ -~\t\r]/, "?"); print f "\t" NR "\t" $0 }' "$f" || exit 1
-done
-"""

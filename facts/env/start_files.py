@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 
-from facts.area import State
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.managed_block import Markers
 
-# How our part of a file begins and ends; nothing else is in it than what we write there.
-BEGIN, END = "# >>> gpu-node", "# <<< gpu-node"
 # Where a home may be another node's too, its start file says the same for all: read the node's own.
 ENV_FILE = "/etc/gpu-node/env.sh"
 READ_ENV_FILE = f"[ ! -r {ENV_FILE} ] || . {ENV_FILE}"
-BLOCK = re.compile(
-    rf"(?m)^{BEGIN}[^\n]*\n(?:(?!{BEGIN}|{END})"
-    rf"(?:#|export |unset |[A-Z][A-Za-z0-9_]*=|{re.escape(READ_ENV_FILE)}$)[^\n]*\n)*"
-    rf"{END}[^\n]*(?:\n|\Z)"
+# Our part of a file; it contains only what we write there.
+BLOCKS = Markers(
+    "# >>> gpu-node",
+    "# <<< gpu-node",
+    line=rf"#|export |unset |[A-Z][A-Za-z0-9_]*=|{re.escape(READ_ENV_FILE)}$",
+    has_remark=True,
 )
 # What launchers, NCCL, PyTorch and the libraries below them read; no other name is looked at.
 PREFIXES = (
@@ -60,11 +61,13 @@ def assignments(path: str, text: str) -> list[tuple[str, str | None]]:
     """Return what a line of a start file sets for good, in order."""
     if path == _PAM[1] and (found := _OF_PAM.match(text)):
         pairs = _PAM_VALUE.findall(text[found.end(1) :])
-        said = {key: value.strip("\"'") for key, value in pairs}
-        return [(found[1], said.get("OVERRIDE") or said.get("DEFAULT", ""))]
+        values = {key: value.strip("\"'") for key, value in pairs}
+        return [(found[1], values.get("OVERRIDE") or values.get("DEFAULT", ""))]
     if path in _PAM:
         found = _ASSIGNMENT.match(text.partition("#")[0].strip().removeprefix("export "))
         return [(found[1], found[2].strip("\"'"))] if found else []
+    if len(text) > MOST_OF_A_LINE:  # shlex takes the square of a word's length
+        raise ValueError(f"{path} has a line of {len(text)} characters")
     commands = _commands(text)
     return [each for command in commands for each in _set_by(command)]
 
@@ -99,6 +102,12 @@ def _set_by(command: list[str]) -> list[tuple[str, str | None]]:
     return [(pair[1], pair[2]) for pair in pairs if pair] if all(pairs) else []
 
 
+# More lines than a start file has, and than our blocks in it have.
+MOST_LINES, MOST_OF_OURS = 100_000, 1000
+# More characters than a line of one has that sets a variable.
+MOST_OF_A_LINE = 16_384
+
+
 class Block(State):
     """A part of a file that we wrote: its first and last line, and its text."""
 
@@ -124,7 +133,12 @@ def parse_start_file(text: str) -> StartFile:
     if not rows or rows[-1][0] != "lines":
         raise ValueError("its end is missing")
     numbered = [(int(number), line) for number, line in rows[:-1]]
+    numbers = [number for number, _ in numbered]
+    if numbers != sorted(set(numbers)) or (numbers and not 0 < numbers[-1] <= MOST_LINES):
+        raise ValueError(f"its lines are not in order, or more than {MOST_LINES}")
     blocks = tuple(_blocks(numbered))
+    if sum(each.text.count("\n") for each in blocks) > MOST_OF_OURS:
+        raise ValueError(f"more than {MOST_OF_OURS} lines in gpu-node's blocks")
     ours = {line for block in blocks for line in range(block.first, block.last + 1)}
     others = [(number, line) for number, line in numbered if number not in ours]
     count = int(rows[-1][1])
@@ -134,8 +148,10 @@ def parse_start_file(text: str) -> StartFile:
 def _blocks(numbered: list[tuple[int, str]]) -> list[Block]:
     text = "".join(f"{line}\n" for _, line in numbered)
     blocks = []
-    for found in BLOCK.finditer(text):
-        index, count = text.count("\n", 0, found.start()), found[0].count("\n")
+    index = place = 0
+    for found in BLOCKS.find(text):
+        index, count = index + text.count("\n", place, found.start()), found[0].count("\n")
+        place = found.start()
         first, last = numbered[index][0], numbered[index + count - 1][0]
         blocks.append(Block(first=first, last=last, text=found[0]))
     return blocks
@@ -148,7 +164,7 @@ _NEAR = 4
 
 
 def _returns(numbered: list[tuple[int, str]]) -> int | None:
-    """Return the first line that leaves the file where nobody sits there, by what is written."""
+    """Return the first line that leaves the file in a shell without a terminal."""
     asked: int | None = None
     for number, line in numbered:
         code = line.strip()

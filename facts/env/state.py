@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from facts.area import AreaFact, State
-from facts.file_systems import SHARED, Place, parse_places
-from facts.inherited import PROCESSES, Process, parse_processes
-from facts.named import Named
-from facts.probe import Readings, Section, Unreadable
-from facts.setting_lines import CONF, SETTINGS
-from facts.shell_prints import PRINTS, Prints, parse_prints
-from facts.start_files import (
+from gpu_node.facts.env.inherited import PROCESSES, Process, parse_processes
+from gpu_node.facts.env.setting_lines import BASHRC, CONF, SETTINGS
+from gpu_node.facts.env.setting_lines import SHARED as LINES
+from gpu_node.facts.env.start_files import (
     ENV_FILE,
+    MOST_OF_A_LINE,
+    MOST_OF_OURS,
     PREFIXES,
     READ_ENV_FILE,
     Setting,
@@ -24,99 +22,68 @@ from facts.start_files import (
     is_of_interest,
     parse_start_file,
 )
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.file_systems import SHARED, Place, parse_places
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.redaction import HIDDEN
+from gpu_node.facts.probe.redaction import SHARED as HIDE
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
 
-# Who trains, and where that is at home; `user` stands before it, empty for whoever asks.
-_WHO = """
-[ -n "$user" ] || user=$(id -un)
-entry=$(getent passwd "$user" 2>/dev/null || grep "^$user:" /etc/passwd) ||
-  { echo "no user $user"; exit 1; }
-home=${entry%:*} home=${home##*:}
-# What lies in a home its owner reads: to root one may be closed that is mounted from elsewhere.
-at_home() {
-  if [ "$(id -u)" = 0 ] && [ "$user" != "$(id -un)" ]; then
-    su -s /bin/sh "$user" -c "$1"
-  else
-    sh -c "$1"
-  fi
-}
-export home
-"""
-_OPEN = """
-[ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $(id -un)"; exit 1; }
-"""
+_WHO = shell("env/training_user")
+_OPEN = shell("env/open_home")
 _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
-# The probe's own shell is what a launcher gets that logs in as the same user. For another one, bash
-# is made to believe that sshd started it: it reads ~/.bashrc then, and nobody's login is needed.
-# The second line of a value is no variable, whatever it looks like, and what ~/.bashrc printed last
-# may have no newline at its end.
-_LAUNCHER = r"""
-told='echo; if env -0 >/dev/null 2>&1; then env -0 | tr "\n\0" "?\n"; else env; fi'
-if [ "$user" = "$(id -un)" ]; then
-  [ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $user"; exit 1; }
-  all=$(eval "$told") || exit 1
-elif [ "$(id -u)" = 0 ]; then
-  all=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
-    su -s /bin/bash "$user" -c "$told" 2>&1) || { echo "$all" | tail -n 1; exit 1; }
-else
-  echo "only root and $user can tell what a shell of $user has"; exit 1
-fi
-printf '%s\n' "$all" | awk -v names="$names" '
-  BEGIN { wanted = "^(" names ")" }
-  /^[A-Za-z_][A-Za-z0-9_]*=/ && $0 ~ wanted'
-"""
-# Our blocks, and what tells where a shell without a terminal leaves the file. Bytes that are no
-# ASCII matter in none of it.
 _PLACES = """places "$home" "$home/.bashrc"
-"""
-_BASHRC = r"""
-[ -e "$home/.bashrc" ] || { echo absent; exit 0; }
-awk '
-  /^# >>> gpu-node/ { inside = 1 }
-  inside || /return|exit|\$-|PS1|tty|-t [01]/ { gsub(/[^ -~\t\r]/, "?"); print NR "\t" $0 }
-  /^# <<< gpu-node/ { inside = 0 }
-  END { print "lines\t" NR }' "$home/.bashrc"
-"""
-# Who logs in may have been who trains: nobody writes to that user's files any more.
-_LEFT = r"""
-me=$(id -un) || exit 1
-[ -n "$user" ] && [ "$user" != "$me" ] || exit 0
-entry=$(getent passwd "$me" 2>/dev/null || grep "^$me:" /etc/passwd) || exit 1
-home=${entry%:*} home=${home##*:}
-for f in "$home/.bashrc" "$home/.ssh/authorized_keys"; do
-  [ ! -r "$f" ] || ! grep -q '^# >>> gpu-node' "$f" || printf '%s\n' "$f"
-done
 """
 _ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
-def sections(named: Named) -> tuple[Section, ...]:
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the environment of who trains, and the variables that are named."""
-    variables = " ".join(named.variables)
+    variables = " ".join(request.variables)
     # The names that matter, as a pattern for awk: prefixes, and the inventory's own in full.
-    names = "|".join((*PREFIXES, *(f"{name}=" for name in named.variables)))
-    head = f"user={shlex.quote(named.user)}\n{_WHO}"
-    given = f"names={shlex.quote(names)}\n"
+    names = "|".join((*PREFIXES, *(f"{name}=" for name in request.variables)))
+    head = assigned(user=request.user) + _WHO
+    given = assigned(names=names)
     settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
     # A shell of another user may not get our variables.
     places = f'{head}at_home "$gn_places"{shlex.quote(_OPEN + _PLACES)}'
     # Of another user than the SSH user: only root may look into that home, and start that shell.
-    apart = named.trains_apart
+    apart = request.trains_apart
     return (
         Section("env.user", head + _USER, root=apart),
-        Section("env.places", places, shared=SHARED, root=apart),
-        Section("env.launcher", head + given + _LAUNCHER, root=apart),
-        Section("env.bashrc", head + _at_home(_BASHRC), root=apart),
+        Section("env.places", places, shared=(SHARED,), root=apart),
+        Section(
+            "env.launcher",
+            head + given + shell("env/launcher", hidden=HIDDEN),
+            shared=(HIDE,),
+            root=apart,
+        ),
+        _at_home("env.bashrc", request, given + BASHRC),
         Section("env.file", _ENV_FILE),
-        Section("env.settings", head + _at_home(settings), root=apart),
-        Section("env.conf", head + _at_home(CONF), root=apart),
-        Section("env.processes", head + given + PROCESSES, root=apart),
-        Section("env.left", f"user={shlex.quote(named.user)}\n{_LEFT}"),
-        Section("env.prints", head + PRINTS, root=apart),
+        _at_home("env.settings", request, settings),
+        _at_home("env.conf", request, given + CONF),
+        Section("env.processes", head + given + PROCESSES, shared=(HIDE,), root=apart),
+        Section("env.left", assigned(user=request.user) + shell("env/left")),
+        Section("env.prints", head + shell("env/prints"), shared=(HIDE,), root=apart),
     )
 
 
-def _at_home(script: str) -> str:
-    return f"at_home {shlex.quote(_OPEN + script)}"
+# A shell of another user may not get our variables; there is no quote in these.
+_HANDED = """at_home "gn_hide='$gn_hide'
+gn_lines='$gn_lines'
+\""""
+
+
+def _at_home(name: str, request: ProbeRequest, script: str) -> Section:
+    """Return a section about files in a home, which are read as the user whose home that is."""
+    command = f"{assigned(user=request.user)}{_WHO}{_HANDED}{shlex.quote(_OPEN + script)}"
+    return Section(name, command, shared=(HIDE, LINES), root=request.trains_apart)
+
+
+# So many of our lines that read it add what our file says: one is enough.
+_MOST_READING = 8
 
 
 class User(State):
@@ -133,6 +100,13 @@ class Line(State):
     path: str
     line: int
     text: str
+
+
+class Prints(State):
+    """How many bytes a shell prints of its own, 65536 standing for more; and the first line."""
+
+    bytes: int
+    first: str
 
 
 class EnvState(State):
@@ -160,7 +134,8 @@ def parse_user(text: str) -> User:
     name, home, shell = [*text.split("\n"), ""][:3]
     if not home.startswith("/"):
         raise Unreadable(f"{name} has no home: {home!r}")
-    return User(name=name, home=home, shell=shell or "/bin/sh")
+    home, shell = checked.path(home), checked.path(shell or "/bin/sh")
+    return User(name=checked.user(name), home=home, shell=shell)
 
 
 def parse_launcher(text: str) -> dict[str, str]:
@@ -188,11 +163,23 @@ def parse_conf(text: str) -> tuple[Line, ...]:
     return tuple(Line(path=path, line=int(number), text=line) for path, number, line in rows)
 
 
+def parse_prints(text: str) -> Prints | None:
+    """Parse the count and the line; None where such a shell is not examined."""
+    count, _, first = text.partition("\n")
+    return Prints(bytes=int(count), first=first) if text else None
+
+
+def parse_env_file(text: str) -> str:
+    """Return the text of our file, with the newline that the shell took away."""
+    if text.count("\n") >= MOST_OF_OURS:
+        raise Unreadable(f"more than {MOST_OF_OURS} lines")
+    return f"{text}\n" if text else ""
+
+
 def parse(readings: Readings) -> EnvState:
     """Return the area's state from the probe's answers."""
     bashrc = readings.take("env.bashrc", parse_start_file)
-    # The shell that gathers an answer takes the last newline away.
-    env_file = readings.take("env.file", lambda text: f"{text}\n" if text else "")
+    env_file = readings.take("env.file", parse_env_file)
     settings = readings.take("env.settings", parse_settings)
     return EnvState(
         user=readings.take("env.user", parse_user),
@@ -200,7 +187,7 @@ def parse(readings: Readings) -> EnvState:
         bashrc=bashrc,
         places=readings.take("env.places", parse_places),
         env_file=env_file,
-        settings=_with_env_file(_told_apart(settings, bashrc), bashrc, env_file),
+        settings=_with_env_file(_marked(settings, bashrc), bashrc, env_file),
         conf=readings.take("env.conf", parse_conf),
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(text.splitlines())),
@@ -208,7 +195,7 @@ def parse(readings: Readings) -> EnvState:
     )
 
 
-def _told_apart(
+def _marked(
     settings: tuple[Setting, ...] | None, bashrc: StartFile | None
 ) -> tuple[Setting, ...] | None:
     """Mark what stands in our blocks as ours."""
@@ -227,7 +214,8 @@ def _with_env_file(
     """Add what our blocks of ~/.bashrc read from the node's own file, at their lines."""
     if settings is None or bashrc is None or not env_file:
         return settings
-    pairs = [pair for line in env_file.splitlines() for pair in assignments(ENV_FILE, line)]
+    short = [line for line in env_file.splitlines() if len(line) <= MOST_OF_A_LINE]
+    pairs = [pair for line in short for pair in assignments(ENV_FILE, line)]
     reading = [
         each.first + number
         for each in bashrc.blocks
@@ -236,21 +224,22 @@ def _with_env_file(
     ]
     added = [
         Setting(path="~/.bashrc", line=line, name=name, value=value, ours=True)
-        for line in reading
+        for line in reading[:_MOST_READING]
         for name, value in pairs
     ]
     return (*settings, *added)
 
 
-SECTIONS = sections(Named())
+SECTIONS = sections(ProbeRequest())
 
 
 class Env(AreaFact):
     """Returns `EnvState` as a dict: {"launcher": {"NCCL_DEBUG": "INFO"}, "settings": [...]}."""
 
     sections = SECTIONS
+    state = EnvState
     parse = staticmethod(parse)
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return sections(named)
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

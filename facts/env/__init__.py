@@ -1,0 +1,3 @@
+"""The environment of a launcher's shell: what the node has."""
+
+from gpu_node.facts.env.state import Env as Env
