@@ -2,6 +2,7 @@
 # Runs as its owner. Prints, at the end, `changed`, `there` or, where the key has options and nothing
 # was changed, `restricted`: a line without them would undo what its owner wants. Variables: home,
 # line (kind, key and comment), backups (a folder, or empty: beside the file).
+# Needs: private_group closed place
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -13,7 +14,7 @@ sum() { sha256sum <"$1" | cut -d' ' -f1; }
 is_ours() { [ "$(stat -L -c %u "$1")" = "$(id -u)" ]; }
 done=
 
-[ -d "$home" ] || fail "there is no home; nothing was changed"
+[ -d "$home" ] || fail "its home is missing; nothing was changed"
 mkdir -p "$folder" || fail "its folder cannot be made; nothing was changed"
 real=$(readlink -f "$file") || fail "cannot be resolved; nothing was changed"
 for each in "$folder" "${real%/*}" "$real"; do
@@ -21,6 +22,7 @@ for each in "$folder" "${real%/*}" "$real"; do
 done
 if [ -e "$real" ]; then
   [ -f "$real" ] && [ -r "$real" ] || fail "cannot be read; nothing was changed"
+  [ "$(stat -c %s "$real")" -le 16777216 ] || fail "is larger than 16 MiB; nothing was changed"
 fi
 
 has_line() {
@@ -45,7 +47,7 @@ elif [ -e "$real" ] && has_options "$real"; then
 else
   new=${real%/*}/.${real##*/}.gpu-node
   trap 'rm -f "$new"' EXIT
-  # What lies there, of a killed run or of somebody else, is never written into.
+  # A file that is there, from a killed run or another program, is never written into.
   rm -f "$new"
   (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
   before=
@@ -53,18 +55,21 @@ else
     before=$(sum "$real")
     saved=${backups:+$backups$real}
     saved=${saved:-$real.before-gpu-node}
-    (umask 022 && mkdir -p "${saved%/*}") || fail "no backup can be kept in ${saved%/*}; nothing was changed"
-    [ -e "$saved" ] || cp -p "$real" "$saved" ||
+    if [ -n "$backups" ]; then
+      closed "${backups%/*}" "${saved%/*}" ||
+        fail "no backup can be kept in $backups: $why; nothing was changed"
+    fi
+    [ -e "$saved" ] || { cp -p "$real" "$saved" && durable "$saved"; } ||
       { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
     cp -p "$real" "$new" || fail "cannot write beside it (disk full?); nothing was changed"
     [ -z "$(tail -c 1 "$new")" ] || echo >>"$new" || fail "cannot be written; nothing was changed"
   fi
   printf '%s\n' "$line" >>"$new" || fail "cannot be written (disk full?); nothing was changed"
-  has_line "$new" || fail "was not written whole (disk full?); nothing was changed"
+  durable "$new" && has_line "$new" || fail "was not written whole (disk full?); nothing was changed"
   if [ -e "$real" ]; then
     [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
   fi
-  mv -f "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
+  renamed "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
   trap - EXIT
   done=changed
 fi

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyinfra.api import Host, State, StringCommand
+from pyinfra.api import Host, State
 
-from deploy.round import Round
-from facts.named import named_by
-from facts.ssh import TrainingAccount
+from gpu_node.deploy.engine.run import run_of
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.probe.request import request_of
+from gpu_node.facts.ssh.state import TrainingAccount
 
 _ASK_SECONDS = 30
-_keys: Round[str | None] = Round()
 
 
 def public_keys(state: State) -> Mapping[str, str | None]:
@@ -19,15 +19,15 @@ def public_keys(state: State) -> Mapping[str, str | None]:
 
     The nodes are asked over the connections of the run, so that no key goes through a file here.
     """
-    return _keys.answers(state, _public_key)
+    return run_of(state).public_keys.answers(state, _public_key)
 
 
 def _public_key(host: Host) -> str | None:
     fact = TrainingAccount()
-    command = StringCommand(fact.command(user=named_by(host.data.dict()).user))
+    command = fact.command(user=request_of(host.data.dict()).user)
     try:
-        _, output = host.connector.run_shell_command(command, False, False, _timeout=_ASK_SECONDS)
+        _, output = execute(host.connector, command, _ASK_SECONDS)
         key: str | None = fact.process(output.stdout_lines).get("public")
-    except Exception:  # the transport broke: paramiko and socket errors of many classes
+    except Exception:  # no answer, or one that cannot be parsed
         return None
     return key

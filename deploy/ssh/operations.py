@@ -1,7 +1,7 @@
 """Operations on SSH among the nodes.
 
-pyinfra's ssh.keyscan trusts whoever answers, takes a part of a name for the name, and knows no
-port; server.user_authorized_keys leaves the keys of nodes that are gone.
+pyinfra's ssh.keyscan trusts any server that answers, takes a part of a name for the name, and
+knows no port; server.user_authorized_keys leaves the keys of nodes that are gone.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from typing import Any
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
-from deploy.block import is_cut, put_back, put_out, with_body, with_lines
-from deploy.confirmation import CONFIRM_SECONDS, keep_or_restore
-from deploy.keys import public_keys
-from deploy.replacement import Edit, replace, sum_of, unread
-from deploy.scripts import as_user, script
-from drift.mesh import authorized_line, is_installers
-from drift.rules.ssh import refused
-from facts.files import FileBytes, FileContent
-from facts.mesh import HOME
-from facts.ssh import Account, PendingKeys, TrainingAccount
+from gpu_node.deploy.engine.scripts import as_user, script
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
+from gpu_node.deploy.files.node_lines import disable, enable, with_lines
+from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
+from gpu_node.deploy.ssh.keys import public_keys
+from gpu_node.drift.ssh.mesh import authorized_line, is_installers
+from gpu_node.drift.ssh.rules import refused
+from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
+from gpu_node.facts.probe.managed_block import NODES
+from gpu_node.facts.probe.training_user import HOME
+from gpu_node.facts.ssh.state import Account, PendingKeys, TrainingAccount
 
 Command = StringCommand | FunctionCommand
 Commands = Generator[Command, None, None]
-_CUT = "our block in it begins and does not end; take out what is left of it"
+_CUT = "gpu-node's block in it has no end; remove what is left of it"
 
 
 def _account(user: str) -> Account | None:
-    told = host.get_fact(TrainingAccount, user=user)
-    return Account.model_validate(told) if told else None
+    found = host.get_fact(TrainingAccount, user=user)
+    return Account.model_validate(found) if found else None
 
 
 @operation()
@@ -48,11 +49,13 @@ def permissions(user: str) -> Commands:
         return
     home, uid = (account.home, account.uid) if account else ("", 0)
     words = {"uid": str(uid), "home": home}
-    # Only root gives files away; all else their owner does: a server may keep root out of a home.
-    if user != "root" and account and all(each.uid == uid for each in account.modes.values()):
-        yield as_user(user, "ssh_modes", f"user={shlex.quote(user)}\n", **words)
-    else:
+    if user == "root" or not account:
         yield script("ssh_modes", user=user, **words)
+        return
+    # Only root gives a folder away; all else its owner does: root follows no link in a home.
+    if any(each.uid != uid for each in account.modes.values()):
+        yield script("ssh_folder", user=user, **words)
+    yield as_user(user, "ssh_modes", f"user={shlex.quote(user)}\n", **words)
 
 
 @operation()
@@ -61,7 +64,7 @@ def key(user: str, comment: str) -> Commands:
     Make a user's ed25519 key on the node, where it stays; none is ever overwritten.
 
     + user: the training user
-    + comment: what tells the key from others, eg ``gpu-node:a100-01``
+    + comment: identifies the key, eg ``gpu-node:a100-01``
     """
     account = _account(user)
     if account and account.public is not None:
@@ -88,7 +91,7 @@ def authorized_keys(
     + asked: of each node in the run, its ``public`` key before it, and the ``addresses`` it has
     """
     old = host.get_fact(FileBytes, path=path, user=user)
-    if old["problem"] or is_cut(old["text"]):
+    if old["problem"] or NODES.is_unclosed(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
         return
     before = {name: each["public"] for name, each in asked.items()}
@@ -102,13 +105,13 @@ def authorized_keys(
     new = with_lines(old["text"], lines, nodes)
     without = [name for name in asked if not keys[name]]
     if new == old["text"] and not without:
-        host.noop(f"{path} lets every node in")
+        host.noop(f"{path} accepts the key of every node")
         return
     if new != old["text"]:
         again = partial(with_lines, lines=lines, nodes=nodes)
         yield from _write(path, user, old, new, again)
     if without:
-        yield FunctionCommand(tell_keyless, [path, without], {})
+        yield FunctionCommand(report_keyless, [path, without], {})
 
 
 @operation()
@@ -120,7 +123,7 @@ def settle(path: str, user: str) -> Commands:
     + user: whose file it is
     """
     if not host.get_fact(PendingKeys, user=user).get("pending", True):
-        host.noop(f"{path} waits for nothing")
+        host.noop(f"{path} has no unconfirmed change")
         return
     yield FunctionCommand(keep_or_restore, [path], {"user": user})
 
@@ -133,16 +136,16 @@ def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Com
     yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
 
 
-def tell_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:
-    """Say which nodes could not be let in, for they have no key: theirs is the failure."""
-    told = ", ".join(without)
-    logger.warning(f"{host.print_prefix}{path}: no key to let in of {told}; run again")
+def report_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:
+    """Report the nodes that could not be let in for want of a key; those nodes fail."""
+    names = ", ".join(without)
+    logger.warning(f"{host.print_prefix}{path}: the key of {names} could not be added; run again")
     return True
 
 
 @operation()
 def lines(
-    path: str, nodes: Sequence[str], told: Mapping[str, Sequence[str]], installers: str = ""
+    path: str, nodes: Sequence[str], wanted: Mapping[str, Sequence[str]], installers: str = ""
 ) -> Commands:
     """
     Write our block of lines about nodes; every other byte of the file stays.
@@ -152,28 +155,20 @@ def lines(
 
     + path: the file, eg ``/etc/hosts``
     + nodes: the names of all nodes; lines of others go out of our block
-    + told: the lines of each node that something is known of; the others keep theirs
+    + wanted: the lines of each node that is known; the others keep theirs
     + installers: the node whose line of Debian's installer is put out; empty for none
     """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"] or is_cut(old["text"]):
-        yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
-        return
-    edit = partial(_with_lines, told=told, nodes=nodes, installers=installers)
-    new = edit(old["text"])
-    if new == old["text"]:
-        host.noop(f"{path} has the lines of every node")
-        return
-    yield replace(path, old, new, again=edit)
+    edit = partial(_with_lines, wanted=wanted, nodes=nodes, installers=installers)
+    yield from _edited(path, edit, "lines")
 
 
 def _with_lines(
-    text: str, told: Mapping[str, Sequence[str]], nodes: Sequence[str], installers: str
+    text: str, wanted: Mapping[str, Sequence[str]], nodes: Sequence[str], installers: str
 ) -> str:
-    new = with_lines(text, told, nodes)
+    new = with_lines(text, wanted, nodes)
     if installers:
-        return put_out(new, lambda line: is_installers(line, installers))
-    return new if nodes else put_back(new)
+        return disable(new, lambda line: is_installers(line, installers))
+    return new if nodes else enable(new)
 
 
 # ssh reads the file by itself, and stops at a line that it does not know.
@@ -188,12 +183,18 @@ def settings(path: str, body: str) -> Commands:
     + path: the file, eg ``/etc/ssh/ssh_config.d/10-gpu-node.conf``
     + body: the lines of the block; empty for no block
     """
+    edit = partial(NODES.replace, block=NODES.block(body))
+    yield from _edited(path, edit, "settings", _SSH_CHECK)
+
+
+def _edited(path: str, edit: Edit, what: str, check: str = "") -> Commands:
+    """Replace a file of root's by what `edit` makes of it."""
     old = host.get_fact(FileBytes, path=path)
-    if old["problem"] or is_cut(old["text"]):
+    if old["problem"] or NODES.is_unclosed(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
         return
-    new = with_body(old["text"], body)
+    new = edit(old["text"])
     if new == old["text"]:
-        host.noop(f"{path} has the settings of every node")
+        host.noop(f"{path} has the {what} of every node")
         return
-    yield replace(path, old, new, check=_SSH_CHECK, again=partial(with_body, body=body))
+    yield replace(path, old, new, check=check, again=edit)

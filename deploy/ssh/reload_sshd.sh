@@ -1,7 +1,7 @@
-# Have sshd read its configuration anew; sessions that are open stay open.
+# Reload the configuration of sshd; open sessions stay open.
 # shellcheck shell=sh
 PATH=$PATH:/usr/sbin:/sbin; export PATH
-sshd_is_told() {
+reload_sshd() {
   sshd -t || return 1
   if [ -d /run/systemd/system ]; then
     for unit in sshd ssh; do
@@ -17,4 +17,4 @@ sshd_is_told() {
   [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm")" = sshd ] && kill -HUP "$pid" ||
     { echo "gpu-node: sshd: cannot tell which process it is (PidFile)" >&2; return 1; }
 }
-sshd_is_told
+reload_sshd

@@ -1,5 +1,6 @@
 # Make the key with which this node logs in to others; one that is there stays as it is.
 # Runs as its owner. Variables: home, comment.
+# Needs: place
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -13,16 +14,18 @@ mkdir -p "$home/.ssh" || fail "its folder cannot be made"
 new=$home/.ssh/.id_ed25519.gpu-node-$$
 trap 'rm -f "$new" "$new.pub"' EXIT
 rm -f "$new" "$new.pub"
-said=$(ssh-keygen -q -t ed25519 -N '' -C "$comment" -f "$new" </dev/null 2>&1) ||
-  fail "cannot be made: $said"
+output=$(ssh-keygen -q -t ed25519 -N '' -C "$comment" -f "$new" </dev/null 2>&1) ||
+  fail "cannot be made: $output"
+durable "$new" || fail "cannot be written (disk full?)"
 # A home may be shared by nodes: the first to link its key there has made it.
-ln "$new" "$key" 2>/dev/null || [ -e "$key" ] || mv "$new" "$key" || fail "cannot be put in place"
+ln "$new" "$key" 2>/dev/null || [ -e "$key" ] || renamed "$new" "$key" || fail "cannot be put in place"
 public=$(ssh-keygen -y -P '' -f "$key" </dev/null) || fail "cannot be read back"
-# A public key without its private one is of no use here, and somebody's all the same.
+# A public key without its private one is useless here, but may be needed elsewhere.
 [ ! -e "$key.pub" ] || [ "$(cut -d' ' -f1,2 "$key.pub")" = "$(printf '%s' "$public" | cut -d' ' -f1,2)" ] ||
-  { mv "$key.pub" "$key.pub.before-gpu-node" &&
+  { renamed "$key.pub" "$key.pub.before-gpu-node" &&
     echo "gpu-node: $key.pub belongs to no key here: it is $key.pub.before-gpu-node now"; } ||
   fail "its public half cannot be written"
-[ -e "$key.pub" ] || printf '%s\n' "$public" >"$key.pub" || fail "its public half cannot be written"
+[ -e "$key.pub" ] || { printf '%s\n' "$public" >"$new.pub" && place "$new.pub" "$key.pub"; } ||
+  fail "its public half cannot be written"
 chmod 644 "$key.pub"
 ! command -v restorecon >/dev/null 2>&1 || restorecon -R "$home/.ssh" >/dev/null 2>&1 || :

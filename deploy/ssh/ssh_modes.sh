@@ -1,10 +1,18 @@
-# Close a user's SSH files to others as far as sshd and ssh ask for it, and give them to the user.
-# Variables: user, uid, home.
+# Close a user's SSH files to others as far as sshd and ssh ask for it, and make them the user's.
+# Runs as their owner. Variables: user, uid, home.
+# Needs: place
 # shellcheck shell=sh disable=SC2154,SC2012
 set -u
 LC_ALL=C; export LC_ALL
 fail() { echo "gpu-node: $1" >&2; exit 1; }
 top=$(readlink -f "$home") || fail "$home cannot be resolved"
+# A copy that the user can make is the user's. What the user cannot read is given by no run: any file
+# could be put in its place.
+take() {
+  [ -f "$1" ] && [ ! -L "$1" ] && [ -r "$1" ] && [ "$(stat -c %s "$1")" -le 16777216 ] || return 1
+  (umask 077 && rm -f "$1.gpu-node" && set -C && cat "$1" >"$1.gpu-node") && place "$1.gpu-node" "$1" ||
+    { rm -f "$1.gpu-node"; return 1; }
+}
 for name in '' /.ssh /.ssh/authorized_keys /.ssh/id_ed25519; do
   path=$home$name
   [ -e "$path" ] || continue
@@ -12,12 +20,18 @@ for name in '' /.ssh /.ssh/authorized_keys /.ssh/id_ed25519; do
   closed=go-w
   [ "$name" != /.ssh/id_ed25519 ] || closed=go=
   if [ "$owner" != "$uid" ] && { [ "$owner" != 0 ] || [ "$closed" = go= ]; }; then
-    [ -n "$name" ] || fail "$path belongs to uid $owner: give it to $user by hand"
-    # A link could make somebody else's file the user's.
+    [ -n "$name" ] || fail "$path belongs to uid $owner: give it to $user manually"
+    # A link could make another user's file the user's.
     case $(readlink -f "$path") in
-      "$top$name") chown "$user" "$path" || fail "$path cannot be given to $user" ;;
-      *) fail "$path is a link: give what it leads to to $user by hand" ;;
+      "$top$name") take "$path" || fail "$path belongs to uid $owner, and $user cannot copy it: give it to $user manually (chown -h $user $path)" ;;
+      *) fail "$path is a link: give what it leads to to $user manually" ;;
     esac
   fi
-  chmod "$closed" "$path" || fail "$path cannot be closed to others"
+  case $(ls -ldnL "$path") in
+    ?????w* | ????????w*) ;;
+    ????------*) continue ;;
+    *) [ "$closed" = go= ] || continue ;;
+  esac
+  chmod "$closed" "$path" 2>/dev/null || { take "$path" && chmod "$closed" "$path"; } ||
+    fail "$path cannot be closed to others"
 done

@@ -9,18 +9,38 @@ from typing import Any
 
 from pyinfra.api import deploy
 
-from deploy.operations import ssh
-from deploy.plan import Plan
-from deploy.shared import is_writer, nodes_sharing
-from drift.mesh import comes_from, hosts_wanted, installers_line, known_wanted, state_of
-from drift.rules.ssh import AUTHORIZED
-from drift.ssh_settings import PORTS, ports
-from facts.file_systems import Places
-from facts.mesh import HOSTS, KNOWN_HOSTS
-from facts.node import NodeState
-from facts.ssh import Account
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.shared import is_writer, nodes_sharing
+from gpu_node.deploy.ssh import operations as ssh
+from gpu_node.drift.engine.subject import Node, Path
+from gpu_node.drift.ssh import rules, rules_mesh, rules_port
+from gpu_node.drift.ssh.mesh import (
+    comes_from,
+    hosts_wanted,
+    known_wanted,
+    state_of,
+)
+from gpu_node.drift.ssh.rules import AUTHORIZED
+from gpu_node.drift.ssh.settings import PORTS, ports
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.file_systems import Places
+from gpu_node.facts.ssh.mesh import HOSTS, KNOWN_HOSTS
+from gpu_node.facts.ssh.state import Account
 
-_IN_HOME = ("ssh.unconfirmed", "ssh.permissions", "ssh.key-missing", "ssh.not-authorised")
+REPAIRS = (
+    rules.permissions,
+    rules.key_missing,
+    rules.not_authorised,
+    rules.unconfirmed,
+    rules.unknown_host_key,
+    rules.host_key_changed,
+    rules_port.port_unset,
+    rules_mesh.name_unresolved,
+    rules_mesh.block_outdated,
+    # By the repair of what explains it.
+    rules_mesh.no_login,
+)
+_IN_HOME = (rules.unconfirmed, rules.permissions, rules.key_missing, rules.not_authorised)
 
 
 @deploy("SSH mesh")
@@ -30,21 +50,26 @@ def converge(plan: Plan) -> None:
     if account is None:
         return
     among = plan.among
-    # A node that is the last one has nobody to let in.
+    # The only node of a cluster lets no other one in.
     nodes = [peer.name for peer in among.nodes] if among.others else []
-    outdated = plan.subjects("ssh.block-outdated", severity="warning")
     if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
         _converge_home(plan, account, nodes)
-    if plan.repairs("ssh.unknown-host-key", "ssh.host-key-changed") or KNOWN_HOSTS in outdated:
-        told = known_wanted(plan.found, among)
-        ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, told=told)
-    if plan.repairs("ssh.port-unset"):
+    if plan.repairs(rules.unknown_host_key, rules.host_key_changed) or _is_outdated(
+        plan, KNOWN_HOSTS
+    ):
+        wanted = known_wanted(plan.found, among)
+        ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, wanted=wanted)
+    if plan.repairs(rules_port.port_unset):
         body = ports(among.nodes)
         ssh.settings(name=f"Write {PORTS}", path=PORTS, body=body)
-    if plan.repairs("ssh.name-unresolved") or HOSTS in outdated:
-        told = hosts_wanted(plan.found, among)
+    if plan.repairs(rules_mesh.name_unresolved) or _is_outdated(plan, HOSTS):
+        wanted = hosts_wanted(plan.found, among)
         name, own = f"Write {HOSTS}", _loopback(plan)
-        ssh.lines(name=name, path=HOSTS, nodes=nodes, told=told, installers=own)
+        ssh.lines(name=name, path=HOSTS, nodes=nodes, wanted=wanted, installers=own)
+
+
+def _is_outdated(plan: Plan, path: str) -> bool:
+    return plan.repairs(rules_mesh.block_outdated, about=Path(path))
 
 
 def _home(found: NodeState) -> Places | None:
@@ -52,23 +77,21 @@ def _home(found: NodeState) -> Places | None:
 
 
 def _changes_home(plan: Plan) -> bool:
-    outdated = plan.subjects("ssh.block-outdated", severity="warning")
-    return plan.repairs(*_IN_HOME) or AUTHORIZED in outdated
+    return plan.repairs(*_IN_HOME) or _is_outdated(plan, AUTHORIZED)
 
 
 def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
     """Repair what lies in the home of the user who trains."""
     user, path = account.user, f"{account.home}/.ssh/authorized_keys"
-    if plan.repairs("ssh.unconfirmed"):
-        ssh.settle(name="Confirm authorized_keys of a run cut off", path=path, user=user)
-    if plan.repairs("ssh.permissions"):
+    if plan.repairs(rules.unconfirmed):
+        ssh.settle(name="Confirm authorized_keys of an interrupted run", path=path, user=user)
+    if plan.repairs(rules.permissions):
         ssh.permissions(name="Close the SSH files to others", user=user)
-    if plan.repairs("ssh.key-missing"):
+    if plan.repairs(rules.key_missing):
         ssh.key(name="Make a key", user=user, comment=f"gpu-node:{plan.among.name}")
-    outdated = plan.subjects("ssh.block-outdated", severity="warning")
-    if plan.repairs("ssh.not-authorised") or AUTHORIZED in outdated:
+    if plan.repairs(rules.not_authorised) or _is_outdated(plan, AUTHORIZED):
         ssh.authorized_keys(
-            name="Let the nodes in",
+            name="Authorize the nodes' keys",
             path=path,
             user=user,
             itself=nodes_sharing(plan, _home),
@@ -79,9 +102,8 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
 
 def _loopback(plan: Plan) -> str:
     """Return the node's name where it means loopback by the line of Debian's installer."""
-    own, hosts = plan.among.name, plan.found.ssh.hosts
-    wrong = own in plan.subjects("ssh.name-unresolved") and hosts is not None
-    return own if wrong and installers_line(own, hosts.lines if hosts else ()) else ""
+    names = plan.subjects(Node, rules_mesh.name_unresolved)
+    return next((each.node for each in names if each.loopback_line is not None), "")
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from drift.among import Among
-from facts.block import Block
-from facts.cluster import SSH_PORT, Peer
-from facts.node import NodeState
-from facts.ssh import HostsLine, Names, SshState
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.managed_block import Block
+from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.ssh.state import HostsLine, Names, SshState
+from gpu_node.inventories.fields.addresses import is_loopback
+from gpu_node.inventories.schema import NodeWanted
 
 # Neither pdsh nor torchrun, rsync or the DeepSpeed launcher needs one of these; a terminal stays
 # allowed, for people go from node to node as well.
 RESTRICTIONS = "no-agent-forwarding,no-port-forwarding,no-X11-forwarding"
 # From where a node logs in to itself, whatever its name means there.
 LOOPBACK = ("127.0.0.1", "::1")
+# The parser has looked closer; a line must never have more than these two words of a node.
+_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}")
 _FROM = re.compile(r'^from="([^"]*)"')
 
 Lines = Mapping[str, tuple[str, ...]]
 
 
 def has_mesh(wanted: NodeWanted, among: Among) -> bool:
-    """Whether a node's mesh is managed; one without others has nobody to log in to."""
+    """Whether a node's mesh is managed; one without others has no node to log in to."""
     return wanted.ssh is not None and wanted.ssh.mesh is True and bool(among.others)
 
 
@@ -34,14 +38,6 @@ def state_of(name: str, found: NodeState, among: Among) -> SshState | None:
         return found.ssh
     state = among.found.get(name)
     return state.ssh if state is not None else None
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address leads to the node itself and nowhere else."""
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def is_address(text: str) -> bool:
@@ -65,7 +61,7 @@ def comes_from(peer: Peer, state: SshState) -> tuple[str, ...]:
     names = state.names
     own = (meant(peer, names) if names is not None else None) or ()
     if not own and is_address(peer.address):
-        own = (peer.address,)
+        own = (checked.address(peer.address),)
     sources = () if names is None else names.sources.values()
     outside = {each for each in (*own, *sources) if not is_loopback(each)}
     return tuple(sorted(outside))
@@ -73,7 +69,9 @@ def comes_from(peer: Peer, state: SshState) -> tuple[str, ...]:
 
 def authorized_line(node: str, public: str, addresses: Iterable[str], itself: bool) -> str:
     """Return the line that lets a node's key in, from that node alone."""
-    allowed = (*addresses, *(LOOPBACK if itself else ()))
+    allowed = (*map(checked.address, addresses), *(LOOPBACK if itself else ()))
+    if not _KEY.fullmatch(public):
+        raise ValueError(f"not a public key of {node}: {public[:60]!a}")
     return f'from="{",".join(allowed)}",{RESTRICTIONS} {public} gpu-node:{node}'
 
 
@@ -87,18 +85,24 @@ def lets_in(block: Block, node: str, public: str, addresses: Iterable[str]) -> b
     return False
 
 
-def known_lines(peer: Peer, keys: Iterable[str]) -> tuple[str, ...]:
+def known_lines(peer: Peer, keys: Collection[str]) -> tuple[str, ...]:
     """Return a node's lines of known_hosts: by name, by address, and with its port."""
     plain = list(dict.fromkeys((peer.name, peer.address)))
     if peer.port != SSH_PORT:
         plain += [f"[{each}]:{peer.port}" for each in plain]
+    if odd := [key for key in keys if not _KEY.fullmatch(key)]:
+        raise ValueError(f"not a host key of {peer.name}: {odd[0][:60]!a}")
     return tuple(f"{','.join(plain)} {key} gpu-node:{peer.name}" for key in keys)
 
 
 def hosts_lines(peer: Peer, names: Names) -> tuple[str, ...]:
     """Return a node's line of /etc/hosts; none where its address is not known."""
     addresses = meant(peer, names)
-    return (f"{addresses[0]} {peer.name} # gpu-node:{peer.name}",) if addresses else ()
+    return (
+        (f"{checked.address(addresses[0])} {peer.name} # gpu-node:{peer.name}",)
+        if addresses
+        else ()
+    )
 
 
 def known_wanted(found: NodeState, among: Among) -> Lines:
@@ -127,7 +131,7 @@ def hosts_wanted(found: NodeState, among: Among) -> Lines:
 def installers_line(node: str, lines: Iterable[HostsLine]) -> HostsLine | None:
     """Return the line by which Debian's installer has a node's own name mean loopback.
 
-    It has that name alone; one with more names, such as a domain's, is somebody's own.
+    It has that name alone; one with more names, such as a domain's, is a user's.
     """
     return next((each for each in lines if is_installers(each.text, node)), None)
 
@@ -139,10 +143,10 @@ def is_installers(line: str, node: str) -> bool:
 
 def resolves(peer: Peer, names: Names) -> bool:
     """Whether a node's name means its address here; what is unknown is not called wrong."""
-    told, wanted = names.names.get(peer.name), meant(peer, names)
-    if told is None or wanted is None:
+    resolved, wanted = names.names.get(peer.name), meant(peer, names)
+    if resolved is None or wanted is None:
         return True
-    return bool(told) and told[0] in wanted and not any(map(is_loopback, told))
+    return bool(resolved) and resolved[0] in wanted and not any(map(is_loopback, resolved))
 
 
 def left_over(block: Block, among: Among) -> list[str]:

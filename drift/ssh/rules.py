@@ -6,22 +6,23 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import TypedDict
 
-from drift.among import Among
-from drift.mesh import authorized_line, comes_from, has_mesh, lets_in, state_of
-from drift.rules.rule import Fault, rule
-from drift.ssh_settings import (
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, on_peer, rule
+from gpu_node.drift.engine.subject import Node, Path
+from gpu_node.drift.ssh.mesh import authorized_line, comes_from, has_mesh, lets_in, state_of
+from gpu_node.drift.ssh.settings import (
     elsewhere,
     has_key,
     known_hosts_elsewhere,
     lets_in_already,
     reads_home,
 )
-from facts.cluster import Peer
-from facts.mesh import KNOWN_HOSTS, lookups
-from facts.node import NodeState
-from facts.shm import Mode
-from facts.ssh import Account, SshState, fingerprint
-from inventories.schema import NodeWanted
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.shm.state import Mode
+from gpu_node.facts.ssh.mesh import KNOWN_HOSTS, lookups
+from gpu_node.facts.ssh.state import Account, SshState, fingerprint
+from gpu_node.inventories.schema import NodeWanted
 
 
 class _Way(TypedDict):
@@ -33,13 +34,21 @@ class _Way(TypedDict):
 
 KEY = "~/.ssh/id_ed25519"
 AUTHORIZED = "~/.ssh/authorized_keys"
-CONVERGE = "converge this node and that one in one run"
+CONVERGE = "run the deploy for this node and that one together"
 # What may be open to others at most: sshd's StrictModes, and ssh about a private key.
 _PATHS = {"home": "", "folder": "/.ssh", "authorized": "/.ssh/authorized_keys"}
 _CLOSED = {"home": 0o022, "folder": 0o022, "authorized": 0o022, "key": 0o077}
 
 
-@rule("ssh.permissions", "error", between=True)
+@rule(
+    "ssh.permissions",
+    "error",
+    between=True,
+    step="ssh",
+    why="sshd and ssh refuse keys in files that other users may write or read.",
+    manual="Run chown USER FILE and chmod go-w FILE (go= for a private key).",
+    repair="Sets owner and mode of ~/.ssh and its files.",
+)
 def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """sshd or ssh refuses a key because of who may write to its file, or read it."""
     account = found.ssh.account
@@ -48,21 +57,21 @@ def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     for name, mode in account.modes.items():
         if name != "key" and not reads_home(found.ssh):
             continue  # sshd looks at neither of them
-        told = refused(name, mode, account)
-        if told:
+        refusal = refused(name, mode, account)
+        if refusal:
             path = f"{account.home}{_PATHS.get(name, '/.ssh/id_ed25519')}"
             may_change = name != "home" or mode.uid in (0, account.uid)
             take = "go=" if name == "key" else "go-w"
-            by_hand = f"give {path} to {account.user}: it may be somebody else's"
+            manual_fix = f"give {path} to {account.user}: it may belong to another user"
             yield Fault(
-                subject=path,
-                found=told,
+                subject=Path(path),
+                found=refusal,
                 wanted=f"owned by {account.user}, mode {_closed(name, mode)}",
-                cause="sshd takes no key from files that others may write to (StrictModes), ssh "
-                "none that others may read: 'Permission denied (publickey)'",
+                cause="sshd accepts no key from files that others can write (StrictModes), "
+                "ssh uses none that others can read: 'Permission denied (publickey)'",
                 fix=f"chown {account.user} {quote(path)} && chmod {take} {quote(path)}"
                 if may_change
-                else by_hand,
+                else manual_fix,
                 fixable=may_change,
             )
 
@@ -79,7 +88,15 @@ def _closed(name: str, mode: Mode) -> str:
     return f"{int(mode.mode, 8) & ~_CLOSED[name]:04o}"
 
 
-@rule("ssh.key-missing", "error", between=True)
+@rule(
+    "ssh.key-missing",
+    "error",
+    between=True,
+    step="ssh",
+    why="Without a key the launcher cannot log in to the other nodes.",
+    manual="Run ssh-keygen -t ed25519 -N '' as the training user.",
+    repair="Creates ~/.ssh/id_ed25519 of the training user.",
+)
 def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The training user has no ed25519 key on this node."""
     account = found.ssh.account
@@ -87,36 +104,52 @@ def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
         return
     if account.public is None and not account.unusable:
         yield Fault(
-            subject=f"{account.home}/.ssh/id_ed25519",
+            subject=Path(f"{account.home}/.ssh/id_ed25519"),
             found="no such file",
-            wanted="a key of this node's own",
+            wanted="a separate key for this node",
             cause="without a key the launcher cannot log in to the other nodes, and asks for a "
-            "password that nobody types",
+            "password that a launcher cannot type",
             fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{among.name} -f {KEY}"
             + (f"; {account.stray} belongs to no key here: " if account.stray else "")
             + (f"move it to {account.stray}.before-gpu-node first" if account.stray else ""),
         )
 
 
-@rule("ssh.key-unusable", "error", between=True)
+@rule(
+    "ssh.key-unusable",
+    "error",
+    between=True,
+    why="A launcher cannot type the passphrase of a key.",
+    manual="Move the key away, and run the deploy: it creates a new one.",
+)
 def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """The training user's ed25519 key cannot be used without somebody at the keyboard."""
+    """The training user's ed25519 key cannot be used without a person at the keyboard."""
     account = found.ssh.account
     if account is None or not account.unusable or not has_mesh(wanted, among):
         return
     if "key" in account.modes and refused("key", account.modes["key"], account):
-        return  # told as ssh.permissions, and usable once that is mended
+        return  # ssh.permissions reports it; usable once that is repaired
     yield Fault(
-        subject=f"{account.home}/.ssh/id_ed25519",
+        subject=Path(f"{account.home}/.ssh/id_ed25519"),
         found=account.unusable,
         wanted="a key without a passphrase",
-        cause="a launcher starts without anybody who could type the passphrase",
-        fix=f"move {KEY} and {KEY}.pub away, and converge: the node then makes a key of its own",
+        cause="a launcher cannot type the passphrase",
+        fix=f"move {KEY} and {KEY}.pub away, and run the deploy: the node then creates a "
+        "separate key",
         fixable=False,
     )
 
 
-@rule("ssh.not-authorised", "error", between=True)
+@rule(
+    "ssh.not-authorised",
+    "error",
+    between=True,
+    step="ssh",
+    because_of=(on_peer(key_missing),),
+    why="A login from that node fails: 'Permission denied (publickey)'.",
+    manual="Add the public key of that node to ~/.ssh/authorized_keys.",
+    repair="Writes marked lines in ~/.ssh/authorized_keys of the training user.",
+)
 def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's key is not in authorized_keys here, or not from where that node comes."""
     block = found.ssh.authorized
@@ -139,12 +172,12 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
         if public and lets_in(block, peer.name, public, addresses):
             continue
         yield Fault(
-            subject=peer.name,
-            found=f"{AUTHORIZED} has no line that lets it in",
+            subject=Node(peer.name),
+            found=f"{AUTHORIZED} has no line that accepts its key",
             wanted=f"its key, from {', '.join(addresses)}"
             if public
             else "its key, once it has one",
-            cause="'Permission denied (publickey)' where the launcher logs in from there",
+            cause="'Permission denied (publickey)' when the launcher logs in from there",
             fix=CONVERGE,
             fixable=block.is_whole,
         )
@@ -163,11 +196,11 @@ def _not_let_in_elsewhere(
     user = ssh.account.user if ssh.account is not None else "the user"
     line = authorized_line(peer.name, public, addresses, itself)
     yield Fault(
-        subject=peer.name,
+        subject=Node(peer.name),
         found=f"sshd reads {', '.join(files) or 'no file'} for {user} (AuthorizedKeysFile): "
-        "no line there lets it in",
+        "no line there accepts its key",
         wanted=f"its key, from {', '.join(addresses)}",
-        cause="'Permission denied (publickey)' where the launcher logs in from there; sshd does "
+        cause="'Permission denied (publickey)' when the launcher logs in from there; sshd does "
         f"not read {AUTHORIZED}",
         fix=f"add to {files[0]}: {line}"
         if files
@@ -176,62 +209,86 @@ def _not_let_in_elsewhere(
     )
 
 
-@rule("ssh.unconfirmed", "error", between=True)
+@rule(
+    "ssh.unconfirmed",
+    "error",
+    between=True,
+    step="ssh",
+    why="The run that wrote the file was interrupted: the node soon restores the file from before.",
+    manual="Open a new session, and keep the file if the session opens.",
+    repair="Confirms the file after a new session has opened.",
+)
 def unconfirmed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A run was cut off before a new session confirmed its change of authorized_keys."""
     if found.ssh.pending and has_mesh(wanted, among):
         yield Fault(
-            subject=AUTHORIZED,
+            subject=Path(AUTHORIZED),
             found="a change that no new session has confirmed",
             wanted="a confirmed file",
-            cause="a run was cut off after it wrote the file: within a minute the node puts back "
-            "what was there before",
+            cause="a run was interrupted after it wrote the file: within a minute "
+            "the node restores the earlier file",
             fix="open a new session and confirm it",
         )
 
 
-@rule("ssh.unknown-host-key", "error", between=True)
+@rule(
+    "ssh.unknown-host-key",
+    "error",
+    between=True,
+    step="ssh",
+    why="ssh asks for a confirmation that a launcher cannot give: 'Host key verification failed'.",
+    manual="Add the host keys of the node to /etc/ssh/ssh_known_hosts.",
+    repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
+)
 def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""
     for peer, keys, known in _known(found, wanted, among):
         unknown = [
             (lookup, key)
-            for lookup, told in known.items()
-            if not set(keys) & set(told)  # ssh asks for the kinds that it knows
+            for lookup, listed in known.items()
+            if not set(keys) & set(listed)  # ssh asks for the kinds that it knows
             for key in keys
-            if _kind(key) not in map(_kind, told)
+            if _kind(key) not in map(_kind, listed)
         ]
         if unknown:
             kinds = dict.fromkeys(_kind(key) for _, key in unknown)
             by = dict.fromkeys(lookup for lookup, _ in unknown)
             yield Fault(
-                subject=peer.name,
+                subject=Node(peer.name),
                 found=f"no {', '.join(kinds)} key of {', '.join(by)}",
                 wanted=", ".join(key for key in keys if _kind(key) in kinds),
-                cause="ssh asks whether to go on, and nobody answers: 'Host key verification "
-                "failed', or rank 0 waits for ever",
+                cause="ssh asks for a confirmation that a launcher cannot give: 'Host key "
+                "verification failed', or rank 0 waits for ever",
                 **_lines_of(found.ssh, peer),
             )
 
 
-@rule("ssh.host-key-changed", "error", between=True)
+@rule(
+    "ssh.host-key-changed",
+    "error",
+    between=True,
+    step="ssh",
+    why="ssh refuses the login: 'REMOTE HOST IDENTIFICATION HAS CHANGED'.",
+    manual="Find out why the key changed, then replace the old key.",
+    repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
+)
 def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Another host key is known here than the one that a node has."""
     for peer, keys, known in _known(found, wanted, among):
         for key in keys:
             same = {
-                lookup: [each for each in told if _kind(each) == _kind(key)]
-                for lookup, told in known.items()
+                lookup: [each for each in listed if _kind(each) == _kind(key)]
+                for lookup, listed in known.items()
             }
             other = {lookup: each for lookup, each in same.items() if each and key not in each}
             if other:
-                told = dict.fromkeys(each for others in other.values() for each in others)
+                wrong = dict.fromkeys(each for others in other.values() for each in others)
                 yield Fault(
-                    subject=peer.name,
-                    found=f"{', '.join(told)} for {', '.join(other)}",
+                    subject=Node(peer.name),
+                    found=f"{', '.join(wrong)} for {', '.join(other)}",
                     wanted=key,
                     cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
-                    "installed anew, or it is another one",
+                    "reinstalled, or another node has its address",
                     **_lines_of(found.ssh, peer),
                 )
 
@@ -246,7 +303,7 @@ def _lines_of(ssh: SshState, peer: Peer) -> _Way:
         fix = f"its keys in {other}: ssh does not read {KNOWN_HOSTS} for it"
         return {"fix": fix, "fixable": False}
     is_whole = ssh.known_hosts is not None and ssh.known_hosts.block.is_whole
-    fix = f"its lines in {KNOWN_HOSTS}, as {peer.name} itself tells its keys"
+    fix = f"its lines in {KNOWN_HOSTS}, with the keys that {peer.name} itself has"
     return {"fix": fix, "fixable": is_whole}
 
 

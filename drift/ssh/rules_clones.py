@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from drift.among import Among
-from drift.mesh import has_mesh, state_of
-from drift.rules.rule import Fault, rule
-from drift.rules.ssh import KEY
-from facts.file_systems import are_shared
-from facts.node import NodeState
-from facts.ssh import SshState, fingerprint
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.ssh.mesh import has_mesh, state_of
+from gpu_node.drift.ssh.rules import KEY
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.file_systems import are_shared
+from gpu_node.facts.ssh.state import SshState, fingerprint
+from gpu_node.inventories.schema import NodeWanted
 
 
-@rule("ssh.key-shared", "warning", between=True)
+@rule(
+    "ssh.key-shared",
+    "warning",
+    between=True,
+    why="With the key of one node a login as the other one works, too.",
+    manual="Move the key away on all but one of the nodes, and run the deploy.",
+)
 def key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one private key, and not because they have one home."""
     if not has_mesh(wanted, among):
@@ -29,13 +36,13 @@ def key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[F
 
 def _copied_key(key: str, others: list[str]) -> Fault:
     return Fault(
-        subject=KEY,
+        subject=Path(KEY),
         found=f"{key}, which {_have(others)}",
-        wanted="a key of this node's own",
-        cause="one image was put on both, or the key was copied: whoever has it from one node is "
-        "let in as the other, too, and from= keeps nobody out of either",
+        wanted="a separate key for this node",
+        cause="one image was put on both, or the key was copied: with the key of one node a "
+        "login as the other one works, too, and from= does not prevent it",
         fix=f"on all but one of them move {KEY} and {KEY}.pub away, and converge: such a node then "
-        "makes a key of its own",
+        "creates a separate key",
         fixable=False,
     )
 
@@ -43,13 +50,14 @@ def _copied_key(key: str, others: list[str]) -> Fault:
 def _unclear_key(key: str, others: list[str]) -> Fault:
     """Both homes are on a network file system, and perhaps one and the same."""
     return Fault(
-        subject=KEY,
-        found=f"{key}, which {_have(others)}, in homes that may be one",
-        wanted="a key of this node's own, or one home for all of them",
-        cause="both homes are on network file systems; their mounts do not tell whether they are "
-        "one: in one home the key is right, and of two homes one has a copy",
-        fix="compare `findmnt -T ~/.ssh` on the nodes: where the home is one, leave the key, and "
-        "mount it by the same name everywhere; else move the copy away, and converge",
+        subject=Path(KEY),
+        found=f"{key}, which {_have(others)}, in homes that may be the same",
+        wanted="a separate key for this node, or one home for all of them",
+        cause="both homes are on network file systems; their mounts do not show whether they are "
+        "the "
+        "same: one shared home may have the key, but of two homes one has a copy",
+        fix="compare `findmnt -T ~/.ssh` on the nodes: if the home is shared, keep the key, "
+        "and mount the home by the same name everywhere; else move the copy away, and converge",
         fixable=False,
     )
 
@@ -66,18 +74,25 @@ def _own_key(state: SshState) -> Iterable[str]:
     return () if account is None or account.public is None else (fingerprint(account.public),)
 
 
-@rule("ssh.host-key-shared", "warning", between=True)
+@rule(
+    "ssh.host-key-shared",
+    "warning",
+    between=True,
+    why="ssh cannot distinguish the nodes, and one can pose as the other.",
+    manual="On all but one of them remove /etc/ssh/ssh_host_*, run ssh-keygen -A, and restart "
+    "sshd.",
+)
 def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one host key."""
     if not has_mesh(wanted, among):
         return
     for key, others in _shared(found, among, lambda state: map(fingerprint, state.host_keys or ())):
         yield Fault(
-            subject="/etc/ssh",
+            subject=Path("/etc/ssh"),
             found=f"host key {key}, which {_have(others)}",
-            wanted="host keys of this node's own",
-            cause="one image was put on both, or both names are of one machine: ssh cannot tell "
-            "one from the other, and whoever has the key of one can pose as the other",
+            wanted="separate host keys for this node",
+            cause="one image was put on both, or both names are of one machine: "
+            "ssh cannot distinguish the nodes, and one can pose as the other",
             fix="on all but one of them: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd; then "
             "gpu-node host-key INVENTORY NODE shows the new key, --accept pins it, and converge",
             fixable=False,

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.among import Among
-from drift.mesh import has_mesh, hosts_wanted
-from drift.rules.rule import Fault, rule
-from facts.mesh import HOSTS
-from facts.node import NodeState
-from facts.ssh import HostsLine, Managed
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.ssh.mesh import has_mesh, hosts_wanted
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.ssh.mesh import HOSTS
+from gpu_node.facts.ssh.state import HostsLine, Managed
+from gpu_node.inventories.schema import NodeWanted
 
 
-@rule("ssh.hosts-rewritten", "warning", between=True)
+@rule(
+    "ssh.hosts-rewritten",
+    "warning",
+    between=True,
+    why="cloud-init replaces /etc/hosts at each boot: the names of the nodes do not resolve"
+    " after the next one.",
+    manual="Set manage_etc_hosts: false in the configuration of cloud-init.",
+)
 def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """cloud-init writes /etc/hosts at each boot, in a way that takes the nodes' names away."""
     hosts = found.ssh.hosts
@@ -23,7 +31,7 @@ def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
     place = f"manage_etc_hosts: {managed.value} in {managed.path} line {managed.line}"
     if managed.is_rewritten and hosts_wanted(found, among):
         yield Fault(
-            subject=HOSTS,
+            subject=Path(HOSTS),
             found=place,
             wanted="a file that keeps the lines of the nodes",
             cause="cloud-init writes the file from its template at each boot: the names of the "
@@ -34,11 +42,11 @@ def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
         )
     elif _adds_loopback(managed) and any(_is_loopback(line, among.name) for line in hosts.lines):
         yield Fault(
-            subject=HOSTS,
+            subject=Path(HOSTS),
             found=place,
-            wanted=f"a file in which {among.name} is no loopback",
-            cause=f"cloud-init writes a line 127.0.1.1 for {among.name} at each boot, whoever "
-            "removes it",
+            wanted=f"a file in which {among.name} is not loopback",
+            cause=f"cloud-init writes a line 127.0.1.1 for {among.name} at each boot, also "
+            "where it was removed",
             fix="set manage_etc_hosts: false there",
             fixable=False,
         )

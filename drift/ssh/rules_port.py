@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.among import Among
-from drift.mesh import has_mesh
-from drift.rules.rule import Fault, rule
-from drift.ssh_settings import PORTS, client, is_included, ports, set_by
-from facts.cluster import Peer
-from facts.node import NodeState
-from facts.ssh import SshState
-from facts.ssh_settings import SSH_CONFIG, SettingLine, lines_about
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Node
+from gpu_node.drift.ssh.mesh import has_mesh
+from gpu_node.drift.ssh.settings import PORTS, client, is_included, ports, set_by
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.ssh.settings import SSH_CONFIG, SettingLine, lines_about
+from gpu_node.facts.ssh.state import SshState
+from gpu_node.inventories.schema import NodeWanted
 
 
-@rule("ssh.port-unset", "error", between=True)
+@rule(
+    "ssh.port-unset",
+    "error",
+    between=True,
+    step="ssh",
+    why="Launchers run ssh with the name of the node alone: the login fails, or another "
+    "sshd answers.",
+    manual="Set Port for the node in /etc/ssh/ssh_config.",
+    repair="Writes a file in /etc/ssh/ssh_config.d.",
+)
 def port_unset(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """`ssh NAME` connects to another port than that of the node's sshd."""
     if not has_mesh(wanted, among):
         return
     for peer in among.nodes:
-        told = client(found.ssh, peer)
-        if told is None or told.proxy or told.port == peer.port:
+        parsed = client(found.ssh, peer)
+        if parsed is None or parsed.proxy or parsed.port == peer.port:
             continue
         theirs = [each for each in _lines(found.ssh) if each.path != PORTS]
         fixable = not theirs and is_included(found.ssh)
         yield Fault(
-            subject=peer.name,
-            found=f"ssh {peer.name} connects to port {told.port}",
+            subject=Node(peer.name),
+            found=f"ssh {peer.name} connects to port {parsed.port}",
             wanted=f"port {peer.port}",
             cause="launchers run ssh with the node's name alone: the login fails, or another sshd "
             "answers",

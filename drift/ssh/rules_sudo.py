@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.rules.rule import Fault, rule
-from drift.sudo import ssh_user
-from facts.node import NodeState
-from facts.sudo import why_refused
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.ssh.sudo import ssh_user
+from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
 
 
-@rule("ssh.sudo-refused", "error", whole=True)
+@rule(
+    "ssh.sudo-refused",
+    "error",
+    whole=True,
+    why="Facts that only root can read are unknown, and no repair is possible.",
+    manual="Allow the SSH user to run sudo without a password and without a terminal.",
+)
 def sudo_refused(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The inventory says that the SSH user may use sudo, and the node's sudo refuses."""
     if found.ssh.sudo_refusal is None:
@@ -24,6 +30,6 @@ def sudo_refused(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         cause=f"{refused.reason}: what only root can read is unknown, and no repair can be made",
         fix=refused.fix,
         fixable=False,
-        # A deploy from a terminal asks for the password.
+        # A deploy works with a password that the inventory has.
         severity="warning" if refused.asks_password else None,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from drift.among import Among
-from facts.cluster import SSH_PORT, Peer
-from facts.mesh import KNOWN_HOSTS
-from facts.ssh import SshState
-from facts.ssh_settings import (
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.probe.redaction import redacted
+from gpu_node.facts.ssh.mesh import KNOWN_HOSTS
+from gpu_node.facts.ssh.settings import (
     DROP_IN_FOLDER,
     GLOBAL_KNOWN_HOSTS,
     OFFERS,
@@ -17,6 +17,7 @@ from facts.ssh_settings import (
     Client,
     lines_about,
 )
+from gpu_node.facts.ssh.state import SshState
 
 # Ours, where ssh reads the ports of the nodes.
 PORTS = f"{DROP_IN_FOLDER}/10-gpu-node.conf"
@@ -75,27 +76,27 @@ def client(ssh: SshState, peer: Peer) -> Client | None:
 
 def known_hosts_elsewhere(ssh: SshState, peer: Peer) -> str:
     """Say which files ssh reads in the place of ours for a node; empty where it reads ours."""
-    told = client(ssh, peer)
-    if told is None or not told.known_hosts or KNOWN_HOSTS in told.known_hosts:
+    parsed = client(ssh, peer)
+    if parsed is None or not parsed.known_hosts or KNOWN_HOSTS in parsed.known_hosts:
         return ""
     where = set_by(ssh, (GLOBAL_KNOWN_HOSTS,)) or "GlobalKnownHostsFile"
-    return f"{', '.join(told.known_hosts)} ({where})"
+    return f"{', '.join(parsed.known_hosts)} ({where})"
 
 
 def detour(ssh: SshState, peer: Peer) -> str:
     """Say which setting of this node's ssh keeps a login from a node; empty where none does."""
-    told = client(ssh, peer)
-    if told is None:
+    parsed = client(ssh, peer)
+    if parsed is None:
         return ""
-    straight = f"ssh does not go straight to {peer.name}"
-    if told.proxy:
-        return f"{set_by(ssh, PROXIES) or f'a proxy, {told.proxy}'}: {straight}"
-    if told.hostname not in (peer.name, peer.address):
-        return f"{set_by(ssh, ('hostname',)) or f'HostName {told.hostname}'}: {straight}"
-    if not told.offers_keys:
+    straight = f"ssh does not connect directly to {peer.name}"
+    if parsed.proxy:
+        return f"{set_by(ssh, PROXIES) or f'a proxy, {redacted(parsed.proxy)}'}: {straight}"
+    if parsed.hostname not in (peer.name, peer.address):
+        return f"{set_by(ssh, ('hostname',)) or f'HostName {parsed.hostname}'}: {straight}"
+    if not parsed.offers_keys:
         return f"{set_by(ssh, OFFERS[1:]) or 'its settings'}: ssh offers no key"
-    if told.identities and not any(each.endswith(_KEY) for each in told.identities):
-        offered = ", ".join(told.identities)
+    if parsed.identities and not any(each.endswith(_KEY) for each in parsed.identities):
+        offered = ", ".join(parsed.identities)
         return f"{set_by(ssh, OFFERS[:1]) or 'IdentityFile'}: ssh offers {offered} and not ~{_KEY}"
     return ""
 

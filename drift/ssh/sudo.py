@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from facts.node import ROOT_SECTIONS, NodeState, UnreadSection
-from facts.sudo import AS_ROOT, is_refusal, why_refused
+from gpu_node.facts.ask.sudo import AS_ROOT, is_refusal, why_refused
+from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 
 # How sections of the probe, and what they run, show that only root can read something.
 _CLOSED = re.compile(r"only root|root alone|is closed\b|Permission denied")

@@ -11,30 +11,31 @@ from typing import Any, ClassVar
 from pydantic import Field
 from typing_extensions import override
 
-from facts import logins, mesh
-from facts.area import AreaFact, ProbeFact, State
-from facts.block import Block, parse_block
-from facts.file_systems import Place, parse_places
-from facts.logins import Login, is_left, parse_logins, place
-from facts.named import Named
-from facts.probe import Readings, Section, Unread, Unreadable, read
-from facts.shm import Mode, parse_mode
-from facts.ssh_settings import ClientSettings, ServerSettings, parse_client, parse_sshd
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
+from gpu_node.facts.probe.file_systems import Place, parse_places
+from gpu_node.facts.probe.managed_block import Block, parse_block
+from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable, read
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.shm.state import Mode, parse_mode
+from gpu_node.facts.ssh import logins, mesh
+from gpu_node.facts.ssh.logins import Login, is_left, parse_logins, place
+from gpu_node.facts.ssh.settings import ClientSettings, ServerSettings, parse_client, parse_sshd
 
-SECTIONS = mesh.sections(Named())
+SECTIONS = mesh.sections(ProbeRequest())
 
 
-def sections(named: Named) -> tuple[Section, ...]:
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections to ask: none where an inventory names nodes and wants no mesh."""
-    return mesh.sections(named) if named.mesh or not named.nodes else ()
+    return mesh.sections(request) if request.mesh or not request.nodes else ()
 
 
 class Account(State):
-    """The training user's own: where home is, who may write there, and the key it logs in with.
+    """The training user: where home is, who may write there, and the key it logs in with.
 
     A mode is None where there is nothing. `public` is type and key; `unusable` says why ssh-keygen
     cannot use the private key, and is empty where it can, or where there is none; `stray` is a
-    public half without a private one. `places` tells where home lies, and these files.
+    public half without a private one. `places` has the file systems of home and these files.
     """
 
     user: str
@@ -114,7 +115,7 @@ class SshState(State):
     # What ssh does for each node, and sshd for who comes from there; the latter root alone can ask.
     client: ClientSettings | None = None
     server: ServerSettings | None = None
-    # What sudo said where the inventory allows it and the node refuses; known without a mesh, too.
+    # The output of sudo where the inventory allows it and the node refuses it; also without a mesh.
     sudo_refusal: str | None = None
 
 
@@ -124,34 +125,29 @@ def fingerprint(key: str) -> str:
     try:
         digest = hashlib.sha256(base64.b64decode(blob, validate=True)).digest()
     except binascii.Error as error:
-        raise Unreadable(f"no public key: {key[:60]!r} ({error})") from error
+        raise Unreadable(f"not a public key: {key[:60]!r} ({error})") from error
     return f"{kind} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def parse_host_keys(text: str) -> tuple[str, ...]:
     """Parse lines `type key comment` of the host's public keys."""
-    keys = [" ".join(line.split()[:2]) for line in text.splitlines() if line.strip()]
-    for key in keys:
-        fingerprint(key)
-    return tuple(dict.fromkeys(keys))
+    return checked.public_keys(text.splitlines())
 
 
 def parse_account(text: str) -> Account:
     """Parse lines of a word and its value; a mode is a line of `ls -ldn`."""
     pairs = [line.partition(" ")[::2] for line in text.splitlines()]
-    said = dict(pairs)
+    values = dict(pairs)
     modes = dict(value.partition(" ")[::2] for word, value in pairs if word == "mode")
-    public = said.get("public")
-    if public is not None:
-        fingerprint(public)
+    public = values.get("public")
     return Account(
-        user=said["user"],
-        uid=int(said["uid"]),
-        home=said["home"],
+        user=checked.user(values["user"]),
+        uid=checked.number(values["uid"]),
+        home=checked.path(values["home"]),
         modes={name: parse_mode(listed) for name, listed in modes.items()},
-        public=public and " ".join(public.split()[:2]),
-        unusable=said.get("unusable", ""),
-        stray=said.get("stray", ""),
+        public=None if public is None else checked.public_key(public),
+        unusable=values.get("unusable", ""),
+        stray=values.get("stray", ""),
         places=parse_places("\n".join(value for word, value in pairs if word == "place")),
     )
 
@@ -169,13 +165,14 @@ def parse_known(text: str) -> Known:
 
 def parse_names(text: str) -> Names:
     """Parse lines of a word, a node and addresses; ? stands for no answer."""
-    told: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
+    answers: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
     for line in text.splitlines():
         word, node, *addresses = line.split()
         if addresses != ["?"]:
-            told[word][node] = tuple(addresses)
-    sources = {node: found[0] for node, found in told["source"].items()}
-    return Names(names=told["name"], addresses=told["address"], sources=sources)
+            answers[word][node] = checked.addresses(addresses)
+    sources = {node: found[0] for node, found in answers["source"].items()}
+    checked.addresses(sources.values())
+    return Names(names=answers["name"], addresses=answers["address"], sources=sources)
 
 
 def parse_hosts(text: str) -> Hosts:
@@ -197,15 +194,15 @@ def _about(text: str, word: str) -> Iterator[str]:
     return (line.removeprefix(word) for line in text.splitlines() if line.startswith(word))
 
 
-def _untold(readings: Readings) -> None:
-    """Tell of the pairs that there was no time for, and of names that no resolver told.
+def _add_unanswered(readings: Readings) -> None:
+    """Add the logins that there was no time for, and the names without an answer, to the unread.
 
     They are unknown, and not right.
     """
     left = [line.split() for line in _lines(readings, "ssh.logins") if is_left(line)]
     if left:
         places = sorted((place(node, how), f"{node} by {how}") for _, node, how, _ in left)
-        pairs = ", ".join(told for _, told in places)
+        pairs = ", ".join(pair for _, pair in places)
         reason = f"no time left within {logins.LOGINS_SECONDS} s for {pairs}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names")]
@@ -228,7 +225,7 @@ def parse(readings: Readings) -> SshState:
     if "ssh.account" not in readings.sections:
         left_out = {"left_out": True, "sudo_refusal": refusal}
         return SshState.model_validate({**dict.fromkeys(SshState.model_fields), **left_out})
-    _untold(readings)
+    _add_unanswered(readings)
     known = readings.take("ssh.known", parse_known)
     return SshState(
         left_out=False,
@@ -250,11 +247,12 @@ class SshMesh(AreaFact):
     """Returns `SshState` as a dict: {"host_keys": ["ssh-ed25519 ..."], "account": {...}, ...}."""
 
     sections = SECTIONS
+    state = SshState
     parse = staticmethod(parse)
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return mesh.sections(named)
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)
 
 
 class OfUser(ProbeFact):
@@ -266,11 +264,11 @@ class OfUser(ProbeFact):
     def command(
         self, environments: Sequence[str] | str = (), deep: bool = False, user: str = ""
     ) -> str:
-        return self.asking(Named(user=user))
+        return self.script_for(ProbeRequest(user=user))
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return [each for each in mesh.sections(named) if each.name == self.section]
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return [each for each in mesh.sections(request) if each.name == self.section]
 
 
 class TrainingAccount(OfUser):
@@ -282,7 +280,7 @@ class TrainingAccount(OfUser):
     section = "ssh.account"
 
     @override
-    def told(self, output: list[str]) -> dict[str, Any]:
+    def parsed(self, output: list[str]) -> dict[str, Any]:
         account = read(output, self.asked).take(self.section, parse_account)
         return account.model_dump(mode="json") if account is not None else {}
 
@@ -293,6 +291,6 @@ class PendingKeys(OfUser):
     section = "ssh.pending"
 
     @override
-    def told(self, output: list[str]) -> dict[str, Any]:
+    def parsed(self, output: list[str]) -> dict[str, Any]:
         pending = read(output, self.asked).take(self.section, str.splitlines)
         return {"pending": pending} if pending is not None else {}

@@ -1,0 +1,1 @@
+"""SSH among the nodes: the step that repairs it, and its operations."""

@@ -1,0 +1,32 @@
+"""What the report shows of the logins between nodes."""
+
+from __future__ import annotations
+
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.ssh.rules_mesh import no_login
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+
+def logins(node: NodeState) -> str | None:
+    """How many logins to the nodes, by name and by address, work of those that were tried."""
+    if node.ssh.logins is None:
+        return None
+    worked = sum(1 for each in node.ssh.logins if each.code == 0)
+    return f"{worked} of {len(node.ssh.logins)}"
+
+
+def _is_managed(wanted: NodeWanted) -> bool:
+    return wanted.ssh is not None and wanted.ssh.mesh is True
+
+
+FACTS = (
+    Fact(
+        "ssh.logins",
+        "per-host",
+        (no_login,),
+        logins,
+        is_managed=_is_managed,
+        applies=lambda node: not node.ssh.left_out and node.ssh.logins != (),
+    ),
+)

@@ -1,0 +1,102 @@
+"""What a node is asked about the others: sh about their names, their keys, and logging in to them.
+
+Whatever lies in the home of the training user is read as that user: root may not see into a home
+that is mounted from elsewhere.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from gpu_node.facts.probe.file_systems import SHARED
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.managed_block import BEGIN, END, MANAGED_BLOCK
+from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.redaction import SHARED as HIDE
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.training_user import AS_USER, HOME, as_training_user
+from gpu_node.facts.probe.users_file import USERS_FILE
+from gpu_node.facts.ssh import logins
+from gpu_node.facts.ssh import settings as ssh_settings
+from gpu_node.facts.ssh.settings import CLIENT, SETTING_LINES
+
+USERS_KNOWN_HOSTS = ".ssh/known_hosts"
+KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+HOSTS = "/etc/hosts"
+NAME_SECONDS = 8
+
+_AUTHORIZED = USERS_FILE + MANAGED_BLOCK + shell("ssh/authorized")
+_KNOWN = shell("ssh/known", users_known_hosts=USERS_KNOWN_HOSTS, known_hosts=KNOWN_HOSTS)
+_KNOWN_BLOCK = MANAGED_BLOCK + shell("ssh/known_block", known_hosts=KNOWN_HOSTS)
+_NAMES = LIMITED + shell("ssh/names", seconds=NAME_SECONDS)
+_HOSTS = MANAGED_BLOCK + shell("ssh/hosts", hosts=HOSTS) + shell("ssh/hosts_managed")
+
+
+# A shell of another user may not get our variables; there is no quote in this one.
+_HANDED = """as_user "gn_hide='$gn_hide'
+\""""
+
+
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections about the mesh of the nodes that are `named`."""
+    asked = f"{_user(request)}{_HANDED}{shlex.quote(HOME + _known(request))}"
+    known = f"{asked} || exit 1\n{_KNOWN_BLOCK}"
+    login, apart = _as_user(request, logins.script(request)), request.trains_apart
+    return (
+        Section("ssh.host-keys", shell("ssh/host_keys"), root=True),
+        account(request),
+        Section("ssh.authorized", _as_user(request, _AUTHORIZED), root=apart),
+        Section("ssh.sshd", ssh_settings.sshd(request), seconds=20, root=True),
+        Section("ssh.pending", _as_user(request, shell("ssh/pending")), root=apart),
+        Section("ssh.known", known, 20, shared=(HIDE,), root=apart),
+        Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4),
+        Section("ssh.hosts", _hosts(request), root=True),  # user-data is root's to read
+        Section("ssh.logins", login, seconds=logins.seconds(), root=apart),
+    )
+
+
+def account(request: ProbeRequest) -> Section:
+    """Return the section about the training user's home and key."""
+    # A shell of another user may not get our variables.
+    body = f'"$gn_places"{shlex.quote(HOME + shell("ssh/account"))}'
+    return Section(
+        "ssh.account",
+        f"{_user(request)}as_user {body}",
+        shared=(SHARED,),
+        root=request.trains_apart,
+    )
+
+
+def _as_user(request: ProbeRequest, body: str) -> str:
+    return as_training_user(request.user, HOME + body)
+
+
+def _user(request: ProbeRequest) -> str:
+    """Return sh that defines `as_user` for the training user."""
+    return assigned(user=request.user) + AS_USER
+
+
+def lookups(peer: Peer) -> tuple[str, str]:
+    """Return what ssh looks up in known_hosts for a node's name and for its address."""
+    if peer.port == SSH_PORT:
+        return peer.name, peer.address
+    return f"[{peer.name}]:{peer.port}", f"[{peer.address}]:{peer.port}"
+
+
+def _known(request: ProbeRequest) -> str:
+    rows = (f"{peer.name} {' '.join(dict.fromkeys(lookups(peer)))}" for peer in request.nodes)
+    return CLIENT + assigned(asked="\n".join(rows)) + _KNOWN + SETTING_LINES
+
+
+def _names(request: ProbeRequest) -> str:
+    rows = "\n".join(f"{peer.name} {peer.address}" for peer in request.nodes)
+    if not rows:
+        return ":"
+    return assigned(asked=rows) + _NAMES
+
+
+def _hosts(request: ProbeRequest) -> str:
+    names = " ".join(peer.name for peer in request.nodes)
+    return assigned(begin=BEGIN, end=END, asked=names) + _HOSTS

@@ -1,0 +1,65 @@
+PATH=$PATH:/usr/sbin:/sbin; export PATH
+# With sudo, gn_user is the SSH user.
+me=${gn_user:-$(id -un)}
+user=${user:-$me}
+entry=$(getent passwd "$user" 2>/dev/null ||
+  name=$user awk -F: '$1 == ENVIRON["name"]' /etc/passwd)
+home=$(printf '%s\n' "$entry" | awk -F: '{ print $6; exit }')
+uid=$(printf '%s\n' "$entry" | awk -F: '{ print $3; exit }')
+as_user() {
+  if [ "$user" = "$(id -un)" ]; then sh -c "$1"; else su -s /bin/sh "$user" -c "$1"; fi
+}
+[ "$(id -u)" = 0 ] || exit 0
+# Without a Match block one answer is valid for all nodes; the default needs no question.
+set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
+  awk '$2 ~ /^\/etc\/ssh\/sshd_config\.d\// { next }
+    tolower($1) ~ /^(match|authorizedkeysfile|include)/ { print tolower($1) }')
+[ -n "$set" ] || exit 0
+many=
+case $set in *match* | *include*) many=yes ;; esac
+ask() {
+  address=$2
+  case $address in
+    *:* | *[!0-9.]*)
+      resolved=$(getent ahosts "$address" 2>/dev/null | awk '{ print $1; exit }')
+      address=${resolved:-$address} ;;
+  esac
+  sshd -T -C "user=$user,host=$1,addr=$address,laddr=127.0.0.1,lport=$own" 2>/dev/null |
+    awk -v home="$home" -v user="$user" -v uid="$uid" '
+      $1 == "authorizedkeysfile" {
+        for (i = 2; i <= NF; i++) { file = $i
+          gsub(/%h/, home, file); gsub(/%u/, user, file)
+          gsub(/%U/, uid, file); gsub(/%%/, "%", file)
+          if (file != "none") print "reads " (file ~ /^\// ? file : home "/" file) }
+        if ($2 == "none") print "reads" }'
+}
+# Read as the user, as sshd does: the file or a folder above it may belong to that user.
+keys() {
+  printf '%s\n' "$1" | as_user '
+    IFS= read -r file && [ -n "$file" ] || exit 1
+    printf "looked %s\n" "$file"
+    [ -f "$file" ] && [ -r "$file" ] || exit 0
+    head -c 1048576 "$file" | file=$file awk "
+      /^[ \t]*#/ { next }
+      { for (i = 1; i < NF; i++) if (\$i ~ /^(ssh-|ecdsa-sha2-|sk-)/ && \$(i + 1) ~ /^AAAA/) {
+          print \"key \" ENVIRON[\"file\"] \"\\t\" \$i \" \" \$(i + 1); next } }"'
+}
+each() {
+  answer=
+  while read -r node address; do
+    [ -n "$node" ] || continue
+    [ -n "$answer" ] && [ -z "$many" ] || answer=$(ask "$node" "$address")
+    [ -z "$answer" ] || printf '%s\n' "$answer" | sed "s/^/server $node /"
+  done <<END
+$asked
+END
+}
+each | awk -v ssh="$home/.ssh/" '{ print }
+  NF > 3 { file = substr($0, index($0, " reads ") + 7) }
+  NF > 3 && index(file, ssh) != 1 && !seen[file]++ { print "file " file }' |
+while IFS= read -r line; do
+  case $line in
+    'file '*) keys "${line#file }" ;;
+    *) printf '%s\n' "$line" ;;
+  esac
+done
