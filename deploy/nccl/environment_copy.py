@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from pyinfra import logger
-from pyinfra.api import Host, State, StringCommand
+from pyinfra.api import Host, State
 
-from deploy.arguments import of_operation
-from deploy.copying import IDLE_SECONDS, STRICT, answer, place, progress, transfer
-from deploy.rsync_codes import VANISHED
-from drift.quantity import size
-from drift.report.visible import visible
-from facts.cluster import Peer
-from facts.named import named_by
-from facts.workspace import PARTIAL
+from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.workspace.copy_side import receiver, sender
+from gpu_node.deploy.workspace.rsync import PLAIN, account, place, progress, refusal, transfer
+from gpu_node.deploy.workspace.rsync_codes import VANISHED
+from gpu_node.deploy.workspace.rsync_run import IDLE_SECONDS, answer
+from gpu_node.drift.units import size
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.request import request_of
+from gpu_node.facts.ssh.options import STRICT
+from gpu_node.facts.workspace.state import PARTIAL
+from gpu_node.inventories.escape import visible
 
 _KIB = 1024
+_KIBS = re.compile("[0-9]{1,15}")
 _ROOM_SECONDS = 60
 # A file that goes while it is copied may be a cache of a running job, or pip at work.
 _TIMES = 3
@@ -38,12 +44,12 @@ def partial_of(path: str) -> str:
 
 
 def command(version: str) -> list[str]:
-    """Return rsync with its options: links, hard links, modes, owners and times as they are.
+    """Return rsync with its options: links, hard links, modes and times as they are.
 
-    What a copy that was cut off has sent is not sent again; what the source has no longer goes from
-    the unfinished copy, which is nobody's yet.
+    It belongs to who receives it. What a copy that was cut off has sent is not sent again; what the
+    source no longer has is removed from the unfinished copy.
     """
-    kept = ["-rlptgoH", "--delete-delay", f"--partial-dir={PARTIAL}"]
+    kept = ["-rlptH", PLAIN, "--delete-delay", f"--partial-dir={PARTIAL}"]
     return ["rsync", *kept, f"--timeout={IDLE_SECONDS}", *progress(version)]
 
 
@@ -53,7 +59,7 @@ def has_room(state: State, host: Host, source: str, path: str) -> bool:
         needed = _kib(state, source, path)
     except (OSError, ValueError) as error:
         logger.error(
-            f"{host.print_prefix}{path}: how large it is on {source} cannot be told: "
+            f"{host.print_prefix}{path}: cannot determine its size on {source}: "
             f"{visible(str(error))}; nothing was changed"
         )
         return False
@@ -61,7 +67,7 @@ def has_room(state: State, host: Host, source: str, path: str) -> bool:
         free, sent = _free(state, host, path)
     except OSError as error:
         logger.error(
-            f"{host.print_prefix}{path}: how much room the disk here has cannot be told: "
+            f"{host.print_prefix}{path}: cannot determine the free space of the disk here: "
             f"{visible(str(error))}; look with df -Pk; nothing was copied"
         )
         return False
@@ -79,42 +85,49 @@ def copy(
 ) -> bool:
     """Copy an environment beside its place; the next run goes on where this one is cut off."""
     ssh = ["ssh", *STRICT, "-p", str(Peer.model_validate(peer).port)]
-    to = place(Peer.model_validate(peer), named_by(host.data.dict()).user, partial_of(path))
-    argv = [*command(version), "-e", shlex.join(ssh), f"{path}/", to]
+    data, tree = host.data.dict(), f"{partial_of(path)}/tree"
+    to = place(Peer.model_validate(peer), request_of(data).user, tree)
+    argv = [*command(version), *receiver(data, request_of(data).user, tree)]
+    argv = sender(account(state, source), path, [*argv, "-e", shlex.join(ssh), f"{path}/", to])
     try:
         total = _kib(state, source, path) * _KIB
     except (OSError, ValueError):
         total = 0
     for _ in range(_TIMES):
-        code, said, _ = transfer(state, host, source, argv, total)
+        ended = transfer(state, host, source, argv, total)
+        code, messages = ended.code, ended.messages
         if code != VANISHED:
             break
-    if code:
-        why = "it changes while it is copied" if code == VANISHED else "; ".join(said[-3:])
+    if code and (why := refusal(messages)):
+        logger.error(f"{host.print_prefix}{visible(why)}")
+    elif code:
+        why = "it changes while it is copied" if code == VANISHED else "; ".join(messages[-3:])
         logger.error(
             f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {visible(why)}; "
-            "what was sent waits beside its place, and the next run sends the rest"
+            "what was sent is kept, and the next run sends the rest"
         )
     return code == 0
 
 
 def _kib(state: State, source: str, path: str) -> int:
     """Return how large an environment is on the node that has it; path may be a link to it."""
-    said = answer(state, source, ["du", "-sk", f"{path}/."])
-    if not said:
+    lines = answer(state, source, ["du", "-sk", f"{path}/."])
+    if not lines:
         raise OSError("du gave no answer")
-    return int(said[-1].split()[0])
+    if (count := lines[-1].split()[0]) and _KIBS.fullmatch(count):
+        return int(count)
+    raise OSError(f"du printed {lines[-1]}")
 
 
 def _free(state: State, host: Host, path: str) -> tuple[int, int]:
     """Return the KiB that the node's disk has free, and those that a copy that was cut off has.
 
-    OSError: df has not told the first.
+    OSError: df did not print the first.
     """
-    asked = StringCommand(_FREE.format(partial=shlex.quote(partial_of(path))))
-    done, output = host.run_shell_command(asked, **of_operation(state, host, _ROOM_SECONDS))
+    command = _FREE.format(partial=shlex.quote(partial_of(path)))
+    done, output = execute(host.connector, command, _ROOM_SECONDS, of_operation(state, host))
     rows = [line.split() for line in output.stdout_lines]
-    told = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-    if not done or "free" not in told:
+    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and _KIBS.fullmatch(row[1])}
+    if not done or "free" not in found:
         raise OSError(output.stderr.strip() or "df gave no answer")
-    return told["free"], told.get("sent", 0)
+    return found["free"], found.get("sent", 0)

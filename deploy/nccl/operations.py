@@ -9,11 +9,11 @@ an upgrade beside what is there; apt.packages asks nothing of what is held.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyinfra import host, logger
 from pyinfra.api import (
-    FileUploadCommand,
     FunctionCommand,
     Host,
     State,
@@ -21,17 +21,19 @@ from pyinfra.api import (
     operation,
 )
 
-from deploy import controller, replacement
-from deploy.environment_copy import copy, has_room, partial_of
-from deploy.scripts import script
-from deploy.shared import refuse_if_in_use
-from drift.libnccl import BY_MANAGER, is_held, is_installed, own
-from drift.package_locks import barriers, old_locks, passed_over, where
-from drift.report.visible import visible
-from facts.nccl import ASKED, Environment, Nccl, NcclState, code
-from facts.workspace import FolderFact
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.engine.shared import refuse_if_in_use
+from gpu_node.deploy.files import downloads as controller
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.upload import Upload
+from gpu_node.deploy.nccl.environment_copy import copy, has_room, partial_of
+from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_held, is_installed, own
+from gpu_node.drift.nccl.package_locks import barriers, old_locks, passed_over, where
+from gpu_node.facts.nccl.state import Environment, Nccl, NcclState, code
+from gpu_node.facts.workspace.state import FolderFact
+from gpu_node.inventories.escape import visible
 
-Command = StringCommand | FileUploadCommand | FunctionCommand
+Command = StringCommand | FunctionCommand
 
 
 @operation()
@@ -42,6 +44,8 @@ def wheels(
     allow_disruption: bool = False,
     fetch: str = "node",
     shared: bool = False,
+    hashes: str = "",
+    insecure_index: bool = False,
 ) -> Generator[Command, None, None]:
     """
     Leave one NCCL wheel in a Python environment, its library equal to its RECORD.
@@ -52,6 +56,8 @@ def wheels(
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + fetch: ``node`` (its pip downloads), or ``controller`` for nodes without internet
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
+    + hashes: the wheel with its hashes, as a line of pip's requirements; empty: any
+    + insecure_index: even where pip is set to a server that is not proved (http, trusted-host)
 
     **Example:**
 
@@ -66,28 +72,37 @@ def wheels(
         return
     if shared and not allow_disruption:
         yield FunctionCommand(refuse_if_in_use, [environment], {})
-    pushed = ""
-    if fetch == "controller":
-        python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))
-        kept = controller.cache() / controller.wheel_name(keep, python, platform)
-        # Of this run alone: another one's script takes away its own.
-        pushed = f"/var/tmp/gpu-node-{replacement.run()}-{kept.name}"
-        yield FunctionCommand(controller.wheel, [keep, python, platform, str(kept)], {})
-        yield FileUploadCommand(str(kept), pushed)
-    yield script(
+    put = partial(
+        script,
         "wheels",
         prefix=environment,
         keep=keep,
         remove=" ".join(remove),
-        asked=ASKED,
-        pushed=pushed,
+        hashes=hashes,
+        insecure="yes" if insecure_index else "no",
         allow="yes" if allow_disruption else "no",
     )
+    if fetch == "controller":
+        python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))
+        kept = controller.cache() / controller.wheel_name(keep, python, platform)
+        yield FunctionCommand(
+            controller.wheel,
+            [keep, python, platform, str(kept)],
+            {"hashes": hashes, "insecure_index": insecure_index},
+        )
+        yield Upload(kept, put)
+    else:
+        yield put()
 
 
 @operation()
 def environment(
-    path: str, source: str, peer: Mapping[str, Any], version: str = "", machine: str = ""
+    path: str,
+    source: str,
+    peer: Mapping[str, Any],
+    version: str = "",
+    machine: str = "",
+    trains: str = "",
 ) -> Generator[Command, None, None]:
     """
     Copy a Python environment that is missing from another node, to the same path.
@@ -99,6 +114,7 @@ def environment(
     + peer: this node's name, address and port, as the source reaches it
     + version: of the source's rsync
     + machine: what its programs run on, as ``uname -m`` says it; empty: not known
+    + trains: who copies it and gets it, if that is not the SSH user
 
     **Example:**
 
@@ -111,7 +127,7 @@ def environment(
         return
     partial = partial_of(path)
     yield FunctionCommand(has_room, [source, path], {})
-    yield script("environment_room", path=path, partial=partial, machine=machine)
+    yield script("environment_room", path=path, partial=partial, machine=machine, trains=trains)
     yield FunctionCommand(copy, [source, path, version, dict(peer)], {})
     yield script("environment_whole", path=path, partial=partial)
 
@@ -150,10 +166,10 @@ def packages(
     # Read again just now: an administrator may have locked them since the plan was made.
     locks = barriers(found, version)
     if locks is None or (locks and not override_locks):
-        told = (
+        reason = (
             None if locks is None else [f"{each.names} {each.does}: {each.where}" for each in locks]
         )
-        yield FunctionCommand(refuse_locked, [version, told], {})
+        yield FunctionCommand(refuse_locked, [version, reason], {})
         return
     given = {"names": " ".join(names), "version": version, "url": url, "key": key}
     given["allow"] = "yes" if allow_disruption else "no"
@@ -173,7 +189,7 @@ def packages(
 def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] | None) -> bool:
     """Report the locks that libnccl would be installed against; None: they cannot be read."""
     why = (
-        "cannot determine what holds it back"
+        "cannot determine what prevents it"
         if locks is None
         else f"an administrator's lock: {'; '.join(locks)}: remove it, or replace it: --data "
         "override_locks=true"

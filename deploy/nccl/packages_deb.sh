@@ -1,8 +1,9 @@
 # Leave the system's libnccl packages at one version, and held there: apt.
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
-# administrator's), override (yes: those as well), run; containers.sh, package_locks.sh and holds.sh stand
-# before this.
+# administrator's), override (yes: those as well), run.
+# Needs: place clear_away lock in_use leftovers containers package_locks holds
+# Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -19,7 +20,6 @@ reason() {
 source=/etc/apt/sources.list.d/gpu-node-cuda.sources
 trusted=/etc/apt/keyrings/gpu-node-cuda.asc
 only=
-put() { mkdir -p "${1%/*}" && cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" || fail "$1 cannot be written"; }
 described() {
   printf 'Enabled: %s\nTypes: deb\nURIs: %s\nSuites: /\n' "$1" "$url"
   if [ "$key" = unsigned ]; then echo 'Trusted: yes'; else echo "Signed-By: $trusted"; fi
@@ -28,9 +28,9 @@ described() {
 install() {
   work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
   if [ -n "$url" ]; then
-    [ "$key" = unsigned ] || { echo "$key" | put "$trusted"; } || exit 1
+    [ "$key" = unsigned ] || { echo "$key" | put "$trusted"; } || fail "$trusted cannot be written"
     # Not enabled: its other packages would replace the driver with the next update.
-    described no | put "$source" || exit 1
+    described no | put "$source" || fail "$source cannot be written"
     # For this command alone, and away from the lists that the system keeps; apt's own user reads it.
     chmod 755 "$work" && mkdir -p "$work/lists/partial" "$work/parts" &&
       described yes >"$work/parts/gpu-node-cuda.sources" || fail "no room in /var/tmp; no package was changed"
@@ -40,10 +40,10 @@ install() {
   if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
     refuse_reload 'packages that are half configured'
     patient dpkg --configure -a ||
-      fail "dpkg cannot finish what was begun ('dpkg --configure -a'): $(echo "$said" | head -n 1)"
+      fail "dpkg cannot finish what was begun ('dpkg --configure -a'): $(echo "$output" | head -n 1)"
   fi
   patient apt-get -q $only update || :
-  fetched=$said
+  fetched=$output
   set --
   for name in $names; do set -- "$@" "$name=$version"; done
   has=$(apt-cache $only madison ${names%% *} 2>/dev/null | awk '{ print $3 }' | sort -u | tr '\n' ' ')
@@ -58,7 +58,7 @@ install() {
   # One transaction, in which no other package may go.
   patient apt-get -q -y $only --no-install-recommends --no-remove --allow-downgrades \
     --allow-change-held-packages --reinstall -o Dpkg::Options::=--force-confold install "$@" ||
-    fail "apt refuses: $(reason "$said"); run again"
+    fail "apt refuses: $(reason "$output"); run again"
 }
 installed() {
   for name in $names; do
@@ -78,4 +78,4 @@ set --
 for name in $names; do set -- "$@" "$name" "$version"; done
 note_holds "$@"
 installed || install
-patient apt-mark hold $names || fail "apt-mark cannot hold them: $said"
+patient apt-mark hold $names || fail "apt-mark cannot hold them: $output"

@@ -2,15 +2,16 @@
 # Variables: manager, names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
-# (lines that keep libnccl out of one repository), run; package_locks.sh and
-# holds.sh stand before this.
+# (lines that keep libnccl out of one repository), run.
+# Needs: private_group closed place clear_away lock in_use leftovers package_locks holds
+# Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
-# Of all that is said: why a repository could not be read, else the last line.
+# From the output: why a repository could not be read, else the last line.
 reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|Errno' | head -n 1)
   last "${why:-$1}" | sed 's/^[ -]*//'
@@ -29,9 +30,8 @@ plugin() {
   shift
   ! patient $manager -q $none "$@" || return 0
   patient $manager -y -q install "$package" ||
-    fail "$manager has no '$1', and $package cannot be installed: $(reason "$said"); no package was changed"
+    fail "$manager has no '$1', and $package cannot be installed: $(reason "$output"); no package was changed"
 }
-put() { mkdir -p "${1%/*}" && cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" || fail "$1 cannot be written"; }
 
 case $($manager --version 2>/dev/null | head -n 1) in
   3.*) # yum itself
@@ -50,7 +50,7 @@ install() {
     check=1
     [ "$key" != unsigned ] || check=0
     # Not enabled: its other packages would replace the driver with the next update.
-    put "$repository" <<END
+    put "$repository" <<END || fail "$repository cannot be written"
 [gpu-node-cuda]
 name=CUDA repository, for libnccl: enable it for a command with --enablerepo=gpu-node-cuda
 baseurl=$url
@@ -66,8 +66,8 @@ END
   if [ -n "$key" ] && [ "$key" != unsigned ]; then
     db="--dbpath $work/db"
     mkdir "$work/db" && echo "$key" >"$work/key.asc" || fail "no room in /var/tmp; no package was changed"
-    said=$(rpm $db --import "$work/key.asc" 2>&1) ||
-      fail "the repository's key is none for rpm: $(last "$said"); no package was changed"
+    output=$(rpm $db --import "$work/key.asc" 2>&1) ||
+      fail "rpm cannot use the repository's key: $(last "$output"); no package was changed"
   fi
 
   # Everything is fetched and checked before anything is touched.
@@ -79,32 +79,32 @@ END
     plugin 'dnf-command(download)' download --help
   elif ! command -v yumdownloader >/dev/null 2>&1; then
     patient $manager -y -q install yum-utils ||
-      fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$said"); no package was changed"
+      fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$output"); no package was changed"
   fi
   patient $fetch -q $only $all --destdir "$work" "$@" || : # what is lacking is named below
   for file; do
     [ -s "$work/$file.rpm" ] && continue
     has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
       awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
-    fail "no $file in ${url:-the repositories of this node}: $(reason "$said"); there is: ${has:-no libnccl}$excluded; no package was changed"
+    fail "no $file in ${url:-the repositories of this node}: $(reason "$output"); there is: ${has:-no libnccl}$excluded; no package was changed"
   done
   set +f
-  said=$(rpm $db -K "$work"/*.rpm 2>&1)
+  output=$(rpm $db -K "$work"/*.rpm 2>&1)
   good=$?
   if [ "$key" = unsigned ]; then
-    said=$(rpm -K --nosignature "$work"/*.rpm 2>&1) || fail "damaged on the way: $(last "$said"); no package was changed"
-  elif [ "$good" != 0 ] || echo "$said" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
-    fail "not signed by a key that this node trusts: $(echo "$said" | sed "s|$work/||" | grep -v Alien | tail -n 1); the inventory names the repository and its key; no package was changed"
+    output=$(rpm -K --nosignature "$work"/*.rpm 2>&1) || fail "damaged on the way: $(last "$output"); no package was changed"
+  elif [ "$good" != 0 ] || echo "$output" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
+    fail "not signed by a key that this node trusts: $(echo "$output" | sed "s|$work/||" | grep -v Alien | tail -n 1); the inventory names the repository and its key; no package was changed"
   fi
 
   # They are signed by the inventory's key: now the system may know it, as rpm and yum ask for.
   if [ -n "$db" ]; then
-    echo "$key" | put "$trusted" || exit 1
-    patient rpm --import "$trusted" || fail "rpm does not take the repository's key: $(reason "$said"); no package was changed"
+    echo "$key" | put "$trusted" || fail "$trusted cannot be written"
+    patient rpm --import "$trusted" || fail "rpm does not take the repository's key: $(reason "$output"); no package was changed"
   fi
   # One transaction: rpm removes every other version of these names, and nothing of another name.
   patient rpm -U --oldpackage --replacepkgs "$work"/*.rpm ||
-    fail "rpm refuses: $(echo "$said" | grep -v '^rpm: ' | tr -s '\n\t' '  '); nothing was changed"
+    fail "rpm refuses: $(echo "$output" | grep -v '^rpm: ' | tr -s '\n\t' '  '); nothing was changed"
   ldconfig 2>/dev/null || /sbin/ldconfig
 }
 # Whether each is there once, at that version, with the files that it came with.
@@ -120,7 +120,9 @@ for name in $names; do set -- "$@" "$name" "$version"; done
 note_holds "$@"
 while IFS= read -r list; do
   [ -n "$list" ] || continue
-  mkdir -p "$backups${list%/*}" && cp -p "$list" "$backups$list" ||
+  closed "${backups%/*}" "$backups${list%/*}" ||
+    fail "$list cannot be backed up in $backups: $why; no package was changed"
+  cp -p "$list" "$backups$list" && durable "$backups$list" ||
     fail "$list cannot be backed up in $backups; no package was changed"
 done <<END
 $lists
@@ -133,7 +135,7 @@ while IFS= read -r line; do
 done <<END
 $unlock
 END
-[ -z "$unlock" ] || echo "gpu-node: libnccl: taken out of versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
+[ -z "$unlock" ] || echo "gpu-node: libnccl: removed from versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
 set --
 for name in $names; do set -- "$@" "$name-$version"; done
-patient $manager -q $none versionlock add "$@" || fail "versionlock cannot hold $*: $(last "$said")"
+patient $manager -q $none versionlock add "$@" || fail "versionlock cannot hold $*: $(last "$output")"

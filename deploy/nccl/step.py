@@ -5,25 +5,40 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from pyinfra import host
 from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
 
-from deploy.operations import nccl
-from deploy.plan import Plan
-from deploy.proof import refuse
-from deploy.shared import is_writer, may_be_shared, wishes_differ
-from drift.copied import machine, origin
-from drift.libnccl import BY_MANAGER, release
-from drift.rules.nccl import kept_wheel, wrong_wheels
-from facts.node import placed
-from inventories.cluster import NO_FILE
-from inventories.packages import FAMILIES
-from inventories.schema import NcclWanted
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.proof import refuse
+from gpu_node.deploy.engine.shared import is_writer, may_be_shared, wishes_differ
+from gpu_node.deploy.nccl import operations as nccl
+from gpu_node.deploy.nccl.pip_supply import supply
+from gpu_node.deploy.workspace.rsync_run import another_user
+from gpu_node.drift.engine.subject import LoadedLibrary, Prefix
+from gpu_node.drift.nccl import rules, rules_environments, rules_system
+from gpu_node.drift.nccl.environment_copy import machine, origin
+from gpu_node.drift.nccl.libnccl import BY_MANAGER, release
+from gpu_node.facts.node import placed
+from gpu_node.inventories.cluster import NO_FILE
+from gpu_node.inventories.fields.kinds import FAMILIES
+from gpu_node.inventories.schema import NcclWanted
 
-_WHEELS = ("nccl.duplicate-wheels", "nccl.wheel-damaged")
+REPAIRS = (
+    rules.duplicate_wheels,
+    rules.wheel_damaged,
+    rules.loaded_mismatch,
+    rules_environments.environment_missing,
+    rules_system.duplicate_packages,
+    rules_system.package_mismatch,
+    rules_system.package_missing,
+    rules_system.package_damaged,
+    rules_system.package_unheld,
+)
+_WHEELS = (rules.duplicate_wheels, rules.wheel_damaged)
 _PACKAGES = (
-    *("nccl.duplicate-packages", "nccl.package-mismatch", "nccl.package-missing"),
-    "nccl.package-damaged",
+    *(rules_system.duplicate_packages, rules_system.package_mismatch, rules_system.package_missing),
+    rules_system.package_damaged,
 )
 
 
@@ -33,7 +48,7 @@ def environments(plan: Plan) -> None:
     wanted, itself = plan.wanted.nccl, plan.among.itself
     if wanted is None or wanted.copy_from is None or itself is None:
         return
-    for path in plan.subjects("nccl.environment-missing"):
+    for path in _missing(plan):
         theirs = origin(wanted, path, plan.among)
         if theirs is not None and is_writer(
             plan, path, partial(placed, path), partial(_lacks, path)
@@ -45,6 +60,7 @@ def environments(plan: Plan) -> None:
                 peer=itself.model_dump(),
                 version=plan.among.found[wanted.copy_from].workspace.rsync or "",
                 machine=machine(theirs),
+                trains=another_user(host),
             )
 
 
@@ -59,7 +75,7 @@ def converge(plan: Plan) -> None:
 
 def _wheels(plan: Plan, wanted: NcclWanted) -> None:
     for prefix, environment in plan.found.nccl.environments.items():
-        keep = kept_wheel(environment, wanted) if environment else None
+        keep = rules.kept_wheel(environment, wanted) if environment else None
         if environment is None or keep is None or not _has_bad_wheel(plan, prefix):
             continue
         lies = partial(placed, prefix)
@@ -68,13 +84,14 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
         if not is_writer(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue
         nccl.wheels(
-            name=f"Make {keep} whole in {prefix}",
+            name=f"Repair {keep} in {prefix}",
             environment=prefix,
             keep=keep,
-            remove=[wheel.name for wheel in wrong_wheels(environment, wanted)],
+            remove=[wheel.name for wheel in rules.wrong_wheels(environment, wanted)],
             allow_disruption=plan.allow_disruption,
             fetch=wanted.fetch,
             shared=may_be_shared(lies(plan.found)),
+            **supply(plan, [keep]),
         )
 
 
@@ -83,28 +100,36 @@ def _version(plan: Plan) -> str | None:
 
 
 def _lacks(path: str, plan: Plan) -> bool:
-    return path in plan.subjects("nccl.environment-missing")
+    return path in _missing(plan)
+
+
+def _missing(plan: Plan) -> list[str]:
+    missing = plan.subjects(Prefix, rules_environments.environment_missing)
+    return [each.environment for each in missing]
 
 
 def _has_bad_wheel(plan: Plan, prefix: str) -> bool:
     """Whether an environment's wheels are to be repaired; the system's library is no wheel."""
-    environment = plan.found.nccl.environments.get(prefix)
-    if environment is None:
-        return False
-    rules = {each.rule for each in plan.findings if each.fixable and each.subject == prefix}
-    loads_wheel = environment.loads is None or environment.loads.reason != "ld.so.cache"
-    return not rules.isdisjoint(_WHEELS) or (loads_wheel and "nccl.loaded-mismatch" in rules)
+    bad = plan.subjects(Prefix, *_WHEELS)
+    loaded = plan.subjects(LoadedLibrary, rules.loaded_mismatch)
+    return prefix in {each.environment for each in bad} or any(
+        each.environment == prefix and each.owner == "wheel" for each in loaded
+    )
 
 
 def _packages(plan: Plan, wanted: NcclWanted) -> None:
     found = plan.found.nccl
     version = release(found, wanted)
-    if not plan.repairs(*_PACKAGES, "nccl.package-unheld") or version is None or not found.manager:
+    if (
+        not plan.repairs(*_PACKAGES, rules_system.package_unheld)
+        or version is None
+        or not found.manager
+    ):
         return
     names = ", ".join(BY_MANAGER[found.manager])
-    locked = [each for each in plan.findings if each.rule == "nccl.package-locked"]
+    locked = plan.findings_of(rules_system.package_locked)
     if locked and not plan.override_locks:
-        refuse(name=f"Leave {names}: an administrator's lock holds them", findings=locked)
+        refuse(name=f"Keep {names}: locked by an administrator", findings=locked)
         return
     verb = "Install and hold" if plan.repairs(*_PACKAGES) else "Hold"
     nccl.packages(

@@ -1,7 +1,11 @@
 # Leave one NCCL wheel in a Python environment, and that one whole: all NCCL wheels own one file.
+# It runs as the account that by_owner.sh finds.
 # Variables: prefix (the environment), keep (as pip is asked for it), remove (names, or empty),
-# asked (what facts/asked/environment.py says), pushed (the wheel, where the controller fetched it);
-# clear_away.sh and in_use.sh stand before this.
+# asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
+# handed (in the environment: the same, of another account), hashes (lines for
+# pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
+# Needs: clear_away take lock in_use leftovers
+# Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -11,22 +15,33 @@ export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 
+source=${handed:-$pushed}
+
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
-[ -x "$python" ] || fail "no Python is there; nothing was changed"
-tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not write there, as where a file server keeps root out; its \
-owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): run pip as that user; nothing was changed"
+[ -x "$python" ] || fail "it has no Python; nothing was changed"
+tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
+write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
+is mounted read-only; nothing was changed"
 # The replacement first: where it cannot be had, what is there stays as it is.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-if [ -n "$pushed" ]; then
+[ -z "$hashes" ] || echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; nothing was changed"
+set -- "$keep"
+[ -z "$hashes" ] || set -- --require-hashes -r "$work/hashes"
+if [ -n "$source" ]; then
   # pip goes by a wheel's name. That it is one for this machine, the controller has seen to.
   wheel=$work/$(echo "${keep%%==*}" | tr - _)-${keep##*==}-py3-none-any.whl
-  said=$(mv "$pushed" "$wheel" 2>&1 && "$python" -I -B -c 'import sys, zipfile
+  # Another account's can only be copied.
+  output=$({ [ -n "$pushed" ] && mv "$source" "$wheel" || cp "$source" "$wheel"; } 2>&1 && "$python" -I -B -c 'import sys, zipfile
 sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
-    fail "the copy of $keep is not whole: $(last "$said"); nothing was changed: run again"
+    fail "the copy of $keep is not whole: $(last "$output"); nothing was changed: run again"
 else
-  said=$("$python" -m pip download -q --no-deps -d "$work" "$keep" 2>&1 </dev/null) ||
-    fail "pip cannot get $keep: $(last "$said"); nothing was changed"
+  [ "$insecure" = yes ] || [ -n "$hashes" ] || output=$("$python" -I -B -c "$supply" download 2>&1 </dev/null) ||
+    fail "others could change what pip installs: $(last "$output"); use https and \
+folders that no other user can change, or set supply: {hashes: ...} or \
+{insecure_index: true} in the inventory; nothing was changed"
+  output=$("$python" -I -m pip download -q --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
+    fail "pip cannot get $keep: $(last "$output"); nothing was changed"
 fi
 # From here on pip needs no index, and no setting (user, target, prefix) may send it elsewhere.
 PIP_CONFIG_FILE=/dev/null PYTHONNOUSERSITE=1
@@ -36,13 +51,13 @@ unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
 halves=$("$python" -I -B -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
 echo "$halves" | while IFS= read -r half; do [ -z "$half" ] || rm -rf "$half"; done
 if [ -n "$remove" ]; then
-  said=$("$python" -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
-    fail "pip cannot remove $remove: $(last "$said")"
+  output=$("$python" -I -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
+    fail "pip cannot remove $remove: $(last "$output")"
 fi
 # pip would write through a link, into whatever it leads to.
 for library in "$prefix"/lib*/python*/site-packages/nvidia/nccl/lib/libnccl.so.2; do
   [ ! -L "$library" ] || rm -f "$library"
 done
-said=$("$python" -m pip install -q --no-deps --force-reinstall --no-index --find-links "$work" \
-  "$keep" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$said"); run again"
-said=$("$python" -I -B -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$said; run again"
+output=$("$python" -I -m pip install -q --no-deps --only-binary=:all: --force-reinstall --no-index \
+  --find-links "$work" "$@" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$output"); run again"
+output=$("$python" -I -B -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$output; run again"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from drift.among import Among
-from facts.nccl import Environment
-from facts.node import NodeState
-from inventories.packages import FAMILIES
-from inventories.schema import NcclWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.kinds import FAMILIES
+from gpu_node.inventories.schema import NcclWanted
 
 
 def missing(found: NodeState, wanted: NcclWanted | None) -> tuple[str, ...]:
@@ -17,15 +17,15 @@ def missing(found: NodeState, wanted: NcclWanted | None) -> tuple[str, ...]:
 
 
 def origin(wanted: NcclWanted, prefix: str, among: Among) -> Environment | None:
-    """Return an environment as the node has it that copies come from; None where nobody knows."""
+    """Return an environment as the node has it that copies come from; None where unknown."""
     source = among.found.get(wanted.copy_from or "")
     return source.nccl.environments.get(prefix) if source else None
 
 
 def machine(environment: Environment) -> str:
     """Return what an environment's programs run on, as uname -m says it; empty if not known."""
-    told = re.fullmatch(r"manylinux_\d+_\d+_(\w+)", environment.platform or "")
-    return told[1] if told else ""
+    match = re.fullmatch(r"manylinux_\d+_\d+_(\w{1,40})", environment.platform or "", re.ASCII)
+    return match[1] if match else ""
 
 
 def can_install_rsync(found: NodeState) -> bool:
@@ -51,16 +51,16 @@ def hindrance(found: NodeState, wanted: NcclWanted, prefix: str, among: Among) -
     source = wanted.copy_from
     if source is None:
         return (
-            "make it as on the other nodes, or mend nccl.environments; or name a node to copy it "
-            "from: nccl: {copy_from: NODE}"
+            "create it as on the other nodes, or correct nccl.environments; or name a node to copy "
+            "it from: nccl: {copy_from: NODE}"
         )
     if source == among.name:
-        return "this node is the one that it is copied from: make it here, or name another node"
+        return "this node is the source of the copy: create it here, or name another node"
     state = among.found.get(source)
     if state is None:
-        return f"run it over this node and {source}, from which it is copied"
+        return f"run this for both this node and {source}, the source of the copy"
     if origin(wanted, prefix, among) is None:
-        return f"{source}, from which it is copied, has no {prefix} that can be read: make it there"
+        return f"{source}, the source of the copy, has no readable {prefix}: create it there"
     for name, each in ((among.name, found), (source, state)):
         if not will_have_rsync(each):
             return f"install rsync on {name}: it copies the environment"

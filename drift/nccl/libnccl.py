@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from drift.builds import nccl_of
-from facts.libnccl import DEB, RPM, Package
-from facts.nccl import Environment, NcclState, shown
-from facts.package_locks import name_and_version
-from inventories.schema import NcclWanted
+from gpu_node.drift.tables import nccl_of
+from gpu_node.facts.nccl.libnccl import DEB, RPM, Package
+from gpu_node.facts.nccl.state import Environment, NcclState, shown
+from gpu_node.facts.packages.locks import name_and_version
+from gpu_node.inventories.schema import NcclWanted
 
-# The packages that are matched; any other whose name begins so is somebody else's.
+# The packages that are matched; any other whose name begins so is of another vendor.
 FAMILY = {"rpm": RPM, "deb": DEB}
 BY_MANAGER: dict[str, tuple[str, ...]] = {"apt-get": DEB, "dnf": RPM, "yum": RPM, "none": ()}
 
@@ -31,8 +31,8 @@ def pinned(environment: Environment, wanted: NcclWanted) -> str | None:
 
 def is_guessed(environment: Environment, wanted: NcclWanted) -> bool:
     """Whether the table of releases alone says which NCCL an environment's torch is built for."""
-    told = environment.torch is not None and environment.torch.nccl is not None
-    return wanted.version == "match-torch" and not told
+    is_pinned = environment.torch is not None and environment.torch.nccl is not None
+    return wanted.version == "match-torch" and not is_pinned
 
 
 def is_built_in(environment: Environment) -> bool:
@@ -134,8 +134,8 @@ def hindrance(environment: Environment) -> str | None:
     """Return what keeps pip from repairing an environment, and what to do first."""
     if environment.outside:
         return (
-            f"{', '.join(environment.outside)}: that goes before the environment's own packages; "
-            "remove it there, or set PYTHONNOUSERSITE=1 or clear PYTHONPATH for the job"
+            f"{', '.join(environment.outside)}: Python uses them before the environment's "
+            "packages; remove them there, or set PYTHONNOUSERSITE=1 or clear PYTHONPATH for the job"
         )
     if environment.twice:
         return (
@@ -145,7 +145,7 @@ def hindrance(environment: Environment) -> str | None:
     if environment.external:
         return (
             "the distribution manages this Python's packages (PEP 668): use a virtual environment, "
-            "or change them by hand"
+            "or change them manually"
         )
     return None
 

@@ -8,11 +8,11 @@ the family at the one version that is installed, where our repository's file exi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from drift.libnccl import BY_MANAGER, is_installed, own
-from facts.nccl import NcclState
-from facts.package_locks import LockLine
+from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_installed, own
+from gpu_node.facts.nccl.state import NcclState
+from gpu_node.facts.packages.locks import LockLine
+from gpu_node.facts.probe.globs import matches
 
 _ARCHITECTURES = ("x86_64", "aarch64")
 
@@ -73,12 +73,12 @@ def where(line: LockLine) -> str:
 
 
 def _touched(line: LockLine, names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if any(fnmatchcase(name, each) for each in line.names)]
+    return [name for name in names if any(matches(name, each) for each in line.names)]
 
 
 def _allows(line: LockLine, release: str) -> bool:
     patterns = (line.version or "*", f"{line.version}-*")
-    return release in line.text or any(fnmatchcase(release, each) for each in patterns)
+    return release in line.text or any(matches(release, each) for each in patterns)
 
 
 def _versionlock(
@@ -87,7 +87,7 @@ def _versionlock(
     touched = _touched(line, names) if line.kind == "versionlock" else []
     if not touched or line.denies != _allows(line, release) or _is_ours(found, line, names):
         return None
-    verb = "keeps out" if line.denies else "holds"
+    verb = "excludes" if line.denies else "holds"
     return Barrier(", ".join(touched), f"{verb} {line.version or 'it'}", where(line))
 
 
@@ -122,7 +122,7 @@ def _excluded(line: LockLine, names: tuple[str, ...], release: str) -> list[str]
     return [
         name
         for name in names
-        if any(fnmatchcase(form, each) for form in _forms(name, release) for each in line.names)
+        if any(matches(form, each) for form in _forms(name, release) for each in line.names)
     ]
 
 
@@ -175,11 +175,11 @@ def _names(pattern: str, name: str) -> bool:
     """Whether a name, a pattern or a source of apt's preferences is a package."""
     if pattern.startswith("src:"):
         return "nccl" in pattern
-    return fnmatchcase(name, pattern.partition(":")[0])
+    return matches(name, pattern.partition(":")[0])
 
 
 def _pin_fits(line: LockLine, release: str) -> bool:
     """Whether a pin is about the wanted version, and does not keep it out."""
     kind, _, version = line.version.partition(" ")
     is_kept_out = line.priority is None or line.priority < 0
-    return kind == "version" and fnmatchcase(release, version.strip()) and not is_kept_out
+    return kind == "version" and matches(release, version.strip()) and not is_kept_out

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import Literal
 
-from drift.builds import capability, nccl_of, release_of, releases, runs_on
-from drift.driver import models
-from drift.libnccl import (
+from gpu_node.drift.driver.target import models
+from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.subject import LoadedLibrary, Prefix, Subject
+from gpu_node.drift.nccl.libnccl import (
     environments,
     hindrance,
     is_as_wanted,
@@ -16,10 +18,19 @@ from drift.libnccl import (
     pinned,
     release,
 )
-from drift.rules.rule import Fault, rule
-from facts.nccl import Environment, Library, Loads, NcclState, Wheel, code, plain, shown
-from facts.node import NodeState
-from inventories.schema import NcclWanted, NodeWanted
+from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
+from gpu_node.facts.nccl.state import (
+    Environment,
+    Library,
+    Loads,
+    NcclState,
+    Wheel,
+    code,
+    plain,
+    shown,
+)
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NcclWanted, NodeWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
@@ -60,12 +71,21 @@ def _shown(library: Library) -> str:
 
 
 _BY_TABLE = (
-    "; torch itself does not say what it was built for: this is what PyTorch's own wheel of that "
-    "version has, and a build of another origin may want another (name it: nccl: {version: ...})"
+    "; torch does not report its NCCL version: this is the one of PyTorch's wheel "
+    "of that version, and another build may need another one (name it: nccl: {version: ...})"
 )
 
 
-@rule("nccl.duplicate-wheels", "error")
+@rule(
+    "nccl.duplicate-wheels",
+    "error",
+    step="nccl",
+    why="Each wheel writes the same libnccl.so.2: the one installed last is loaded, "
+    "whatever pip lists.",
+    manual="Uninstall the wrong wheel, then reinstall the right one with --force-reinstall "
+    "--no-deps.",
+    repair="Uninstalls the wrong wheels of the environment, and reinstalls the right one.",
+)
 def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An environment has more than one NCCL wheel, and all of them own the same file."""
     for prefix, environment in environments(found):
@@ -74,7 +94,7 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         keep = kept_wheel(environment, wanted)
         wrong = " ".join(wheel.name for wheel in wrong_wheels(environment, wanted))
         yield Fault(
-            subject=prefix,
+            subject=Prefix(prefix),
             found=", ".join(f"{wheel.name} {wheel.version}" for wheel in environment.wheels),
             wanted=f"{keep or 'the one that torch pins'} alone",
             cause="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is "
@@ -84,13 +104,22 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
                 f"{quote(prefix)}/bin/pip uninstall {wrong}, which deletes the shared file, and "
                 f"then {quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
                 if keep
-                else "torch does not say which one it wants: keep the right one by hand"
+                else "torch does not name the one that it needs: keep the right one manually"
             ),
             fixable=keep is not None and hindrance(environment) is None,
         )
 
 
-@rule("nccl.wheel-damaged", "error")
+@rule(
+    "nccl.wheel-damaged",
+    "error",
+    step="nccl",
+    because_of=(on_subject(duplicate_wheels),),
+    why="Another wheel has replaced the file, or its removal has deleted it. pip check does"
+    " not detect that.",
+    manual="Run pip install --force-reinstall --no-deps WHEEL==VERSION.",
+    repair="Reinstalls the wheel in the environment.",
+)
 def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The library in an environment is not the file that its wheel's RECORD names."""
     for prefix, environment in environments(found):
@@ -98,11 +127,11 @@ def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         if keep is None or damage is None:
             continue
         yield Fault(
-            subject=prefix,
+            subject=Prefix(prefix),
             found=damage,
             wanted=f"the libnccl.so.2 of {keep}",
             cause="another wheel has overwritten the file, or its removal has deleted it; pip "
-            f"check says that all is well, and {FAILS}, or torch cannot be imported",
+            f"check reports no problem, and {FAILS}, or torch cannot be imported",
             fix=hindrance(environment)
             or f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}",
             fixable=hindrance(environment) is None,
@@ -121,15 +150,56 @@ def _damage(environment: Environment) -> str | None:
     if file.version != code(wheel.version):
         return _shown(file)
     if wheel.sha256 is None or wheel.size is None:
-        return "no word of it in the wheel's RECORD: pip can neither check nor remove it"
+        return "the wheel's RECORD does not list it: pip can neither check nor remove it"
     if file.size != wheel.size:
         return f"{file.size} bytes, not the {wheel.size} of its RECORD"
     if file.sha256 not in (None, wheel.sha256):
-        return "a file with another sha256 than its RECORD says"
+        return "a file with another sha256 than in its RECORD"
     return None
 
 
-@rule("nccl.loaded-mismatch", "error")
+@rule(
+    "nccl.shadowed",
+    "warning",
+    why="The loader takes this library before the one that torch is linked against, "
+    "depending on the shell.",
+    manual="Remove the library from LD_PRELOAD, LD_LIBRARY_PATH or /etc/ld.so.preload.",
+)
+def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """A variable, or a file of the system, puts another libnccl before torch's own."""
+    for prefix, environment in environments(found):
+        loads = environment.loads
+        if loads is None or loads.reason not in _SHADOWS or environment.file is None:
+            continue
+        yield Fault(
+            subject=Prefix(prefix),
+            found=f"{plain(loads.path or '')}, by {loads.reason}",
+            wanted=environment.file.path,
+            cause=f"{loads.reason} has precedence over the library that torch is linked "
+            "against: the version depends on the shell that starts the job",
+            fix=f"remove it from {loads.reason}: {_set_by(found, loads)}",
+            fixable=False,
+        )
+
+
+def _is_of_a_wheel(library: Subject) -> bool:
+    """Whether torch loads a wheel's file: a repair of wheels changes no other."""
+    return isinstance(library, LoadedLibrary) and library.owner == "wheel"
+
+
+@rule(
+    "nccl.loaded-mismatch",
+    "error",
+    step="nccl",
+    because_of=(
+        on_subject(shadowed),
+        on_subject(wheel_damaged, explains=_is_of_a_wheel),
+        on_subject(duplicate_wheels, explains=_is_of_a_wheel),
+    ),
+    why="Starting a job fails with ncclInvalidArgument, or hangs.",
+    manual="Install the NCCL version that torch is built for.",
+    repair="Reinstalls the NCCL wheel of the environment, or the system's libnccl packages.",
+)
 def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """torch would load another NCCL than it was built for."""
     for prefix, environment in environments(found):
@@ -142,10 +212,10 @@ def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         reason = f", by {loads.reason}" if loads.reason else ""
         by_table = library is not None and is_guessed(environment, wanted)
         yield Fault(
-            subject=prefix,
+            subject=LoadedLibrary(prefix, _owner(environment)),
             found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
             wanted=f"{pin}, which torch {environment.torch.version} is built for",
-            cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without a word"
+            cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without an error"
             f"{_BY_TABLE if by_table else ''}",
             fix=_way_back(found, prefix, environment, wanted),
             fixable=_is_fixable(found, environment, wanted),
@@ -155,12 +225,20 @@ def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 
 def _is_fixable(found: NcclState, environment: Environment, wanted: NcclWanted) -> bool:
     """Whether what torch loads is ours to change: a wheel, or the system's package."""
+    owner = _owner(environment)
+    if owner == "wheel":
+        return hindrance(environment) is None
+    return owner == "system" and _packages_help(found, wanted)
+
+
+def _owner(environment: Environment) -> Literal["wheel", "system", ""]:
+    """Return whose file torch loads; empty for one that is neither a wheel's nor the system's."""
     loads, torch = environment.loads, environment.torch
     if loads is None or torch is None or loads.reason in _SHADOWS:
-        return False
+        return ""
     if loads.reason != "ld.so.cache" and torch.wheel is not None:
-        return hindrance(environment) is None
-    return loads.reason in ("ld.so.cache", None) and _packages_help(found, wanted)
+        return "wheel"
+    return "system" if loads.reason in ("ld.so.cache", None) else ""
 
 
 def _packages_help(found: NcclState, wanted: NcclWanted) -> bool:
@@ -172,20 +250,24 @@ def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: N
     reason = environment.loads.reason if environment.loads else None
     keep = kept_wheel(environment, wanted)
     if environment.loads is not None and reason in _SHADOWS:
-        return f"take it out of {reason}: {_set_by(found, environment.loads)}"
+        return f"remove it from {reason}: {_set_by(found, environment.loads)}"
     first = hindrance(environment)
     if first is not None and reason != "ld.so.cache":
         return first
     if reason == "ld.so.cache" and is_as_wanted(found, wanted):
         path = environment.loads.path if environment.loads else ""
-        return f"{path} goes before the package's own: look in /etc/ld.so.conf.d, and run ldconfig"
+        return (
+            f"{path} has precedence over the package's library: look in /etc/ld.so.conf.d, and run "
+            "ldconfig"
+        )
     if keep is not None and reason != "ld.so.cache":
         return f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
     if reason in ("ld.so.cache", None):
         return f"install libnccl {release(found, wanted) or 'of that version'}"
     pin = pinned(environment, wanted)
     return (
-        f"install NCCL {pin} the way it came into the environment, as by conda install nccl={pin}"
+        f"install NCCL {pin} with the tool that installed it there, such as: "
+        f"conda install nccl={pin}"
     )
 
 
@@ -196,43 +278,38 @@ def _set_by(found: NcclState, loads: Loads) -> str:
     return "; ".join(lines) or "look in the script that starts the job, and in its launcher's"
 
 
-@rule("nccl.environment-unclear", "warning")
+@rule(
+    "nccl.environment-unclear",
+    "warning",
+    why="Which torch or NCCL a job gets depends on how it is started, and pip may remove "
+    "another one than it lists.",
+    manual="Keep one torch and one NCCL, in the environment itself.",
+)
 def environment_unclear(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """An environment's torch or NCCL is told twice, or comes from outside of it."""
+    """An environment has torch or NCCL twice, or from outside of it."""
     for prefix, environment in environments(found):
         if environment.outside or environment.twice:
             yield Fault(
-                subject=prefix,
+                subject=Prefix(prefix),
                 found=", ".join(environment.outside or environment.twice),
                 wanted="one torch and one NCCL, in the environment itself",
-                cause="which one a job gets depends on who starts it and how, and pip removes "
-                "another one than it lists: nothing is repaired here",
+                cause="which one a job gets depends on who starts it and how, and pip "
+                "may remove another one than it lists: the deploy repairs nothing here",
                 fix=hindrance(environment) or "",
                 fixable=False,
             )
 
 
-@rule("nccl.shadowed", "warning")
-def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """A variable, or a file of the system, puts another libnccl before torch's own."""
-    for prefix, environment in environments(found):
-        loads = environment.loads
-        if loads is None or loads.reason not in _SHADOWS or environment.file is None:
-            continue
-        yield Fault(
-            subject=prefix,
-            found=f"{plain(loads.path or '')}, by {loads.reason}",
-            wanted=environment.file.path,
-            cause=f"{loads.reason} goes before what torch was linked for: the version that runs "
-            "is then nobody's choice, and changes with the shell that starts the job",
-            fix=f"take it out of {loads.reason}: {_set_by(found, loads)}",
-            fixable=False,
-        )
-
-
-@rule("nccl.torch-differs", "error")
+@rule(
+    "nccl.torch-differs",
+    "error",
+    why="Processes of one job that load different NCCL versions hang, or end with "
+    "'Mismatched NCCL version detected'.",
+    manual="Use one environment on all nodes, or name a version in the inventory: nccl: "
+    "{version: ...}.",
+)
 def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """Environments of one node have a torch of different NCCL: which is meant cannot be guessed."""
+    """Environments of one node have torch builds that need different NCCL versions."""
     pins = {
         prefix: nccl_of(environment.torch)
         for prefix, environment in environments(found)
@@ -251,7 +328,14 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         )
 
 
-@rule("nccl.torch-gpu", "error", whole=True)
+@rule(
+    "nccl.torch-gpu",
+    "error",
+    whole=True,
+    why="The job ends with 'no kernel image is available for execution on the device' on "
+    "the nodes with this GPU.",
+    manual="Install a torch on all nodes that is built for this GPU.",
+)
 def torch_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """torch has no kernels for a GPU of the node."""
     gpus = models(found, wanted)
@@ -262,18 +346,18 @@ def torch_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 continue
             major, minor = capability(gpu) or (0, 0)
             yield Fault(
-                subject=prefix,
+                subject=Prefix(prefix),
                 found=without,
                 wanted=f"sm_{major}{minor}, for {gpu}",
                 cause="the job ends in 'CUDA error: no kernel image is available for execution on "
-                "the device', on the nodes with this GPU alone",
+                "the device', only on the nodes with this GPU",
                 fix=_torch_for((major, minor)),
                 fixable=False,
             )
 
 
 def _without(environment: Environment, gpu: str) -> str | None:
-    """Return what torch has instead of kernels for a GPU; None if it has them, or nobody knows."""
+    """Return what torch has instead of kernels for a GPU; None if it has them, or unknown."""
     torch, needs = environment.torch, capability(gpu)
     if torch is None or needs is None:
         return None

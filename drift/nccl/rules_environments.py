@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.among import Among
-from drift.copied import hindrance, missing
-from drift.rules.rule import Fault, rule
-from facts.node import NodeState
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Prefix
+from gpu_node.drift.nccl.environment_copy import hindrance, missing
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
 
 
-@rule("nccl.environment-missing", "error", between=True)
+@rule(
+    "nccl.environment-missing",
+    "error",
+    between=True,
+    step="nccl",
+    why="A job starts the same Python on every node, and fails on this one.",
+    manual="Copy the environment from another node to the same path, or create it.",
+    repair="Copies the environment from the node that the inventory names (nccl: copy_from).",
+)
 def environment_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A Python environment of the inventory is not on the node."""
     nccl = wanted.nccl
@@ -19,15 +28,15 @@ def environment_missing(found: NodeState, wanted: NodeWanted, among: Among) -> I
         first = hindrance(found, nccl, prefix, among) if nccl else ""
         source = nccl.copy_from if nccl else None
         yield Fault(
-            subject=prefix,
+            subject=Prefix(prefix),
             found="missing",
             wanted=f"as on {source}" if source and source != among.name else "a Python environment",
             cause="a job starts the same Python on every node, and ends on this one with 'No such "
-            "file or directory'; nothing of its packages can be judged",
+            "file or directory'; its packages cannot be checked",
             fix=first
             if first is not None
-            else f"copy it from {source} to the same path: a conda environment has all that it "
-            "needs; one of venv needs the Python that it was made with here, too, and is taken "
-            "away again where that does not run",
+            else f"copy it from {source} to the same path: a conda environment is "
+            "complete; a venv also needs its base Python here, and its copy is removed if that "
+            "does not run",
             fixable=first is None,
         )

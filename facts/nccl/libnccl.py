@@ -4,96 +4,33 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from facts import package_locks
-from facts.area import State
-from facts.package_locks import Hold, LockLine, Locks
-from facts.probe import Readings, Section, Unreadable
+from gpu_node.facts.env.setting_lines import SHARED as LINES
+from gpu_node.facts.packages import locks as package_locks
+from gpu_node.facts.packages.locks import Hold, LockLine, Locks
+from gpu_node.facts.probe import owner
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.redaction import SHARED as HIDE
+from gpu_node.facts.probe.shell import assigned, shell
 
 # NVIDIA's packages.
 RPM = ("libnccl", "libnccl-devel", "libnccl-static")
 DEB = ("libnccl2", "libnccl-dev")
 
-# A name may end in letters of its own: libnccl-devel, but also libnccl-rdma-sharp-plugin.
-_PACKAGES = r"""
-# Only where the system has a database: where it has none, as on Debian, rpm would make one.
-for db in /var/lib/rpm /usr/lib/sysimage/rpm; do
-  [ -e "$db/Packages" ] || [ -e "$db/Packages.db" ] || [ -e "$db/rpmdb.sqlite" ] || continue
-  rpm --dbpath "$db" -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE} %{ARCH} -\n' 'libnccl*' || exit 1
-  break
-done
-if command -v dpkg-query >/dev/null 2>&1; then
-  dpkg-query -W -f 'deb ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n' 'libnccl*' \
-    2>/dev/null || [ $? -eq 1 ] || exit 1  # 1: none matches
-fi
-"""
-# Where dpkg knows packages the system is of its family, whatever else is installed.
-_MANAGER = """
-[ -s /var/lib/dpkg/status ] && command -v apt-get >/dev/null 2>&1 && echo apt-get && exit 0
-for manager in dnf yum; do
-  command -v $manager >/dev/null 2>&1 && echo $manager && exit 0
-done
-echo none
-"""
-# Sizes and links; the sums would take seconds. dpkg keeps no sizes: there, what is missing.
-_FILES = rf"""
-for name in {" ".join(RPM)}; do
-  [ -d /var/lib/rpm ] || [ -d /usr/lib/sysimage/rpm ] || break
-  rpm -q "$name" >/dev/null 2>&1 || continue
-  rpm -V --nodeps --nofiledigest --nomtime "$name" 2>/dev/null | awk '
-    $1 == "missing" || $1 ~ /^S/ || $1 ~ /^....L/ {{ print $NF }}'
-done
-command -v dpkg-query >/dev/null 2>&1 || exit 0
-for name in {" ".join(DEB)}; do
-  dpkg-query -L "$name" 2>/dev/null | while IFS= read -r path; do
-    [ -e "$path" ] || echo "$path"
-  done
-done
-"""
-# The environment of a launcher's non-interactive shell: the probe runs in one.
-_LOADER = """
-echo "$LD_LIBRARY_PATH"
-echo "$gn_preload"
-ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
-[ -x "$ldconfig" ] || exit 0
-cache=$("$ldconfig" -p 2>/dev/null) || exit 1
-echo "$cache" | sed -n 's/^[[:space:]]*libnccl\\.so\\.2 .*=> //p'
-"""
-# Where a shell's variables come from, so that a finding can name the line.
-_SETTINGS = r"""
-for f in /etc/environment /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc \
-  "$HOME/.bashrc" "$HOME/.bash_profile" "$HOME/.profile" /etc/ld.so.preload; do
-  [ -f "$f" ] && [ -r "$f" ] || continue
-  awk -v f="$f" '/^[^#]*LD_(PRELOAD|LIBRARY_PATH)=/ || (f ~ /preload$/ && /nccl/) {
-    print f ":" NR ": " substr($0, 1, 200) }' "$f"
-done
-"""
-# The programs of nccl-tests, where people put them: they load the system's libnccl.
-_PROGRAMS = r"""
-for p in $(command -v all_reduce_perf) /opt/nccl-tests/build/all_reduce_perf \
-  /usr/local/nccl-tests/build/all_reduce_perf "$HOME/nccl-tests/build/all_reduce_perf"; do
-  [ -x "$p" ] || continue
-  taken=$(LD_PRELOAD=$gn_preload ldd "$p" 2>/dev/null |
-    sed -n 's/.*libnccl\.so\.2 => \(\/[^ ]*\).*/\1/p')
-  [ -z "$taken" ] || printf '%s\n%s\n' "$p" "$taken"
-done
-"""
-
-# The driver's own word, at once; nvidia-smi would wake each GPU for it, which takes seconds.
-_GPUS = r"""
-for f in /proc/driver/nvidia/gpus/*/information; do
-  [ ! -r "$f" ] || sed -n 's/^Model:[[:space:]]*//p' "$f"
-done
-"""
 
 SECTIONS = (
-    Section("nccl.packages", _PACKAGES),
-    Section("nccl.manager", _MANAGER),
+    Section("nccl.packages", shell("nccl/packages")),
+    Section("nccl.manager", shell("nccl/manager")),
     package_locks.SECTION,
-    Section("nccl.files", _FILES, seconds=20),
-    Section("nccl.loader", _LOADER),
-    Section("nccl.settings", _SETTINGS),
-    Section("nccl.programs", _PROGRAMS),
-    Section("nccl.gpus", _GPUS),
+    Section(
+        "nccl.files",
+        assigned(rpm=" ".join(RPM), deb=" ".join(DEB)) + shell("nccl/files"),
+        seconds=20,
+    ),
+    Section("nccl.loader", shell("nccl/loader")),
+    Section("nccl.settings", shell("nccl/settings"), shared=(HIDE, LINES)),
+    Section("nccl.programs", shell("nccl/programs"), shared=(owner.SHARED,)),
+    Section("nccl.gpus", shell("nccl/gpus")),
 )
 
 
@@ -129,7 +66,7 @@ class Program(State):
 def parse_packages(text: str) -> tuple[Package, ...]:
     """Parse `KIND name version arch status`; a deb that is only configured is not there.
 
-    They are sorted: rpm tells them in the order of its database, which differs between nodes.
+    They are sorted: rpm prints them in the order of its database, which differs between nodes.
     """
     rows = sorted(line.split() for line in text.splitlines() if line.strip())
     return tuple(
@@ -157,11 +94,11 @@ def parse_manager(text: str) -> Manager:
     for name in _MANAGERS:
         if text.strip() == name:
             return name
-    raise Unreadable(f"no package manager: {text.strip()!r}")
+    raise Unreadable(f"not a package manager: {text.strip()!r}")
 
 
 def parse_programs(text: str) -> tuple[Program, ...]:
-    """Parse a program and the library it loads, a line each; one in two places is told once."""
+    """Parse a program and the library it loads, a line each; one in two places counts once."""
     lines = text.splitlines()
     pairs = dict(zip(lines[::2], lines[1::2], strict=True))
     return tuple(Program(path=path, loads=loads) for path, loads in pairs.items())

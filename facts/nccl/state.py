@@ -8,74 +8,72 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
 from typing_extensions import override
 
-from facts import libnccl
-from facts.area import AreaFact, State
-from facts.asked.environment import code as code
-from facts.file_systems import SHARED, USE, Place, parse_places
-from facts.named import Named
-from facts.probe import Reading, Readings, Section, Unreadable
+from gpu_node.facts.nccl import libnccl
+from gpu_node.facts.nccl.on_node.environment import code as code
+from gpu_node.facts.probe import checked, owner
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.bounds import read_json
+from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
+from gpu_node.facts.probe.protocol import Reading, Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
 
-# What runs in an environment's own Python: three modules as one text, without their imports.
-_FOLDER = Path(__file__).parent / "asked"
+# What runs in an environment's own Python: four modules as one text, without their imports.
+_FOLDER = Path(__file__).parent / "on_node"
 ASKED = "\n".join(
     line
-    for name in ("loading", "builds", "environment")
+    for name in ("loading", "builds", "library", "environment")
     for line in (_FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("from facts.asked.")
+    if not line.startswith("from gpu_node.")
 )
+# What asks an environment's pip where it fetches from.
+SUPPLY = (_FOLDER / "supply.py").read_text(encoding="utf-8")
 ENVIRONMENT_SECONDS = 30
 # libnccl has 300 MB, and a slow disk, or one that is far away, reads 2 MB a second.
 DEEP_SECONDS = 180
 
 
-def sections(named: Named) -> tuple[Section, ...]:
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about NCCL with one for each Python environment, by its folder.
 
     `deep` reads each library through, so that its sha256 can be compared with the RECORD.
     """
-    asked = [_environment(prefix, named.deep) for prefix in named.environments]
-    lies = [places(named.environments)] if asked else []
+    asked = [_environment(prefix, request.deep, request.sudo) for prefix in request.environments]
+    lies = [places(request.environments)] if asked else []
     return (*libnccl.SECTIONS, *lies, *asked)
-
-
-_PLACES = """
-told() {
-  printf 'environment\\t%s\\n' "$1"
-  if [ -e "$1" ]; then
-    places "$1" "$1/bin/python3" "$1/pyvenv.cfg" "$1/conda-meta/history"
-  else
-    above "$1"
-  fi
-}
-"""
 
 
 def places(prefixes: Sequence[str]) -> Section:
     """Return the section about where environments lie."""
-    asked = "\n".join(f"told {shlex.quote(prefix)}" for prefix in prefixes)
-    return Section(PLACES_SECTION, f"{USE}{_PLACES}{asked}", ENVIRONMENT_SECONDS, SHARED)
+    asked = "\n".join(f"environment_places {shlex.quote(prefix)}" for prefix in prefixes)
+    return Section(PLACES_SECTION, USE + _PLACES + asked, ENVIRONMENT_SECONDS, (SHARED,))
 
 
 PLACES_SECTION = "nccl.places"
-# A folder below one that is closed only seems to be gone, and so does one behind a dangling link.
-_IS_THERE = """prefix={prefix}
-if [ ! -e "$prefix" ] && [ ! -L "$prefix" ]; then
-  ls -ld "$prefix/" 2>&1 | grep -q 'Permission denied' && {{ echo "$prefix is closed"; exit 1; }}
-  echo absent; exit 0
-fi"""
+_PLACES = shell("nccl/places")
 _GONE = Reading(0, "absent")
 
 
-def _environment(prefix: str, deep: bool) -> Section:
-    there = _IS_THERE.format(prefix=shlex.quote(prefix))
-    python = shlex.quote(f"{prefix}/bin/python3")  # python may be the 2.7 of CentOS 7
-    found = f'python={python}; [ -x "$python" ] || python={shlex.quote(f"{prefix}/bin/python")}'
-    asked = f'LD_PRELOAD=$gn_preload "$python" -I -B -c "$gn_asked"{" deep" if deep else ""}'
+# One text for all environments.
+_SHARED = (
+    "gn_environment",
+    shell("nccl/is_there") + owner.ENVIRONMENT_OWNER + shell("nccl/environment"),
+)
+
+
+def _environment(prefix: str, deep: bool, sudo: bool) -> Section:
     seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
-    return Section(section_of(prefix), f"{there}\n{found}\n{asked}", seconds, ("gn_asked", ASKED))
+    given = {"prefix": prefix, "deep": "deep" if deep else ""}
+    given |= {"owner_sudo": "yes" if sudo else "no", "owner_seconds": str(seconds - 2)}
+    command = assigned(**given) + 'eval "$gn_owner$gn_environment"'
+    return Section(
+        section_of(prefix), command, seconds, (("gn_asked", ASKED), owner.SHARED, _SHARED)
+    )
 
 
 def section_of(prefix: str) -> str:
@@ -132,7 +130,7 @@ class Environment(State):
     """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads.
 
     `outside` are torch and wheels that go before its own packages (PYTHONPATH, the user's), `twice`
-    metadata folders of one package in one place, `external` tells that the distribution manages it
+    metadata folders of one package in one place, `external`: the distribution manages it
     (PEP 668). `bitsandbytes` are the libraries in its folder; None where it is not installed.
     `platform` is manylinux_2_17_x86_64 where that is the newest glibc a wheel may ask for.
     """
@@ -148,7 +146,7 @@ class Environment(State):
     loads: Loads | None
     loaded: Library | None
     bitsandbytes: tuple[str, ...] | None
-    packages: dict[str, str]
+    packages: Annotated[dict[str, str], Field(max_length=10_000)]
 
 
 class NcclState(libnccl.SystemState):
@@ -166,9 +164,25 @@ class NcclState(libnccl.SystemState):
 def parse_environment(text: str) -> Environment:
     """Parse the line of JSON that asked/environment.py prints."""
     try:
-        return Environment.model_validate(json.loads(text.strip().splitlines()[-1]))
+        found = Environment.model_validate(read_json(text.strip().splitlines()[-1]))
     except json.JSONDecodeError as error:
-        raise Unreadable(f"no answer of its Python: {error}") from error
+        raise Unreadable(f"its Python gave no answer: {error}") from error
+    _require_words(found)
+    return found
+
+
+def _require_words(found: Environment) -> None:
+    """Raise Unreadable where what becomes pip's words, here or on the controller, is odd."""
+    checked.version(found.python)
+    if found.platform is not None:
+        checked.platform(found.platform)
+    for wheel in found.wheels:
+        checked.package(wheel.name)
+        checked.version(wheel.version)
+    if found.torch is not None:
+        checked.version(found.torch.version)
+        checked.package(found.torch.wheel or "none")
+        checked.version(found.torch.nccl or "0")
 
 
 def parse_environment_places(text: str) -> dict[str, dict[str, Place]]:
@@ -200,19 +214,20 @@ def parse(readings: Readings) -> NcclState:
         name.removeprefix(prefix): None if name in gone else readings.take(name, parse_environment)
         for name in asked
     }
-    told: dict[str, object] = {"environments": environments}
-    told["absent"] = [name.removeprefix(prefix) for name in gone]
+    fields: dict[str, object] = {"environments": environments}
+    fields["absent"] = [name.removeprefix(prefix) for name in gone]
     if PLACES_SECTION in readings.sections:
-        told["places"] = readings.take(PLACES_SECTION, parse_environment_places)
-    return NcclState.model_validate({**libnccl.parse(readings), **told})
+        fields["places"] = readings.take(PLACES_SECTION, parse_environment_places)
+    return NcclState.model_validate({**libnccl.parse(readings), **fields})
 
 
 class Nccl(AreaFact):
     """Returns `NcclState` as a dict: {"packages": [...], "environments": {"/opt/conda": {...}}}."""
 
     sections = libnccl.SECTIONS
+    state = NcclState
     parse = staticmethod(parse)
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return sections(named)
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

@@ -1,4 +1,4 @@
-"""Tells what packages were built for, from their files: torch, and libraries beside Python code.
+"""Reports what packages were built for, from their files: torch, and libraries beside Python code.
 
 A part of what runs on a node in the environment's own Python, 3.6 or newer.
 """
@@ -8,7 +8,7 @@ import os
 import re
 import struct
 
-from facts.asked.loading import text
+from gpu_node.facts.nccl.on_node.loading import text
 
 # What torch.cuda.get_arch_list() splits: CUDA_ARCH_FLAGS, compiled into torch's Python library.
 ARCHITECTURES = re.compile(rb"(?:sm|compute)_\d+[a-z]?(?: (?:sm|compute)_\d+[a-z]?)*")
@@ -23,16 +23,18 @@ def torch_of(found):
     if not several:
         return None
     root = os.path.join(os.path.dirname(several[0][1]), "torch")
-    told = text(os.path.join(root, "version.py"))
-    said = re.search(r"^__version__ = '([^']+)'", told, re.M)
-    cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", told, re.M)
+    source = text(os.path.join(root, "version.py"))
+    version_line = re.search(r"^__version__ = '([^']+)'", source, re.M)
+    cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", source, re.M)
     # Of several, as a cut off upgrade leaves them, the metadata of the version that is there.
-    same = [each for each in several if said and plain(each[0]) == plain(said.group(1))]
+    same = [
+        each for each in several if version_line and plain(each[0]) == plain(version_line.group(1))
+    ]
     version, folder = (same or several)[0]
     metadata = text(os.path.join(folder, "METADATA")) or text(os.path.join(folder, "PKG-INFO"))
     pin = re.search(r"^Requires-Dist: (nvidia-nccl-cu\d+)\s*\(?==\s*([\w.]+)", metadata, re.M)
     return {
-        "version": said.group(1) if said else version,
+        "version": version_line.group(1) if version_line else version,
         "cuda": cuda.group(1) if cuda else None,
         "wheel": pin.group(1) if pin else None,
         "nccl": pin.group(2) if pin else None,
@@ -62,7 +64,7 @@ def architectures(path):
 
 
 def built_in(path):
-    """The version of an NCCL that is a part of torch's CUDA library; None where none is told.
+    """The version of an NCCL that is a part of torch's CUDA library; None where none is named.
 
     Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
     """

@@ -1,34 +1,24 @@
-"""Tells, as one line of JSON, what a Python environment holds and which libnccl its torch loads.
+"""Prints, as one line of JSON, what a Python environment holds and which libnccl its torch loads.
 
 It runs on a node, in the environment's own Python (3.6 or newer) with `-I`, and imports no torch:
 everything is read from files, and asked of the dynamic loader and of the libraries themselves.
 """
 
-import base64
-import hashlib
 import json
 import os
 import re
 import site
-import subprocess
 import sys
 import sysconfig
 
-from facts.asked.builds import built_in, libraries, torch_of
-from facts.asked.loading import loaded, text
+from gpu_node.facts.nccl.on_node.builds import built_in, libraries, torch_of
+from gpu_node.facts.nccl.on_node.library import library
+from gpu_node.facts.nccl.on_node.loading import loaded, text
 
 # Where every nvidia-nccl-cuXX wheel puts its library, whatever XX is.
 IN_WHEEL = "nvidia/nccl/lib/libnccl.so.2"
 # What begins with ~ is what pip had moved away when it was killed.
 DIST = re.compile(r"^(?P<name>[^~]+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
-# Loading a damaged library may end the process: it is asked in one of its own.
-ASK = (
-    "import ctypes,sys\n"
-    "n=ctypes.c_int()\n"
-    "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(n))\n"
-    "print(n.value)"
-)
-SECONDS = 20
 # In an environment's own folder, while packages_pip.sh installs what it lists.
 MARK = ".gpu-node-pip"
 
@@ -129,9 +119,9 @@ def is_external():
 
 def wheels(found):
     """The nvidia-nccl distributions, each name once, with what its RECORD says of the library."""
-    told = []
+    entries = []
     for name, version, folder in found:
-        if not name.startswith("nvidia-nccl-") or name in [entry["name"] for entry in told]:
+        if not name.startswith("nvidia-nccl-") or name in [entry["name"] for entry in entries]:
             continue
         entry = {"name": name, "version": version, "sha256": None, "size": None}
         for line in text(os.path.join(folder, "RECORD")).splitlines():
@@ -139,56 +129,12 @@ def wheels(found):
             if len(fields) == 3 and fields[0].strip('"') == IN_WHEEL:
                 entry["sha256"] = fields[1].replace("sha256=", "") or None
                 entry["size"] = int(fields[2]) if fields[2].isdigit() else None
-        told.append(entry)
-    return told
-
-
-def library(path, want_sum):
-    """A libnccl: where it is, how large, and the version that it tells itself."""
-    if not os.path.exists(path):
-        return None
-    version, problem = asked_version(path)
-    return {
-        "path": path,
-        "size": os.path.getsize(path),
-        "sha256": record_sum(path) if want_sum(version, os.path.getsize(path)) else None,
-        "version": version,
-        "problem": problem,
-    }
-
-
-def asked_version(path):
-    """What ncclGetVersion of that file says, and the problem where it says nothing."""
-    clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-    try:
-        said = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", ASK, path],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            env=clean,
-            timeout=SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return None, str(error)
-    words = said.stdout.decode("ascii", "replace").split()
-    if said.returncode or not words:
-        lines = said.stderr.decode("utf-8", "replace").strip().splitlines()
-        return None, lines[-1] if lines else "it ended with %d" % said.returncode
-    return int(words[-1]), None
-
-
-def record_sum(path):
-    """The sha256 of a file as a RECORD has it: base64 for URLs, without padding."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as source:
-        for block in iter(lambda: source.read(1 << 20), b""):
-            digest.update(block)
-    return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")
+        entries.append(entry)
+    return entries
 
 
 def code(version: str) -> "int | None":
-    """2.18.1 as ncclGetVersion tells it: X*10000 + Y*100 + Z since 2.9, X*1000 before.
+    """2.18.1 as ncclGetVersion reports it: X*10000 + Y*100 + Z since 2.9, X*1000 before.
 
     Source: NCCL's src/nccl.h.in.
     """
@@ -212,10 +158,10 @@ def main(deep):
     """Print all of it."""
     places = folders()
     found = distributions(places)
-    told = wheels(found)
+    entries = wheels(found)
     half = halves(found)
     torch = torch_of(found)
-    sums = {(entry["version"], entry["size"]) for entry in told}
+    sums = {(entry["version"], entry["size"]) for entry in entries}
 
     def doubtful(version, size):
         return deep or any(size == length and version != code(number) for number, length in sums)
@@ -237,7 +183,7 @@ def main(deep):
                 "python": "%d.%d.%d" % sys.version_info[:3],
                 "platform": platform(),
                 "torch": torch,
-                "wheels": told,
+                "wheels": entries,
                 "outside": outside(found),
                 "twice": twice(found),
                 "external": is_external(),
@@ -266,19 +212,19 @@ def unrecorded(names):
 def whole(name):
     """End with a message unless the library is the file that the RECORD of one wheel names."""
     places = folders()
-    told = [entry for entry in wheels(distributions(places)) if entry["name"] == name]
+    entries = [entry for entry in wheels(distributions(places)) if entry["name"] == name]
     paths = [os.path.join(place, IN_WHEEL) for place in places]
     found = [library(path, lambda *_: True) for path in paths if os.path.exists(path)]
-    if len(told) != 1 or not found:
-        sys.exit("%s: %d of it installed, %d libraries" % (name, len(told), len(found)))
+    if len(entries) != 1 or not found:
+        sys.exit("%s: %d wheels and %d libraries installed" % (name, len(entries), len(found)))
     if os.path.islink(found[0]["path"]):
         sys.exit("%(path)s is a link" % found[0])
     if found[0]["problem"]:
         sys.exit("%(path)s cannot be loaded: %(problem)s" % found[0])
-    if told[0]["sha256"] != found[0]["sha256"] or told[0]["size"] != found[0]["size"]:
+    if entries[0]["sha256"] != found[0]["sha256"] or entries[0]["size"] != found[0]["size"]:
         sys.exit("%s is not the file that the RECORD of %s names" % (found[0]["path"], name))
-    if found[0]["version"] != code(told[0]["version"]):
-        sys.exit("%(path)s says that it is %(version)s" % found[0])
+    if found[0]["version"] != code(entries[0]["version"]):
+        sys.exit("%(path)s reports the version %(version)s" % found[0])
 
 
 if __name__ == "__main__":

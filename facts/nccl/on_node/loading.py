@@ -1,4 +1,4 @@
-"""Tells which libnccl the dynamic loader takes for torch's CUDA library, and by which rule.
+"""Reports which libnccl the dynamic loader takes for torch's CUDA library, and by which rule.
 
 A part of what runs on a node in the environment's own Python, 3.6 or newer.
 """
@@ -28,7 +28,7 @@ def dynamic(path):
     with open(path, "rb") as source:
         head = source.read(64)
         if head[:4] != b"\x7fELF" or head[4] != 2:
-            raise ValueError("no 64-bit ELF file")
+            raise ValueError("not a 64-bit ELF file")
         end = "<" if head[5] == 1 else ">"
         (phoff,) = struct.unpack_from(end + "Q", head, 32)
         phsize, count = struct.unpack_from(end + "HH", head, 54)
@@ -71,13 +71,13 @@ def loaded(torch):
             break
     else:
         return {"user": None, "path": None, "reason": None, "problem": "torch has no CUDA library"}
-    told = {"user": path, "path": None, "reason": None, "problem": None}
+    result = {"user": path, "path": None, "reason": None, "problem": None}
     try:
-        told["path"] = traced(path)
-        told["reason"] = why(told["path"], path) if told["path"] else "built in"
+        result["path"] = traced(path)
+        result["reason"] = why(result["path"], path) if result["path"] else "built in"
     except (OSError, ValueError, subprocess.SubprocessError, struct.error) as error:
-        told["problem"] = str(error)
-    return told
+        result["problem"] = str(error)
+    return result
 
 
 def traced(path):
@@ -108,7 +108,7 @@ def traced(path):
             raise ValueError("%s is not found" % SONAME)
     if taken is None and SONAME in needs:
         words = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-        raise ValueError(words[-1] if words else "the loader said nothing")
+        raise ValueError(words[-1] if words else "the loader printed nothing")
     return taken
 
 
@@ -117,7 +117,7 @@ def interpreter():
     for pattern in ("/lib64/ld-linux-*.so.*", "/lib/ld-linux-*.so.*", "/lib/ld-musl-*.so.*"):
         for path in sorted(glob.glob(pattern)):
             return path
-    raise OSError("no dynamic loader is found")
+    raise OSError("found no dynamic loader")
 
 
 def why(taken, user):

@@ -1,0 +1,1 @@
+"""NCCL: the step that repairs it, and its operations."""

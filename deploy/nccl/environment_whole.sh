@@ -1,0 +1,48 @@
+# Put a copied Python environment in its place, all at once, and see whether its Python runs there: as
+# whose the environment is.
+# Variables: path, partial (`tree` in it is what was copied).
+# Needs: private_group lock copier
+# shellcheck shell=sh disable=SC2016,SC2154,SC2015
+set -u
+[ ! -e "$path" ] && [ ! -L "$path" ] || no "it was created meanwhile; the copy is in $partial"
+way "$partial/"
+by=$(id -un) owner=$by
+[ "$mine" != 0 ] || {
+  # What lies in a user's folder may be moved there: it decides on nothing.
+  if [ -n "$theirs" ]; then
+    by=$(account "$theirs" 1) || no "$at belongs to uid $theirs, which is no account here"
+    owner=$by
+  else
+    [ -z "$open" ] || no "users other than root may write in $open; the copy is in $partial"
+    owner=$(stat -c %U -- "$partial/tree") || no "nothing was copied"
+  fi
+}
+# Without it what root moves to a name in a sticky folder may end behind a link.
+only=-T
+mv --help 2>&1 | grep -q -e ' -T' || {
+  only=
+  case $(ls -ldn "${path%/*}/") in
+    ????????w*) no "cannot be put there safely: others may write in ${path%/*}, and mv has no -T" ;;
+  esac
+}
+names="path=$(quoted "$path") partial=$(quoted "$partial")
+alone() { mv ${only:-} -- \"\$@\"; }
+only=$only
+"
+# Before coreutils 8.24 (CentOS 7) there is no -f: a crash may leave files there that are empty.
+as "$by" "$names"'! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$partial/tree" || :' >/dev/null
+# Its folder stays until the end: in a shared one, others could take the name that it gives up.
+as "$by" "$names"'alone "$partial/tree" "$path"' ||
+  no "the copy in $partial cannot be put there"
+output=$(as "$owner" "$names"'
+  python=$path/bin/python3
+  [ -x "$python" ] || python=$path/bin/python
+  limit="timeout -s KILL 60"
+  timeout --version >/dev/null 2>&1 || limit=
+  exec env -i PATH=/usr/bin:/bin LC_ALL=C $limit "$python" -I -B -c ""' 2>&1 </dev/null) && { as "$by" "$names"'rmdir -- "$partial"' >/dev/null; exit 0; }
+code=$?
+# Half of it is never to be taken for one, should this be cut off.
+as "$by" "$names"'alone "$path" "$partial/tree"' >/dev/null
+as "$owner" "$names"'rm -rf -- "$partial/tree"' 1800 >/dev/null
+as "$by" "$names"'rmdir -- "$partial/tree" 2>/dev/null; rmdir -- "$partial"' >/dev/null
+no "its Python does not run on this node (exit $code): ${output:-no output}; an environment of venv needs its base Python here; the copy was removed"

@@ -1,0 +1,1 @@
+"""NCCL: what is wrong, and what the rules compute with."""

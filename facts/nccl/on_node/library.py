@@ -1,0 +1,91 @@
+"""Reports the size, the checksum and the version of a libnccl.
+
+A part of what runs on a node in the environment's own Python, 3.6 or newer.
+"""
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+
+# Loading a damaged library may end the process: it is asked in one of its own.
+ASK = (
+    "import ctypes,sys\n"
+    "n=ctypes.c_int()\n"
+    "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(n))\n"
+    "print(n.value)"
+)
+SECONDS = 20
+# The kernel's number for an account that it has no number for.
+NOBODY = 65534
+
+
+def library(path, want_sum):
+    """A libnccl: where it is, how large, and the version that it reports."""
+    if not os.path.exists(path):
+        return None
+    version, problem = asked_version(path)
+    return {
+        "path": path,
+        "size": os.path.getsize(path),
+        "sha256": record_sum(path) if want_sum(version, os.path.getsize(path)) else None,
+        "version": version,
+        "problem": problem,
+    }
+
+
+def owner(path):
+    """Whose code a library is: 0 where root alone may change it, NOBODY where several may."""
+    path = os.path.realpath(path)
+    ways = [path]
+    while ways[-1] != os.path.dirname(ways[-1]):
+        ways.append(os.path.dirname(ways[-1]))
+    found = set()
+    for way in ways:
+        state = os.stat(way)
+        found.add(state.st_uid)
+        is_sticky = way != path and state.st_mode & 0o1000
+        if state.st_mode & (0o002 if state.st_gid == 0 else 0o022) and not is_sticky:
+            found.add(NOBODY)
+    found.discard(0)
+    return found.pop() if len(found) == 1 else NOBODY if found else 0
+
+
+def become(uid):
+    """Give root's rights up, before a library is loaded that is another account's."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(uid)
+
+
+def asked_version(path):
+    """What ncclGetVersion of that file says, and the problem where it says nothing."""
+    clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    account = owner(path) if os.geteuid() == 0 else 0
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", ASK, path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=clean,
+            timeout=SECONDS,
+            preexec_fn=(lambda: become(account)) if account else None,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, str(error)
+    words = done.stdout.decode("ascii", "replace").split()
+    if done.returncode or not words:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return None, lines[-1] if lines else "it ended with %d" % done.returncode
+    return int(words[-1]), None
+
+
+def record_sum(path):
+    """The sha256 of a file as a RECORD has it: base64 for URLs, without padding."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as source:
+        for block in iter(lambda: source.read(1 << 20), b""):
+            digest.update(block)
+    return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")
