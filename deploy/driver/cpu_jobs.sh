@@ -51,9 +51,7 @@ cpu_jobs() {
     [ "$(group "$process")" != "$ours" ] || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
     [ -n "$user" ] || continue # it has ended
-    command=$(words "$process" | cut -c 1-100 |
-      sed -e 's/\([Pp]ass[a-z]*[= ]\)[^ ]*/\1.../g' -e 's/\([Tt]oken[= ]\)[^ ]*/\1.../g')
-    printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "${command% }"
+    printf ', pid %s (%s: %s)' "${process#/proc/}" "$user" "$(command_line "$process")"
   done
 }
 if [ "$allow" != yes ]; then

@@ -1,6 +1,6 @@
 # Build one kernel's nvidia module by dkms and install it; those of other kernels stay as they are.
 # Variables: source (its name; empty: the one that is there of that version), version, kernel.
-# containers.sh stands before this.
+# Needs: lock containers package_locks
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -29,7 +29,7 @@ built() {
 state() {
   dkms status -m "$source" -v "$version" -k "$kernel" 2>/dev/null | sed -n 's/.*: \([a-z]*\).*/\1/p' | head -n 1
 }
-# The compiler's first complaint, and the end of what make said.
+# The compiler's first complaint, and the last lines of make.
 complaint() {
   for tool in make gcc; do
     command -v $tool >/dev/null 2>&1 || printf '; no %s is installed here, which builds it' "$tool"
@@ -41,7 +41,7 @@ complaint() {
 [ -d "/usr/src/$source-$version" ] || fail "there is no /usr/src/$source-$version"
 [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "its headers are not installed"
 if [ ! -e "$tree/$source/$version/source" ]; then
-  said=$(dkms add -m "$source" -v "$version" 2>&1 </dev/null) || fail "dkms add: $(echo "$said" | tail -n 1)"
+  output=$(dkms add -m "$source" -v "$version" 2>&1 </dev/null) || fail "dkms add: $(echo "$output" | tail -n 1)"
 fi
 case $(state) in
   built | installed) ;;
@@ -49,14 +49,14 @@ case $(state) in
   *) rm -rf "${tree:?}/$source/$version/${kernel:?}" ;;
 esac
 rm -f "$log"
-said=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
+output=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
 code=$?
 if ! built; then
   # Another version stands in its place, or what it built is not what it installed.
   [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ] &&
-    fail "dkms cannot build $source $version (exit $code): $(echo "$said" | grep -m 1 '^Error' || echo "$said" | tail -n 1); where this driver does not compile for this kernel, driver: {hold_kernel: true} in the inventory has the newest kernel booted that has the module$(complaint)"
-  said=$(dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
-  built || fail "dkms has built it, and modinfo does not find it: $(echo "$said" | tail -n 1)"
+    fail "dkms cannot build $source $version (exit $code): $(echo "$output" | grep -m 1 '^Error' || echo "$output" | tail -n 1); where this driver does not compile for this kernel, driver: {hold_kernel: true} in the inventory has the newest kernel booted that has the module$(complaint)"
+  output=$(dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
+  built || fail "dkms has built it, and modinfo does not find it: $(echo "$output" | tail -n 1)"
 fi
 # What the failing hooks of dkms have left half configured.
 if command -v dpkg >/dev/null 2>&1 && [ -n "$(dpkg --audit 2>/dev/null)" ]; then

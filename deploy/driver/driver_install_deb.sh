@@ -1,7 +1,8 @@
-# Install the driver's packages at exactly the version wanted, in nobody else's place: apt.
+# Install the driver's packages at exactly the version wanted, replacing no other package: apt.
 # Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
-# newest), hold (yes: at that version no update replaces them), run; in_use.sh, containers.sh, holds.sh,
-# another_driver.sh and transaction_deb.sh stand before this.
+# newest), hold (yes: at that version no update replaces them), run.
+# Needs: place lock in_use containers package_locks holds another_driver transaction_deb
+# Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
@@ -12,7 +13,7 @@ fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 is_wanted() { case ${1#*:} in "$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
 status() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null; }
 is_whole() { found=$(status "$1") && [ "${found%% *}" = installed ] && is_wanted "${found#* }"; }
-# A module that cannot be compiled leaves its package half configured: that is told where it is built.
+# A module that cannot be compiled leaves its package half configured: the build reports that.
 is_unpacked() {
   found=$(status "$1") || return 1
   case $found in 'installed '* | 'half-configured '* | 'unpacked '* | 'triggers-'*) is_wanted "${found#* }" ;; *) false ;; esac
@@ -25,7 +26,7 @@ is_begun() {
 }
 if ! is_begun; then
   remains=$(another_driver)
-  [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
+  [ -z "$remains" ] || fail "another driver is installed ($remains): remove it first, by the tool that installed it; nothing was changed"
 fi
 
 offered() { apt-cache madison "$1" 2>/dev/null | awk '{ print $3 }'; }
@@ -41,7 +42,7 @@ none() {
   has=$(offered "$1" | sort -u | tr '\n' ' ')
   fail "no $1 $version${of:+ (as $of is here)} in the repositories of this node: ${why:+$why; }there is: ${has:-none }; nothing was changed"
 }
-# of_branch: what is here of a branch tells the exact version for what lacks
+# of_branch: the installed packages of a branch give the exact version of the missing ones
 of_branch() {
   for name in $packages; do
     is_unpacked "$name" || continue
@@ -60,7 +61,7 @@ of='' here=''
 finish_what_was_begun
 case $version in *.*.*) ;; *) of_branch ;; esac
 patient apt-get -q update || :
-fetched=$said
+fetched=$output
 set --
 for name in $packages; do
   ! is_whole "$name" || continue
@@ -90,7 +91,7 @@ if [ "$#" -gt 0 ]; then
   patient apt-get -q -y $careful --no-remove install "$@" || : # what is lacking is named below
   for name in $packages; do
     is_unpacked "$name" && continue
-    why=$(reason "$said") found=$(status "$name")
+    why=$(reason "$output") found=$(status "$name")
     fail "apt cannot install $name: ${why:-it gives no reason, and has left ${found:-nothing}}; run again"
   done
 fi
@@ -102,4 +103,4 @@ for name in $packages; do
   set -- "$@" "$name" "${found#* }"
 done
 note_holds "$@"
-patient apt-mark hold $packages || fail "apt-mark cannot hold them: $said"
+patient apt-mark hold $packages || fail "apt-mark cannot hold them: $output"

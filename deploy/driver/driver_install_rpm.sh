@@ -1,7 +1,8 @@
-# Install the driver's packages at exactly the version wanted, in nobody else's place: yum or dnf.
+# Install the driver's packages at exactly the version wanted, replacing no other package: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
-# its newest), hold (yes: at that version no update replaces them), run; in_use.sh, containers.sh,
-# holds.sh, another_driver.sh and transaction_rpm.sh stand before this.
+# its newest), hold (yes: at that version no update replaces them), run.
+# Needs: place lock in_use containers package_locks holds another_driver transaction_rpm
+# Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -18,9 +19,9 @@ is_begun() {
 }
 if ! is_begun; then
   remains=$(another_driver)
-  [ -z "$remains" ] || fail "another driver is here ($remains): take it away first, the way it came; nothing was changed"
+  [ -z "$remains" ] || fail "another driver is installed ($remains): remove it first, by the tool that installed it; nothing was changed"
 fi
-# of_branch: what is here of a branch tells the exact version for what lacks
+# of_branch: the installed packages of a branch give the exact version of the missing ones
 of_branch() {
   for name in $packages; do
     is_whole "$name" || continue
@@ -36,7 +37,7 @@ of_branch() {
 refuse_reload "the driver's packages"
 of='' here=''
 case $version in *.*.*) ;; *) of_branch ;; esac
-# The release, or the rest of a branch's version, is not said by anybody.
+# The wanted version has no release, or is only a branch.
 case $version in *.*.*) rest='-*' ;; *) rest='.*' ;; esac
 set --
 for name in $packages; do
@@ -67,7 +68,7 @@ if [ "$#" -gt 0 ]; then
   [ -z "$other" ] || fail "$manager would install $other with them: name that package in driver.packages, too; nothing was changed"
   patient $manager -y $careful install "$@" || : # what is lacking is named below
   for name in $packages; do
-    is_whole "$name" || fail "$manager cannot install $name $version: $(reason "$said"); run again"
+    is_whole "$name" || fail "$manager cannot install $name $version: $(reason "$output"); run again"
   done
 fi
 [ "$hold" = yes ] || exit 0
@@ -83,6 +84,6 @@ if ! patient $manager -q versionlock list; then
   esac
   patient $manager -y -q install "$plugin" || :
 fi
-# It works without, until an update comes, and that is told then.
+# It works without, until the next update, which reports it.
 patient $manager -q versionlock add "$@" ||
-  echo "gpu-node: driver: versionlock cannot hold $*: $(echo "$said" | tail -n 1)"
+  echo "gpu-node: driver: versionlock cannot hold $*: $(echo "$output" | tail -n 1)"

@@ -1,6 +1,6 @@
 # Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
-# Variables: kernels (as uname -r tells them; may be empty), dkms (yes or no). containers.sh stands
-# before this.
+# Variables: kernels (as uname -r prints them; may be empty), dkms (yes or no).
+# Needs: lock containers package_locks
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -8,7 +8,7 @@ DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 reason() { echo "$1" | grep -E '^ ?(E|W|Err)[: ]' | tail -n 1 | cut -c 1-300; }
-# The kernel's own package tells what its headers are called.
+# The name of the kernel's package gives the name of its headers.
 headers() {
   name=$(dpkg-query -S "/boot/vmlinuz-$1" 2>/dev/null | head -n 1 | sed 's/:.*//')
   case $name in
@@ -21,21 +21,21 @@ lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }
 # apt configures these with whatever it installs.
 [ -z "$(dpkg --audit 2>/dev/null)" ] || refuse_reload 'packages that are half configured'
 patient apt-get -q update || :
-fetched=$said
+fetched=$output
 # One by one: apt installs nothing at all where one of several cannot be had.
-# A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is told
+# A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is reported
 # where it is built. What counts is whether the files are there.
 install() {
   patient apt-get -q -y --no-install-recommends --no-remove --reinstall \
     -o Dpkg::Options::=--force-confold install "$1" || :
 }
-why() { reason "$said
+why() { reason "$output
 $fetched"; }
 for kernel in $kernels; do
   [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
   install "$(headers "$kernel")"
   [ -e "/lib/modules/$kernel/build/Makefile" ] ||
-    fail "the headers of $kernel cannot be had: $(why); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
+    fail "the headers of $kernel are not available: $(why); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
 done
 if lacks_dkms; then
   install dkms

@@ -1,6 +1,6 @@
 # Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
-# Variables: manager (dnf or yum), kernels (as uname -r tells them; may be empty), dkms (yes or no).
-# containers.sh stands before this.
+# Variables: manager (dnf or yum), kernels (as uname -r prints them; may be empty), dkms (yes or no).
+# Needs: lock containers package_locks
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -10,11 +10,11 @@ reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|No package|Unable to find|Nothing to do|Errno' | head -n 1)
   echo "${why:-$1}" | grep -v '^[[:space:]]*$' | tail -n 1 | sed 's/^[ -]*//'
 }
-# The kernel's own package tells what its headers are called: kernel-core has kernel-devel.
+# The name of the kernel's package gives the name of its headers: kernel-core has kernel-devel.
 devel() {
   name=
   for image in "/boot/vmlinuz-$1" "/lib/modules/$1/vmlinuz"; do
-    # Of a file that nobody owns, rpm says so where a name would be.
+    # For a file of no package, rpm prints a message instead of a name.
     owner=$(rpm -qf --qf '%{NAME}\n' "$image" 2>/dev/null) && name=$(echo "$owner" | head -n 1) && break
   done
   case $name in *kernel*) ;; *) name=kernel ;; esac
@@ -35,9 +35,9 @@ for kernel in $kernels; do
   line=$(grep -nE '^(exclude|excludepkgs) *=.*kernel' /etc/yum.conf /etc/dnf/dnf.conf 2>/dev/null | head -n 1)
   [ -z "$line" ] || echo "gpu-node: driver: $line: passed over for $package, which is of a kernel that is installed"
   patient $manager -y -q --disableexcludes=all $verb "$package" || :
-  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel cannot be had: no $package in the repositories of this node: $(reason "$said"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel are not available: no $package in the repositories of this node: $(reason "$output"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
 done
 if lacks_dkms; then
   patient $manager -y -q install dkms || :
-  command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(reason "$said"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
+  command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(reason "$output"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
 fi

@@ -1,6 +1,7 @@
 # Have one kernel boot by default, whatever kernels are installed later; or take that back.
 # Variables: kernel (as uname -r shows it; empty: take it back), entry (its entry of GRUB's menu, by
 # ids; used where there is no grubby), note (the file that notes what was before).
+# Needs: place lock
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -10,12 +11,6 @@ fail() { echo "gpu-node: kernel: $1" >&2; exit 1; }
 drop=/etc/default/grub.d/gpu-node-kernel.cfg
 settings=/etc/sysconfig/kernel
 noted() { sed -n "s/^$1 //p" "$note" 2>/dev/null | head -n 1; }
-# put FILE: its new text is stdin; the mode stays
-put() {
-  mkdir -p "${1%/*}" || return 1
-  [ ! -e "$1" ] || cp -p "$1" "$1.gpu-node" || return 1
-  cat >"$1.gpu-node" && mv -f "$1.gpu-node" "$1"
-}
 # A newly installed kernel becomes the default where this is yes.
 updates() {
   [ ! -e "$settings" ] || sed "s/^UPDATEDEFAULT=.*/UPDATEDEFAULT=$1/" "$settings" | put "$settings"

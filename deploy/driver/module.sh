@@ -1,7 +1,8 @@
 # Load the running kernel's nvidia module, in the place of one of another version. Whatever else was
 # loaded on top of that one is loaded again, whether this succeeds or fails.
-# Variables: version, later (yes: a reboot follows, and does what cannot be done now); in_use.sh
-# stands before this, where a module is loaded already.
+# Variables: version, later (yes: a reboot follows, and does what cannot be done now).
+# Needs: lock in_use
+# Disturbs: reload
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -62,20 +63,20 @@ if [ -n "$(loaded)" ] && [ "$(loaded)" != "$version" ]; then
   [ -z "$holder" ] ||
     give_up "$(loaded) cannot be unloaded: something holds $holder (a display, fabric manager, DCGM?); a reboot is due: --data reboot=true"
   for module in $(stack); do
-    said=$(rmmod "$module" 2>&1) ||
-      give_up "$(loaded) cannot be unloaded: $said; a reboot is due: --data reboot=true"
+    output=$(rmmod "$module" 2>&1) ||
+      give_up "$(loaded) cannot be unloaded: $output; a reboot is due: --data reboot=true"
     gone="$module $gone"
   done
 fi
 if [ -z "$(loaded)" ]; then
-  said=$(modprobe nvidia 2>&1) || {
+  output=$(modprobe nvidia 2>&1) || {
     kernel=$(dmesg 2>/dev/null | grep -iE 'nvidia|NVRM' | tail -n 2 | tr '\n' ' ')
-    give_up "modprobe cannot load it: ${said:-it gives no reason}${kernel:+; the kernel says: $kernel}"
+    give_up "modprobe cannot load it: ${output:-it gives no reason}${kernel:+; the kernel says: $kernel}"
   }
 fi
 [ "$(loaded)" = "$version" ] || give_up "$(loaded) is loaded, and not $version"
 if [ ! -d /sys/module/nvidia_uvm ] && modinfo nvidia-uvm >/dev/null 2>&1; then
-  said=$(modprobe nvidia-uvm 2>&1) || echo "gpu-node: nvidia-uvm: modprobe cannot load it: $said"
+  output=$(modprobe nvidia-uvm 2>&1) || echo "gpu-node: nvidia-uvm: modprobe cannot load it: $output"
 fi
 restore
 trap - EXIT

@@ -1,5 +1,7 @@
-# Keep nouveau away: blacklist it, make the initramfs of these kernels anew, unload it.
-# Variables: kernels (may be empty), later (yes: a reboot follows); in_use.sh stands before this.
+# Disable nouveau: blacklist it, rebuild the initramfs of these kernels, unload it.
+# Variables: kernels (may be empty), later (yes: a reboot follows).
+# Needs: place lock in_use
+# Disturbs: reload
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -10,29 +12,28 @@ wanted='# Written by gpu-node: nouveau would take the GPUs before nvidia does.
 blacklist nouveau
 options nouveau modeset=0'
 if [ "$(cat "$file" 2>/dev/null)" != "$wanted" ]; then
-  mkdir -p /etc/modprobe.d && echo "$wanted" >"$file.gpu-node" && mv -f "$file.gpu-node" "$file" ||
-    fail "$file cannot be written; nothing was changed"
+  echo "$wanted" | put "$file" || fail "$file cannot be written; nothing was changed"
 fi
 # Of a run that was killed; what makes the image may put a suffix to the name while it writes.
 rm -f /boot/.initramfs-*.img.gpu-node /boot/.initramfs-*.img.gpu-node.*
 for kernel in $kernels; do
   if command -v update-initramfs >/dev/null 2>&1; then
-    said=$(update-initramfs -u -k "$kernel" 2>&1 </dev/null) ||
-      fail "the initramfs of $kernel cannot be made: $(echo "$said" | tail -n 1); the old one is there"
+    output=$(update-initramfs -u -k "$kernel" 2>&1 </dev/null) ||
+      fail "the initramfs of $kernel cannot be made: $(echo "$output" | tail -n 1); the old one is there"
   elif command -v dracut >/dev/null 2>&1; then
     image=/boot/initramfs-$kernel.img
     new=/boot/.initramfs-$kernel.img.gpu-node
     # An image that is not of this host alone takes no blacklist along: it is to have no nouveau.
-    { mkdir -p /etc/dracut.conf.d && echo 'omit_drivers+=" nouveau "' >/etc/dracut.conf.d/gpu-node-nouveau.conf; } ||
+    echo 'omit_drivers+=" nouveau "' | put /etc/dracut.conf.d/gpu-node-nouveau.conf ||
       fail "/etc/dracut.conf.d cannot be written; no initramfs was changed"
     # dracut writes over what is there, and a full disk would leave half of it.
-    said=$(dracut --force "$new" "$kernel" 2>&1 </dev/null) && [ -s "$new" ] &&
-      lsinitrd "$new" >/dev/null 2>&1 && mv -f "$new" "$image" ||
-      { rm -f "$new" "$new".*; fail "the initramfs of $kernel cannot be made: $(echo "$said" | tail -n 1); the old one is there"; }
+    output=$(dracut --force "$new" "$kernel" 2>&1 </dev/null) && [ -s "$new" ] &&
+      lsinitrd "$new" >/dev/null 2>&1 && place "$new" "$image" ||
+      { rm -f "$new" "$new".*; fail "the initramfs of $kernel cannot be made: $(echo "$output" | tail -n 1); the old one is there"; }
   else
     fail "neither update-initramfs nor dracut is here; make the initramfs of $kernel anew"
   fi
 done
 [ -d /sys/module/nouveau ] || exit 0
-said=$(modprobe -r nouveau 2>&1) || [ "$later" = yes ] ||
-  fail "it cannot be unloaded (a console is in its hands?): $said; a reboot is due: --data reboot=true"
+output=$(modprobe -r nouveau 2>&1) || [ "$later" = yes ] ||
+  fail "it cannot be unloaded (does the console use it?): $output; allow a reboot: --data reboot=true"

@@ -12,13 +12,14 @@ from collections.abc import Generator, Sequence
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
-from deploy import replacement, restart
-from deploy.scripts import script
-from drift.boot import menu_entry, next_boot
-from drift.driver import is_built, kernel_of, running
-from drift.installing import is_version_of
-from facts.driver import Driver, DriverState
-from facts.packages import DriverPackages
+from gpu_node.deploy.driver import reboot as restart
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.drift.driver.boot import menu_entry, next_boot
+from gpu_node.drift.driver.install_plan import is_version_of
+from gpu_node.drift.driver.target import is_built, kernel_of, running
+from gpu_node.facts.driver.packages import DriverPackages
+from gpu_node.facts.driver.state import Driver, DriverState
 
 Command = StringCommand | FunctionCommand
 # Which kernel is held on a node, and what was the default before.
@@ -36,7 +37,7 @@ def packages(
     Install dkms, and the headers of exactly these kernels.
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
-    + kernels: as ``uname -r`` tells them
+    + kernels: as ``uname -r`` prints them
     + dkms: whether dkms is to be there
     + allow_disruption: even while a running container has GPUs
 
@@ -50,7 +51,7 @@ def packages(
     lacking = [name for name in kernels if not _has_headers(found, name)]
     has_dkms = found.dkms is not None and found.dkms.present
     if not lacking and (has_dkms or not dkms):
-        host.noop("dkms and the kernels' headers are there")
+        host.noop("dkms and the kernels' headers are installed")
         return
     given = {"kernels": " ".join(lacking), "dkms": _word(dkms)}
     given["allow_reload"] = _word(allow_disruption)
@@ -88,13 +89,13 @@ def install(
     """
     there = host.get_fact(DriverPackages, names=list(names))["versions"]
     if all(is_version_of(there.get(name, ""), version) for name in names):
-        host.noop(f"{', '.join(names)} {version} are there")
+        host.noop(f"{', '.join(names)} {version} are installed")
         return
     given = {
         "packages": " ".join(names),
         "version": version,
         "hold": _word(hold),
-        # Where none of them is there nobody uses them; another driver is left alone.
+        # Without any of them no process uses them; another driver is left alone.
         "allow": _word(allow_disruption or not there),
         "allow_reload": _word(allow_disruption),
         "run": replacement.run(),
@@ -112,10 +113,10 @@ def module(
     """
     Build one kernel's module by dkms and install it.
 
-    + kernel: as ``uname -r`` tells it
+    + kernel: as ``uname -r`` prints it
     + version: of the driver, eg ``535.154.05``
-    + source: its name, as ``dkms status`` tells it, eg ``nvidia-current`` on Debian; empty: that of
-      the sources that are there
+    + source: its name in ``dkms status``, eg ``nvidia-current`` on Debian; empty: that of the
+      sources that are there
     + allow_disruption: configure half configured packages even while a running container has GPUs
 
     **Example:**
@@ -179,7 +180,7 @@ def loaded(
     if found is not None and found.nvidia == version:
         host.noop(f"nvidia {version} is loaded")
         return
-    # Where none is loaded nobody can be using it.
+    # A module that is not loaded has no user.
     harmless = found is not None and not found.nvidia
     yield script(
         "module",

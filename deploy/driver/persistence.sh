@@ -1,6 +1,6 @@
 # Turn persistence mode on, for good: by the driver's daemon, or a unit where that has none.
-# Variables: later (yes: a reboot follows, after which the daemon does it); containers.sh stands before
-# this. Units are enabled without a reload: that is needed by no boot.
+# Variables: later (yes: a reboot follows, after which the daemon does it). Units are enabled without a reload: that is needed by no boot.
+# Needs: place containers
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -12,12 +12,11 @@ smi() {
 off() { smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^Enabled$'; }
 # nvidia-smi and the daemon would load a module that is not, whatever the reason is.
 is_loaded() { [ -d /sys/module/nvidia ]; }
-# put FILE: its text is stdin; a file that has that text stays, as systemd goes by its time
-put() {
+# unit_file FILE: its text is stdin; a file that has that text stays, as systemd goes by its time
+unit_file() {
   text=$(cat)
   [ "$(cat "$1" 2>/dev/null)" != "$text" ] || return 0
-  mkdir -p "${1%/*}" && printf '%s\n' "$text" >"$1.gpu-node" && mv -f "$1.gpu-node" "$1" ||
-    fail "$1 cannot be written"
+  printf '%s\n' "$text" | put "$1" || fail "$1 cannot be written"
 }
 # load UNIT: have systemd read its files again where they have changed
 load() {
@@ -39,23 +38,23 @@ for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; d
   if grep -q '^ExecStart=.* --no-persistence-mode' "$folder/$unit.service"; then
     drop=/etc/systemd/system/$unit.service.d
     start=$(sed -n 's/^ExecStart=//p' "$folder/$unit.service" | sed 's/ --no-persistence-mode//')
-    put "$drop/gpu-node.conf" <<END
+    unit_file "$drop/gpu-node.conf" <<END
 [Service]
 ExecStart=
 ExecStart=$start
 END
     load "$unit.service"
   fi
-  said=$(systemctl --no-reload enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$said" | tail -n 1)"
-  [ ! -d /run/systemd/system ] || ! is_loaded || said=$(systemctl start "$unit" 2>&1) ||
-    fail "$unit does not start: $(echo "$said" | tail -n 1)"
+  output=$(systemctl --no-reload enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$output" | tail -n 1)"
+  [ ! -d /run/systemd/system ] || ! is_loaded || output=$(systemctl start "$unit" 2>&1) ||
+    fail "$unit does not start: $(echo "$output" | tail -n 1)"
   break
 done
 # NVIDIA's installer brings the daemon, if that, and no unit.
 if [ -z "$has_unit" ] && command -v systemctl >/dev/null 2>&1; then
   own=gpu-node-persistence.service
   smi=$(command -v nvidia-smi) || fail 'there is no nvidia-smi'
-  put "/etc/systemd/system/$own" <<END
+  unit_file "/etc/systemd/system/$own" <<END
 # Written by gpu-node: after a boot persistence mode would be off.
 [Unit]
 Description=Persistence mode of the NVIDIA GPUs
@@ -68,11 +67,11 @@ ExecStart=$smi -pm 1
 WantedBy=multi-user.target
 END
   load "$own"
-  said=$(systemctl --no-reload enable "$own" 2>&1) || fail "$own cannot be enabled: $said"
+  output=$(systemctl --no-reload enable "$own" 2>&1) || fail "$own cannot be enabled: $output"
 fi
 is_loaded || exit 0 # the reboot does the rest
-# It may run since before that, and without systemd nobody has started it.
+# It may have been running before that; without systemd it was not started.
 if [ -n "$(off)" ]; then
-  said=$(smi -pm 1 2>&1) || [ "$later" = yes ] || fail "$(echo "$said" | tail -n 1)"
+  output=$(smi -pm 1 2>&1) || [ "$later" = yes ] || fail "$(echo "$output" | tail -n 1)"
 fi
 [ "$later" = yes ] || [ -z "$(off)" ] || fail "it is still off: $(off | head -n 1)"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import shlex
 import subprocess
 from time import monotonic, sleep
-from weakref import WeakKeyDictionary
 
 from pyinfra import logger
 from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.base import BaseConnector
 
-from deploy.arguments import of_operation
-from deploy.scripts import RUN_SECONDS
-from drift.report.visible import visible
-from facts.session import ProbeError, fresh, probe
+from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.scripts import RUN_SECONDS
+from gpu_node.facts.ask.controller import run_here
+from gpu_node.facts.ask.execute import NoAnswer, execute
+from gpu_node.facts.ask.session import ProbeError, fresh, probe
+from gpu_node.inventories.escape import visible
 
 # GPU servers check their memory for minutes before they boot.
 SECONDS = 1800
@@ -25,16 +27,12 @@ CHECK_SECONDS = RUN_SECONDS + 120
 DRAIN_SECONDS = 600
 # All of it: what drains and resumes, two looks, the boot, and what the node then is asked.
 LIMIT_SECONDS = 2 * DRAIN_SECONDS + 2 * CHECK_SECONDS + SECONDS + 300
-LAST_BYTES = 2000
+LAST_CHARACTERS = 2000
 _ASK_SECONDS = 20
 # On the node; /run is emptied at boot, and the file is there only where a reboot was asked for.
 MARK = "/run/gpu-node.reboot"
-NOT_DUE = "gpu-node: reboot: none is due any more"
+NOT_DUE = "gpu-node: reboot: no longer needed"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
-# The node that a run's roll-out has stopped at.
-_stopped: WeakKeyDictionary[State, str] = WeakKeyDictionary()
-# Each node's boot before its reboot.
-_before: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
 
 
 def roll_out(
@@ -55,19 +53,19 @@ def roll_out(
     if not begin(state, host):
         return False
     if drain:
-        said = _run(state, host, look)
-        if said is None or NOT_DUE in said:
-            return said is not None
+        output = _run(state, host, look)
+        if output is None or NOT_DUE in output:
+            return output is not None
         if problem := on_controller(drain, host.name):
             logger.error(
-                f"{host.print_prefix}not rebooted: drain failed: {visible(problem)}; the node may "
-                "be drained all the same"
+                f"{host.print_prefix}not rebooted: drain failed: {visible(problem)}; the "
+                "node may be drained nevertheless"
             )
             return False
     try:
         done = _run(state, host, command) is not None
         # A scheduler that reboots may end the session before the script has answered.
-        refused = not done and _said(host.connector, _BOOT_ID) is not None
+        refused = not done and _answer(host.connector, _BOOT_ID) is not None
         if not refused and not finish(state, host, version):
             return False
     except TimeoutError:
@@ -80,10 +78,10 @@ def roll_out(
 
 def _run(state: State, host: Host, command: StringCommand) -> str | None:
     """Run a script of ours, whose words are shown at once; None where it fails."""
-    arguments = of_operation(state, host, CHECK_SECONDS)
+    rights = of_operation(state, host)
     try:
-        done, output = host.run_shell_command(command, print_output=True, **arguments)
-    except Exception as error:  # the transport broke: paramiko and socket errors of many classes
+        done, output = execute(host.connector, command, CHECK_SECONDS, rights, show=True)
+    except NoAnswer as error:
         logger.error(f"{host.print_prefix}no answer: {visible(str(error))}")
         return None
     return "\n".join(output.stdout_lines) if done else None
@@ -92,57 +90,52 @@ def _run(state: State, host: Host, command: StringCommand) -> str | None:
 def on_controller(command: str, node: str) -> str:
     """Run a command of the inventory on this machine; return its failure, or nothing."""
     try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command.replace("{node}", shlex.quote(node))],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=DRAIN_SECONDS,
-            check=False,
-        )
+        argv = ["/bin/sh", "-c", command.replace("{node}", shlex.quote(node))]
+        done = run_here(argv, DRAIN_SECONDS, merged=True)
     except subprocess.TimeoutExpired:
         return f"{command!r} did not end within {DRAIN_SECONDS} s"
     if done.returncode == 0:
         return ""
-    lines = done.stdout[-LAST_BYTES:].decode("utf-8", "replace").strip().splitlines()
+    lines = done.stdout[-LAST_CHARACTERS:].strip().splitlines()
     return f"{command!r} ended with {done.returncode}" + (f": {lines[-1]}" if lines else "")
 
 
 def begin(state: State, host: Host) -> bool:
     """Refuse where another node did not come back; else note which boot this one is at."""
-    if state in _stopped:
+    run = run_of(state)
+    if run.stopped_at:
         logger.error(
-            f"{host.print_prefix}not rebooted: {_stopped[state]} did not come back with its driver"
+            f"{host.print_prefix}not rebooted: {run.stopped_at} did not come back with its driver"
         )
         return False
-    boot = _said(host.connector, _BOOT_ID)
+    boot = _answer(host.connector, _BOOT_ID)
     if boot is None:
-        return _stop(state, host, "cannot be asked which boot it is at; it was not rebooted")
-    _before[host] = boot
+        return _stop(state, host, "cannot read its boot ID; it was not rebooted")
+    run.node(host).boot_before = boot
     return True
 
 
 def finish(state: State, host: Host, version: str) -> bool:
     """Wait until the node is back from the reboot, with its driver; none may have been due."""
-    asked = _said(host.connector, f"[ -e {MARK} ] && echo yes || echo no")
+    asked = _answer(host.connector, f"[ -e {MARK} ] && echo yes || echo no")
     if asked == "no":
         return True
     end = monotonic() + SECONDS
     while monotonic() < end:
         sleep(_INTERVAL)
-        if _is_back(host):
+        if _is_back(host, run_of(state).node(host).boot_before):
             return _is_right(state, host, version)
     return _stop(state, host, f"did not come back within {SECONDS} s: look at its console")
 
 
-def _is_back(host: Host) -> bool:
+def _is_back(host: Host, boot_before: str) -> bool:
     """Whether the node answers, and is at another boot than before."""
     try:
         with fresh(host) as connector:
-            boot = _said(connector, _BOOT_ID)
+            boot = _answer(connector, _BOOT_ID)
     except PyinfraError:
         return False
-    return boot is not None and boot != _before[host]
+    return boot is not None and boot != boot_before
 
 
 def _is_right(state: State, host: Host, version: str) -> bool:
@@ -150,28 +143,26 @@ def _is_right(state: State, host: Host, version: str) -> bool:
         with fresh(host) as connector:
             found = probe(host, connector).driver
     except (PyinfraError, ProbeError) as error:
-        return _stop(state, host, f"is back, and does not tell: {visible(str(error))}")
+        return _stop(state, host, f"is back, and its state is unknown: {visible(str(error))}")
     loaded = found.loaded.nvidia if found.loaded else ""
     if loaded == version and found.smi is not None and found.smi.gpus:
         return True
-    said = f"; nvidia-smi says: {found.smi.said}" if found.smi and found.smi.said else ""
+    message = f"; nvidia-smi says: {found.smi.output}" if found.smi and found.smi.output else ""
     what = f"nvidia {loaded}" if loaded else "no nvidia module"
-    return _stop(state, host, f"is back with {what} loaded, wanted {version}{visible(said)}")
+    return _stop(state, host, f"is back with {what} loaded, wanted {version}{visible(message)}")
 
 
 def _stop(state: State, host: Host, why: str) -> bool:
-    _stopped[state] = host.name
+    run_of(state).stopped_at = host.name
     logger.error(f"{host.print_prefix}{why}; no other node will be rebooted")
     return False
 
 
-def _said(connector: BaseConnector, command: str) -> str | None:
+def _answer(connector: BaseConnector, command: str) -> str | None:
     """Return the last line of a command's answer; None where there is none."""
     try:
-        done, output = connector.run_shell_command(
-            StringCommand(command), False, False, _timeout=_ASK_SECONDS
-        )
-    except Exception:  # the transport broke: paramiko and socket errors of many classes
+        done, output = execute(connector, command, _ASK_SECONDS)
+    except NoAnswer:
         return None
     lines = [line.strip() for line in output.stdout_lines if line.strip()]
     return lines[-1] if done and lines else None

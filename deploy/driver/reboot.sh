@@ -1,12 +1,13 @@
-# Reboot, if the driver is not right without it, in a moment: whoever asked shall hear the answer.
-# Variables: version (the module's), mark (a file that is gone after a boot), look (yes: only look);
-# in_use.sh and cpu_jobs.sh stand before.
+# Reboot, if the driver is not right without it, after a moment, so that the answer arrives first.
+# Variables: version (the module's), mark (a file that is gone after a boot), look (yes: only look).
+# Needs: lock in_use cpu_jobs
+# Disturbs: reboot
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
 if [ "$(cat /sys/module/nvidia/version 2>/dev/null)" = "$version" ] &&
   [ ! -d /sys/module/nouveau ] && [ -e "/lib/modules/$(uname -r)" ]; then
-  echo 'gpu-node: reboot: none is due any more'
+  echo 'gpu-node: reboot: no longer needed'
   exit 0
 fi
 [ "$look" != yes ] || exit 0

@@ -7,17 +7,33 @@ from dataclasses import replace
 
 from pyinfra.api import deploy
 
-from deploy.operations import driver
-from deploy.plan import Plan
-from deploy.proof import refuse
-from drift.check import check
-from drift.driver import source_of, target
-from drift.finding import Severity
-from drift.installing import is_full, to_install, with_driver
+from gpu_node.deploy.driver import operations as driver
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.proof import refuse
+from gpu_node.drift.driver import rules, rules_driver_packages, rules_gpus, rules_risks
+from gpu_node.drift.driver.install_plan import is_full, to_install, with_driver
+from gpu_node.drift.driver.target import source_of, target
+from gpu_node.drift.engine.check import check
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.rule import Rule
+from gpu_node.drift.engine.subject import KernelRelease
 
-_BUILT = ("driver.module-not-built", "driver.next-boot")
-_LOADED = ("driver.not-loaded", "driver.library-mismatch")
-_LACKING = ("driver.not-installed", "driver.package-missing")
+REPAIRS = (
+    rules.dkms_missing,
+    rules.headers_missing,
+    rules.module_not_built,
+    rules.boots_without,
+    rules_driver_packages.not_installed,
+    rules_driver_packages.package_missing,
+    rules_gpus.not_loaded,
+    rules_gpus.library_mismatch,
+    rules_gpus.persistence,
+    rules_risks.nouveau,
+    rules_risks.kernel_hold,
+)
+_BUILT = (rules.module_not_built, rules.boots_without)
+_LOADED = (rules_gpus.not_loaded, rules_gpus.library_mismatch)
+_LACKING = (rules_driver_packages.not_installed, rules_driver_packages.package_missing)
 
 
 @deploy("Driver")
@@ -27,24 +43,24 @@ def converge(plan: Plan) -> None:
     if wanted is None:
         return
     if _is_refused(plan):
-        refuse(name="Stop: this driver is none for these GPUs", findings=plan.findings)
+        refuse(name="Stop: this driver does not support these GPUs", findings=plan.findings)
         return
     plan = _with_driver(plan)
     version = target(plan.found.driver, wanted)
     if version is None and not plan.repairs(*_LACKING):
         return
     # Before anything is built: that may fail, and the node must boot all the same.
-    for kernel in plan.subjects("driver.kernel-hold"):
-        driver.hold_kernel(name="Boot the newest kernel that has the module", kernel=kernel)
+    for kernel in plan.subjects(KernelRelease, rules_risks.kernel_hold, severity="error"):
+        driver.hold_kernel(name="Boot the newest kernel that has the module", kernel=kernel.kernel)
     _dkms(plan, "error")
     _install(plan)
     if version is None:
         return
     running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
     _kernels(plan, version, "error", lambda kernel: kernel == running)
-    if plan.repairs("driver.nouveau"):
+    if plan.repairs(rules_risks.nouveau):
         driver.no_nouveau(
-            name="Keep nouveau away",
+            name="Disable nouveau",
             kernels=_stale(plan),
             allow_disruption=plan.allow_disruption,
             later=plan.reboots,
@@ -62,7 +78,7 @@ def converge(plan: Plan) -> None:
 
 @deploy("Driver, what can wait")
 def rest(plan: Plan) -> None:
-    """Repair what is a warning, such as a kernel that nobody boots: what fails here fails last."""
+    """Repair what is a warning, such as a kernel that is not booted. It runs last."""
     wanted = plan.wanted.driver
     if wanted is None or _is_refused(plan):
         return
@@ -70,9 +86,9 @@ def rest(plan: Plan) -> None:
     version = target(plan.found.driver, wanted)
     if version is None:
         return
-    # Without the module nobody can tell whether it is on.
+    # Without the module it is unknown whether it is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
-    if unknown or plan.repairs("driver.persistence") or plan.reloads:
+    if unknown or plan.repairs(rules_gpus.persistence) or plan.reloads:
         driver.persistence(
             name="Turn persistence mode on",
             later=plan.reboots,
@@ -81,8 +97,8 @@ def rest(plan: Plan) -> None:
     _dkms(plan, "warning")
     _kernels(plan, version, "warning", lambda kernel: True)
     # Last: the kernel that then boots has its module by now, or the area has ended.
-    if plan.subjects("driver.kernel-hold", severity="warning"):
-        driver.hold_kernel(name="Take the hold of a kernel back")
+    if plan.repairs(rules_risks.kernel_hold, severity="warning"):
+        driver.hold_kernel(name="Release the held kernel")
 
 
 @deploy("Restart")
@@ -104,7 +120,7 @@ def restart(plan: Plan) -> None:
 
 def _is_refused(plan: Plan) -> bool:
     """Whether the driver that is wanted, or there, leaves a GPU of the node alone."""
-    unfit = [each for each in plan.findings if each.rule == "driver.unsupported-gpu"]
+    unfit = plan.findings_of(rules_gpus.unsupported_gpu)
     return any(each.severity == "error" for each in unfit)
 
 
@@ -112,16 +128,16 @@ def _with_driver(plan: Plan) -> Plan:
     """Return the plan for what a bare node is once its driver's packages are there.
 
     What they then need (dkms, headers, the module, to be loaded) is in the same run. Of a branch
-    nobody knows before which version comes.
+    which version is installed is unknown before.
     """
     wanted = plan.wanted.driver
     if wanted is None or wanted.version is None or not is_full(wanted.version):
         return plan
-    if not plan.repairs("driver.not-installed"):
+    if not plan.repairs(rules_driver_packages.not_installed):
         return plan
     found = with_driver(plan.found, to_install(plan.found, wanted), wanted.version)
-    told = [each for each in plan.findings if each.rule == "driver.not-installed"]
-    return replace(plan, found=found, findings=(*told, *check(found, plan.wanted, plan.among)))
+    first = plan.findings_of(rules_driver_packages.not_installed)
+    return replace(plan, found=found, findings=(*first, *check(found, plan.wanted, plan.among)))
 
 
 def _install(plan: Plan) -> None:
@@ -142,7 +158,7 @@ def _install(plan: Plan) -> None:
 
 def _dkms(plan: Plan, severity: Severity) -> None:
     manager = plan.found.nccl.manager
-    if manager not in (None, "none") and plan.subjects("driver.dkms-missing", severity=severity):
+    if manager not in (None, "none") and plan.repairs(rules.dkms_missing, severity=severity):
         driver.packages(
             name="Install dkms",
             manager=manager,
@@ -156,8 +172,8 @@ def _kernels(
 ) -> None:
     """Give the chosen kernels of a severity's findings their headers and their module, in turn."""
     source, manager = source_of(plan.found.driver, version), plan.found.nccl.manager
-    lacking = plan.subjects("driver.headers-missing", severity=severity)
-    bare = plan.subjects(*_BUILT, severity=severity)
+    lacking = _releases(plan, severity, rules.headers_missing)
+    bare = _releases(plan, severity, *_BUILT)
     for kernel in filter(is_chosen, dict.fromkeys([*lacking, *bare])):
         if kernel in lacking and manager not in (None, "none"):
             driver.packages(
@@ -174,6 +190,11 @@ def _kernels(
                 source=source.name,
                 allow_disruption=plan.allow_disruption,
             )
+
+
+def _releases(plan: Plan, severity: Severity, *lacking: Rule) -> list[str]:
+    """Return the kernels of a severity's findings."""
+    return [each.kernel for each in plan.subjects(KernelRelease, *lacking, severity=severity)]
 
 
 def _stale(plan: Plan) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
-from facts.driver import DriverState
-from facts.kernels import Boot, Entry, Kernel
+from gpu_node.facts.driver.kernels import Boot, Entry, Kernel
+from gpu_node.facts.driver.state import DriverState
 
 
 class Next(NamedTuple):
@@ -83,6 +84,7 @@ def menu_entry(boot: Boot, kernel: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def version_order(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts kernels as GRUB's menus do, by `sort -V`: 6.1.0-9 before 6.1.0-10."""
     parts = re.findall(r"\d+|\D+", name)
@@ -90,7 +92,7 @@ def version_order(name: str) -> list[tuple[int, str]]:
 
 
 def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) -> str | None:
-    """Return the kernel of an entry that is told by place, id or title, 1>2 by way of submenus."""
+    """Return the kernel of an entry, by its place, id or title, 1>2 by way of submenus."""
     # GRUB takes the first entry where there is none of that name.
     first = next((each for each in boot.entries if each.place == "0"), None)
     chosen = next((each for each in boot.entries if _is(each, entry, boot.entries)), first)
@@ -105,8 +107,8 @@ def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) ->
     return max(held, key=len, default=None)
 
 
-def _is(entry: Entry, told: str, entries: tuple[Entry, ...]) -> bool:
-    steps, places = told.split(">"), entry.place.split(">")
+def _is(entry: Entry, wanted: str, entries: tuple[Entry, ...]) -> bool:
+    steps, places = wanted.split(">"), entry.place.split(">")
     if len(steps) != len(places):
         return False  # an entry of a submenu is found by way of that alone
     above = [">".join(places[: count + 1]) for count in range(len(places))]
@@ -116,3 +118,8 @@ def _is(entry: Entry, told: str, entries: tuple[Entry, ...]) -> bool:
         each is not None and step in (each.place.rpartition(">")[2], each.id, each.title)
         for step, each in zip(steps, path, strict=True)
     )
+
+
+def short(kernel: str | None) -> str | None:
+    """A kernel's name without the architecture, which is the same on all nodes."""
+    return kernel and kernel.removesuffix(".x86_64")

@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from drift.boot import bootable
-from drift.driver import branch, installed, is_built, is_version, models, support
-from drift.module import brings_dkms, brings_module, follows_dkms, signing_key, unsigned
-from facts.kernels import Module, Source
-from facts.node import NodeState
-from inventories.packages import FAMILIES
-from inventories.schema import DriverWanted, NodeWanted
+from gpu_node.drift.driver.boot import bootable
+from gpu_node.drift.driver.module import (
+    brings_dkms,
+    brings_module,
+    follows_dkms,
+    signing_key,
+    unsigned,
+)
+from gpu_node.drift.driver.target import branch, installed, is_built, is_version, models, support
+from gpu_node.facts.driver.kernels import Module, Source
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.kinds import FAMILIES
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 # Ubuntu's nvidia-dkms-535-open, Debian's nvidia-open-kernel-dkms, the rpm family's.
 _OPEN = re.compile(r"(^|-)open(-|$)")
@@ -70,19 +76,19 @@ def hindrance(found: NodeState, wanted: NodeWanted) -> str | None:
     """Return why the deploy does not install the driver, as what to do first; None if it does."""
     driver = wanted.driver
     if driver is None:
-        return "say which one: driver: {version: ...}"
+        return "name the version: driver: {version: ...}"
     names, family = named(found, driver), FAMILIES.get(found.nccl.manager or "")
     if family is None:
-        return "no apt, dnf or yum is here: install it by hand"
+        return "no apt, dnf or yum is installed: install the driver manually"
     if not names:
         return (
-            "install it by hand, with its dkms package, so that it can follow the kernel; or name "
-            f"its packages, and the deploy does it: driver: {{packages: {{{family}: [...]}}}}"
+            "install it manually, with its dkms package, so that dkms builds it "
+            f"for each new kernel; or name its packages: driver: {{packages: {{{family}: [...]}}}}"
         )
     if found.driver.devices == ():
         return "no NVIDIA GPU is on the PCI bus: look for it in the server, and in its firmware"
     if driver.version is None:
-        return "say which version its packages are to have: driver: {version: ...}"
+        return "name the version of its packages: driver: {version: ...}"
     return (
         _remains(found)
         or _unfit(found, wanted, names, driver.version)
@@ -119,28 +125,28 @@ def _remains(found: NodeState) -> str | None:
     if not left:
         return None
     return (
-        f"another driver has left {', '.join(left)}: take it away first, the way it came "
-        "(NVIDIA's installer: nvidia-uninstall)"
+        f"parts of another driver are left ({', '.join(left)}): first remove it with the "
+        "tool that installed it (NVIDIA's installer: nvidia-uninstall)"
     )
 
 
 def _unfit(
     found: NodeState, wanted: NodeWanted, names: tuple[str, ...], version: str
 ) -> str | None:
-    """Why these packages are none for a GPU of the node."""
+    """Why these packages do not support a GPU of the node."""
     is_open = any(_OPEN.search(name) for name in names)
     for gpu in models(found, wanted):
         limits = support(gpu)
         if limits is None:
             continue
         if limits.last is not None and branch(version) > limits.last:
-            return f"{gpu} is driven up to branch {limits.last}: want that, or an older one"
+            return f"branch {limits.last} is the last that supports {gpu}: set it, or an older one"
         if branch(version) < limits.first:
-            return f"{gpu} is driven from branch {limits.first} on: want that, or a newer one"
+            return f"branch {limits.first} is the first that supports {gpu}: set it, or a newer one"
         if is_open and limits.open == "no":
-            return f"{gpu} is not driven by the open module: name the packages of the proprietary"
+            return f"the open module does not support {gpu}: name the proprietary packages"
         if not is_open and limits.open == "only":
-            return f"{gpu} is driven by the open module alone: name its packages"
+            return f"only the open module supports {gpu}: name its packages"
     return None
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from drift.boot import bootable, version_order
-from facts.driver import DriverState
-from facts.kernels import Kernel
-from facts.loaded import Bar
+from gpu_node.drift.driver.boot import bootable, version_order
+from gpu_node.facts.driver.kernels import Kernel
+from gpu_node.facts.driver.loaded import Bar
+from gpu_node.facts.driver.state import DriverState
 
 CMDLINE = "/proc/cmdline"
 # dkms builds it on the node; Ubuntu's linux-modules-nvidia has it built and signed for one kernel;
@@ -77,10 +77,10 @@ def unsigned(found: DriverState) -> str | None:
         return "Secure Boot is on, and dkms has no enrolled key to sign with"
     if boot.enrolled is None:
         return (
-            f"Secure Boot is on, and whether {signing_key(found)}, with which dkms signs, is "
-            "enrolled is unknown (is mokutil installed?)"
+            "Secure Boot is on, and it is unknown whether dkms's "
+            f"key {signing_key(found)} is enrolled (is mokutil installed?)"
         )
-    return f"Secure Boot is on, and {signing_key(found)}, with which dkms signs, is not enrolled"
+    return f"Secure Boot is on, and dkms's key {signing_key(found)} is not enrolled"
 
 
 def signing_key(found: DriverState) -> str:
@@ -94,19 +94,16 @@ def advice(found: DriverState, kernel: str, version: str) -> str | None:
     by = origin(found)
     if by == "prebuilt":
         package = f"linux-modules-{_flavour(found)}-{kernel}"
-        return (
-            f"install {package}, Ubuntu's prebuilt and signed module, at {version}; dkms is not "
-            "put beside it"
-        )
+        return f"install {package}, Ubuntu's prebuilt and signed module, at {version}, without dkms"
     if by == "kmod":
         return (
-            f"install the kmod-nvidia package of {version} for this kernel; its name is what "
-            "rpm -qf shows of the other kernels' nvidia.ko"
+            f"install the kmod-nvidia package of {version} for this kernel; rpm "
+            "-qf on another kernel's nvidia.ko shows its name"
         )
     if by == ".run":
         return (
             f"run NVIDIA's installer of {version} for this kernel (--kernel-module-only "
-            f"--kernel-name={kernel}), or again with --dkms, so that it follows the kernel"
+            f"--kernel-name={kernel}), or with --dkms, which builds it for each new kernel"
         )
     return None
 

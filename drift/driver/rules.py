@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.boot import bootable, is_urgent, may_boot_next, next_boot
-from drift.driver import (
+from gpu_node.drift.driver.boot import bootable, is_urgent, may_boot_next, next_boot
+from gpu_node.drift.driver.module import (
+    advice,
+    bars,
+    follows_dkms,
+    place,
+    removal,
+    signing_key,
+    unsigned,
+)
+from gpu_node.drift.driver.target import (
     builds,
     installed,
     is_built,
@@ -15,19 +24,11 @@ from drift.driver import (
     source_of,
     target,
 )
-from drift.module import (
-    advice,
-    bars,
-    follows_dkms,
-    place,
-    removal,
-    signing_key,
-    unsigned,
-)
-from drift.rules.rule import Fault, rule
-from facts.driver import DriverState
-from facts.kernels import Kernel
-from inventories.schema import DriverWanted
+from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
+from gpu_node.drift.engine.subject import Initramfs, KernelRelease
+from gpu_node.facts.driver.kernels import Kernel
+from gpu_node.facts.driver.state import DriverState
+from gpu_node.inventories.schema import DriverWanted
 
 _GONE = "'NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver'"
 
@@ -45,7 +46,7 @@ def _shown(kernel: Kernel, found: DriverState) -> str:
 
 
 def _build(found: DriverState, kernel: str, version: str) -> str:
-    """The way to a kernel's module; by hand where there is nothing to build it from."""
+    """How to build a kernel's module; manually where its sources are missing."""
     other = advice(found, kernel, version)
     if other:
         return other
@@ -68,7 +69,12 @@ def _enrol(found: DriverState) -> str:
     )
 
 
-@rule("driver.version-differs", "error")
+@rule(
+    "driver.version-differs",
+    "error",
+    why="Nodes of one job with different drivers can run different CUDA releases.",
+    manual="Install the driver packages of the wanted version while no process uses the GPUs.",
+)
 def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The installed driver is not the one that the inventory wants."""
     version = installed(found)
@@ -84,7 +90,15 @@ def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
     )
 
 
-@rule("driver.dkms-missing", "error")
+@rule(
+    "driver.dkms-missing",
+    "error",
+    step="driver",
+    why="No program builds the module for a new kernel, so the GPUs are lost at the next "
+    "boot into one.",
+    manual="Install dkms (on CentOS and Rocky from EPEL).",
+    repair="Installs the package dkms.",
+)
 def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The driver's sources are there, and no dkms that would build them."""
     version = target(found, wanted)
@@ -100,7 +114,7 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         wanted="installed",
         cause=f"nothing builds the module for {', '.join(lacking)}"
         if lacking
-        else "nothing builds the module when a kernel update comes: the GPUs go with the next boot",
+        else "nothing builds the module for a kernel update: the next boot loses the GPUs",
         fix=f"{why}: once dkms has made its key, {_enrol(found)}; then build the module"
         if why
         else "install dkms (from EPEL on CentOS and Rocky)",
@@ -109,7 +123,15 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     )
 
 
-@rule("driver.headers-missing", "error")
+@rule(
+    "driver.headers-missing",
+    "error",
+    step="driver",
+    why="dkms cannot build the module for a kernel without its headers.",
+    manual="Install kernel-devel-KERNEL, or linux-headers-KERNEL on Debian and Ubuntu, for "
+    "exactly this kernel.",
+    repair="Installs the headers of the running kernel and of a kernel that may boot next.",
+)
 def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """A kernel has no headers to build the module against."""
     version = target(found, wanted)
@@ -121,10 +143,10 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
         if not kernel.headers:
             has = is_built(kernel, version)
             yield Fault(
-                subject=kernel.name,
+                subject=KernelRelease(kernel.name),
                 found="no headers",
                 wanted=f"those of {kernel.name}",
-                cause="it has its module, and the next driver could not be built for it"
+                cause="it has its module, but dkms cannot build the next driver for it"
                 if has
                 else "dkms cannot build the module for it",
                 fix=f"install kernel-devel-{kernel.name} (linux-headers-{kernel.name} on Debian "
@@ -137,7 +159,17 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
             )
 
 
-@rule("driver.module-not-built", "error")
+@rule(
+    "driver.module-not-built",
+    "error",
+    step="driver",
+    because_of=(on_subject(headers_missing), on_node(dkms_missing)),
+    why="Without the module the running kernel has no GPUs: nvidia-smi cannot communicate "
+    "with the driver.",
+    manual="Run dkms install -m NAME -v VERSION -k KERNEL, or install the module the way the "
+    "driver was installed.",
+    repair="Builds the module with dkms for the running kernel.",
+)
 def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The running kernel has no module of the driver's version."""
     version, kernel = target(found, wanted), running(found)
@@ -145,7 +177,7 @@ def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
         return
     if kernel is None:
         yield Fault(
-            subject=found.kernels.running,
+            subject=KernelRelease(found.kernels.running),
             found="its modules are not installed any more",
             wanted=f"nvidia {version}",
             cause="the kernel was removed while it runs: no module can be loaded into it",
@@ -154,10 +186,10 @@ def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
         )
     elif not is_built(kernel, version):
         yield Fault(
-            subject=kernel.name,
+            subject=KernelRelease(kernel.name),
             found=_shown(kernel, found),
             wanted=f"nvidia {version}",
-            cause=f"the kernel is another one than the module was built for: {_GONE}",
+            cause=f"the module was built for another kernel: {_GONE}",
             fix=_build(found, kernel.name, version),
             fixable=builds(found, wanted, version),
         )
@@ -169,7 +201,7 @@ def _offer(found: DriverState, wanted: DriverWanted, version: str, is_next: bool
     if other is None:
         return ""
     if wanted.hold_kernel:
-        return f"; {other.name}, which has its module, is to be the default"
+        return f"; {other.name}, which has its module, becomes the default"
     if not is_next:
         return ""
     return (
@@ -186,21 +218,28 @@ def _stale_image(
     if stale is False or not is_built(kernel, version):
         return
     yield Fault(
-        subject=f"initramfs of {kernel.name}",
-        found="holds an nvidia module from before the installed one"
+        subject=Initramfs(kernel.name),
+        found="holds an older nvidia module than the installed one"
         if stale
         else "older than the installed nvidia module, and not readable",
         wanted=f"nvidia {version}, or none",
-        cause="a boot loads the module that the initramfs holds: with the library of another "
-        "version it ends in 'Driver/library version mismatch'",
-        fix=f"make it anew: update-initramfs -u -k {kernel.name}, or dracut -f --kver "
-        f"{kernel.name}",
+        cause="a boot loads this module, which does not "
+        "match the library: 'Driver/library version mismatch'",
+        fix=f"rebuild it: update-initramfs -u -k {kernel.name}, or dracut -f --kver {kernel.name}",
         fixable=False,
         severity=None if is_next and stale else "warning",
     )
 
 
-@rule("driver.next-boot", "error")
+@rule(
+    "driver.next-boot",
+    "error",
+    step="driver",
+    because_of=(on_subject(headers_missing), on_node(dkms_missing, of=(KernelRelease,))),
+    why="A reboot into such a kernel loses the GPUs.",
+    manual="Build the module for that kernel, or choose a default kernel that has it.",
+    repair="Builds the module with dkms for each kernel that may boot.",
+)
 def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """A reboot would lose the GPUs: a kernel that may boot has no module of the driver."""
     version = target(found, wanted)
@@ -210,8 +249,8 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         yield Fault(
             subject=place(bar),
             found=bar.text,
-            wanted="nothing that keeps nvidia from being loaded",
-            cause="a boot loads no module that this line keeps out: the GPUs would be gone",
+            wanted="no line that prevents loading nvidia",
+            cause="this line prevents loading the module at boot: the GPUs would be lost",
             fix=removal(bar),
             fixable=False,
         )
@@ -220,19 +259,19 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         is_next = may_boot_next(found, kernel)
         yield from _stale_image(found, kernel, version, is_next)
         if is_built(kernel, version) or kernel.name == found.kernels.running:
-            continue  # that it has none now is told by driver.module-not-built
+            continue  # driver.module-not-built reports that it has none now
         when = (
-            f"boots next, says {source}"
+            f"boots next, according to {source}"
             if chosen
-            else f"may boot next: which one does is unknown ({source})"
+            else f"may boot next: the next kernel is unknown ({source})"
         )
         yield Fault(
-            subject=kernel.name,
+            subject=KernelRelease(kernel.name),
             found=_shown(kernel, found),
             wanted=f"nvidia {version}",
-            cause=f"this kernel {when}: the GPUs would be gone, with {_GONE}"
+            cause=f"this kernel {when}: the GPUs would be lost, with {_GONE}"
             if is_next
-            else "whoever chooses this kernel in the boot menu loses the GPUs",
+            else "a boot into this kernel, chosen in the boot menu, loses the GPUs",
             fix=_build(found, kernel.name, version) + _offer(found, wanted, version, is_next),
             fixable=builds(found, wanted, version) and (is_next or kernel.headers),
             severity=None if is_next else "warning",
@@ -242,7 +281,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             subject="next boot",
             found="unknown",
             wanted="an installed kernel",
-            cause=f"no installed kernel is the entry that is chosen by {source}",
+            cause=f"the entry that {source} chooses is not an installed kernel",
             fix="choose one: grubby --set-default=/boot/vmlinuz-..., or GRUB_DEFAULT and "
             "update-grub",
             fixable=False,
@@ -253,7 +292,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             subject=chosen,
             found="not installed",
             wanted="an installed kernel",
-            cause=f"{source} says that it boots next, and there is no such kernel",
+            cause=f"{source} names it as the next kernel, but it is not installed",
             fix="choose one: grubby --set-default=/boot/vmlinuz-..., or GRUB_DEFAULT and "
             "update-grub",
             fixable=False,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.driver import installed
-from drift.installing import half, hindrance, is_full, to_install
-from drift.module import brings_module, follows_dkms
-from drift.rules.rule import Fault, rule
-from facts.node import NodeState
-from inventories.schema import DriverWanted, NodeWanted
+from gpu_node.drift.driver.install_plan import half, hindrance, is_full, to_install
+from gpu_node.drift.driver.module import brings_module, follows_dkms
+from gpu_node.drift.driver.target import installed
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import SystemPackages
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 
 def _way(found: NodeState, wanted: DriverWanted) -> str:
@@ -23,12 +24,21 @@ def _way(found: NodeState, wanted: DriverWanted) -> str:
     if is_full(version):
         return way
     return (
-        f"{way} in the next run: {version} is a branch, and which version comes is not known "
-        'before (with a full one, such as "535.154.05", one run is enough)'
+        f"{way} in the next run: {version} is a branch, and its full version is unknown "
+        'until then (with a full version, such as "535.154.05", one run is enough)'
     )
 
 
-@rule("driver.not-installed", "error", whole=True)
+@rule(
+    "driver.not-installed",
+    "error",
+    whole=True,
+    step="driver",
+    why="Without a driver no program can use the GPUs.",
+    manual="Install the driver packages of the wanted version with the package manager.",
+    repair="Installs the packages that the inventory names, builds the module with dkms, and "
+    "loads it.",
+)
 def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
     state = found.driver
@@ -40,13 +50,22 @@ def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         subject="driver",
         found="none",
         wanted=wanted.driver.version or "one for its GPUs",
-        cause="without it there are no GPUs for anybody",
+        cause="without a driver no program can use the GPUs",
         fix=first or _way(found, wanted.driver),
         fixable=first is None,
     )
 
 
-@rule("driver.package-missing", "error", whole=True)
+@rule(
+    "driver.package-missing",
+    "error",
+    whole=True,
+    step="driver",
+    why="An installation was interrupted, or a part of the driver was removed: the parts "
+    "may not fit together.",
+    manual="Install the missing packages in the version of the others.",
+    repair="Installs the missing driver packages.",
+)
 def package_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Some of the driver's packages that the inventory names are there, and others are not."""
     lacking = half(found, wanted.driver) if wanted.driver else []
@@ -55,11 +74,11 @@ def package_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     there, first = found.driver.packages or {}, hindrance(found, wanted)
     begun = [name for name in lacking if name in there]
     yield Fault(
-        subject=", ".join(lacking),
+        subject=SystemPackages(tuple(lacking)),
         found=f"installed by half: {', '.join(begun)}" if begun else "not installed",
         wanted=wanted.driver.version or "",
-        cause="an installation was cut off, or a part of the driver was removed: what is left fits "
-        "together by luck, and a program of the driver's may be missing",
+        cause="an installation was cut off, or a part of the driver was removed: the "
+        "remaining parts may not fit together, and a program of the driver may be missing",
         fix=first or _way(found, wanted.driver),
         fixable=first is None,
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.boot import bootable
-from drift.builds import is_model
-from drift.driver import (
+from gpu_node.drift.driver.boot import bootable
+from gpu_node.drift.driver.module import bars, hard_bars, removal, shown
+from gpu_node.drift.driver.rules import module_not_built, version_differs
+from gpu_node.drift.driver.rules_driver_packages import package_missing
+from gpu_node.drift.driver.rules_risks import nouveau, secure_boot
+from gpu_node.drift.driver.target import (
     branch,
     buildable,
     builds,
@@ -19,33 +22,42 @@ from drift.driver import (
     support,
     target,
 )
-from drift.libnccl import environments
-from drift.module import bars, hard_bars, removal, shown
-from drift.rules.rule import Fault, rule
-from facts.driver import DriverState
-from facts.gpu_holders import jobs
-from facts.node import NodeState
-from inventories.schema import DriverWanted, NodeWanted
+from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
+from gpu_node.drift.engine.subject import DriverFor, Gpu, LoadedModule, Path
+from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.tables import is_model
+from gpu_node.facts.driver.gpu_holders import jobs
+from gpu_node.facts.driver.state import DriverState
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 
 def _holders(found: DriverState) -> str:
-    """Who keeps the module from being loaded anew, as text; empty where nobody does."""
+    """Return the jobs that prevent a reload of the module, as text; empty where there are none."""
     return jobs(found.processes or (), "reload")
 
 
-@rule("driver.not-loaded", "error")
+@rule(
+    "driver.not-loaded",
+    "error",
+    step="driver",
+    because_of=(on_subject(module_not_built), on_subject(secure_boot), on_subject(nouveau)),
+    why="There are no GPUs until the module is loaded.",
+    manual="Run modprobe nvidia.",
+    repair="Loads the module. With --data reboot=true the node reboots where loading fails.",
+)
 def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The running kernel has the module, and it is not loaded."""
     version, kernel = target(found, wanted), running(found)
     if version is None or kernel is None or found.loaded is None or found.loaded.nvidia:
         return
     if is_built(kernel, version) or source_of(found, version):
-        said = found.smi.said if found.smi else ""
+        output = found.smi.output if found.smi else ""
         hard = hard_bars(found)
-        causes = [f"{shown(bar)} keeps it out" for bar in bars(found)]
+        causes = [f"{shown(bar)} prevents loading" for bar in bars(found)]
         yield Fault(
-            subject="nvidia",
-            found=f"not loaded ({said})" if said else "not loaded",
+            subject=LoadedModule("nvidia", kernel.name),
+            found=f"not loaded ({output})" if output else "not loaded",
             wanted=f"{version} loaded",
             cause="; ".join([*causes, "there are no GPUs until it is loaded"]),
             fix=f"{'; '.join(map(removal, hard))}; then: modprobe nvidia"
@@ -58,7 +70,16 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         )
 
 
-@rule("driver.library-mismatch", "error")
+@rule(
+    "driver.library-mismatch",
+    "error",
+    step="driver",
+    why="CUDA programs end with 'Driver/library version mismatch'.",
+    manual="End all GPU processes, then load the module again (modprobe -r, modprobe nvidia), "
+    "or reboot.",
+    repair="Unloads and loads the module while no process uses the GPUs. With --data "
+    "reboot=true the node reboots where that fails.",
+)
 def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The loaded module is not of the version of the user-space library."""
     if not found.loaded or not found.loaded.nvidia or not found.library:
@@ -73,80 +94,32 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     curable = target(found, wanted) == library and is_there and not hard_bars(found)
     if hard_bars(found):
         lines = ", ".join(map(shown, hard_bars(found)))
-        fix = f"{lines} keeps the module out: remove it first, then load the module anew"
+        fix = f"{lines} prevents loading the module: remove it first, then load the module again"
     elif curable:
-        fix = "load the module anew; that is enough, no reboot is due"
+        fix = "load the module again; no reboot is needed"
         if holders:
-            fix = f"end {holders}, then load the module anew; neither is done under a running job"
+            fix = f"end {holders}, then load the module again; the deploy does neither during a job"
     else:
-        fix = f"install the driver's dkms package of {library}, or put the library of {loaded} back"
+        fix = f"install the driver's dkms package of {library}, or restore the library of {loaded}"
     yield Fault(
-        subject="nvidia",
+        subject=LoadedModule("nvidia", kernel.name if kernel else ""),
         found=f"module {loaded}, library {library}",
         wanted=library,
-        cause="'Failed to initialize NVML: Driver/library version mismatch': the packages were "
-        "updated under the module that is loaded",
+        cause="'Failed to initialize NVML: Driver/library version mismatch': the packages "
+        "were updated while the old module stayed loaded",
         fix=fix,
         fixable=curable,
     )
 
 
-@rule("driver.smi-fails", "error")
-def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """nvidia-smi fails although the module is loaded and fits the library."""
-    if found.smi is None or found.loaded is None or not found.loaded.nvidia:
-        return
-    if found.smi.skipped:
-        return  # the module was loaded only after that
-    if found.smi.gpus or found.loaded.nvidia != found.library:
-        return  # the mismatch has a rule of its own
-    yield Fault(
-        subject="nvidia-smi",
-        found="not installed"
-        if found.smi.code is None
-        else f"{found.smi.said or 'no GPU'} (exit {found.smi.code})",
-        wanted="the GPUs",
-        cause="the module is there, and no GPU answers: one may have fallen off the bus, or the "
-        "driver does not support it",
-        fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle"
-        if found.smi.code is not None
-        else "install the driver's package that has it: nvidia-utils-BRANCH on Ubuntu, nvidia-smi "
-        "on Debian, nvidia-driver-cuda on the rpm family; and name it in driver: {packages: ...}",
-        fixable=False,
-    )
-
-
-@rule("driver.gpu-differs", "error", whole=True)
-def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The node has other GPUs than the inventory says."""
-    state = found.driver
-    if wanted.driver is None or wanted.gpu is None or state.devices is None or state.smi is None:
-        return
-    count = len(state.smi.gpus) or len(state.devices)
-    names = models(found, wanted)
-    if count != wanted.gpu.count:
-        yield Fault(
-            subject="count",
-            found=str(count),
-            wanted=str(wanted.gpu.count),
-            cause="a launcher starts one rank for each GPU that it expects",
-            fix="look for a GPU that fell off the bus (dmesg: Xid 79, lspci -d 10de:), or mend "
-            "gpu.count in the inventory",
-            fixable=False,
-        )
-    wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
-    if wrong and count:
-        yield Fault(
-            subject="model",
-            found=", ".join(wrong),
-            wanted=wanted.gpu.model,
-            cause="what is right for a GPU is chosen by its model",
-            fix="mend gpu.model, or the node's group, in the inventory",
-            fixable=False,
-        )
-
-
-@rule("driver.unsupported-gpu", "error", whole=True)
+@rule(
+    "driver.unsupported-gpu",
+    "error",
+    whole=True,
+    why="The driver ignores a GPU that it does not support, and programs do not find it.",
+    manual="Install a driver branch, and the kind of module (open or proprietary), that "
+    "supports the GPU.",
+)
 def unsupported_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
     if wanted.driver is not None:
@@ -163,11 +136,11 @@ def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted)
         for how, version in versions.items():
             if version and limits.last is not None and branch(version) > limits.last:
                 yield Fault(
-                    subject=gpu,
+                    subject=Gpu(gpu),
                     found=f"{version} {how}",
                     wanted=f"at most branch {limits.last}",
-                    cause=f"branch {limits.last} is the last that drives it: a newer one 'will "
-                    f"ignore this GPU'; CUDA {limits.cuda} is its last, too",
+                    cause=f"branch {limits.last} is the last that supports it: a newer "
+                    f"one 'will ignore this GPU'; CUDA {limits.cuda} is its last CUDA",
                     fix=f"driver: {{version: {limits.last}}}"
                     if how == "wanted"
                     else f"install a driver of branch {limits.last}, and hold it there",
@@ -175,10 +148,10 @@ def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted)
                 )
             elif version and branch(version) < limits.first:
                 yield Fault(
-                    subject=gpu,
+                    subject=Gpu(gpu),
                     found=f"{version} {how}",
                     wanted=f"branch {limits.first} or newer",
-                    cause="it is older than the first CUDA that knows this GPU",
+                    cause="it is older than the first CUDA that supports this GPU",
                     fix=f"a driver of branch {limits.first} or newer",
                     fixable=False,
                     severity="warning",
@@ -195,18 +168,95 @@ def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[F
         if (kind and allowed == "no") or (not kind and allowed == "only"):
             has, needs = ("open", "proprietary") if kind else ("proprietary", "open")
             yield Fault(
-                subject=gpu,
+                subject=Gpu(gpu),
                 found=f"the {has} kernel module",
                 wanted=f"the {needs} one",
-                cause="the open module needs Turing or newer: it leaves this GPU alone"
+                cause="the open module needs Turing or newer: it ignores this GPU"
                 if kind
-                else "this GPU is driven by the open module alone",
-                fix=f"install the driver's {needs} packages: a meta package may have switched",
+                else "only the open module supports this GPU",
+                fix=f"install the driver's {needs} packages: a meta package may have changed the "
+                "kind",
                 fixable=False,
             )
 
 
-@rule("driver.too-old", "error", whole=True)
+@rule(
+    "driver.smi-fails",
+    "error",
+    because_of=(on_node(package_missing), on_node(unsupported_gpu)),
+    why="No GPU answers: one may have fallen off the bus, or the driver does not support it.",
+    manual="Look for NVRM and Xid in dmesg. A GPU that is off the bus needs a power cycle.",
+)
+def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """nvidia-smi fails although the module is loaded and fits the library."""
+    if found.smi is None or found.loaded is None or not found.loaded.nvidia:
+        return
+    if found.smi.skipped:
+        return  # the module was loaded only after that
+    if found.smi.gpus or found.loaded.nvidia != found.library:
+        return  # the mismatch has a rule of its own
+    yield Fault(
+        subject="nvidia-smi",
+        found="not installed"
+        if found.smi.code is None
+        else f"{found.smi.output or 'no GPU'} (exit {found.smi.code})",
+        wanted="the GPUs",
+        cause="the module is there, and no GPU answers: one may have fallen off the bus, or the "
+        "driver does not support it",
+        fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle"
+        if found.smi.code is not None
+        else "install the driver's package that has it: nvidia-utils-BRANCH on Ubuntu, nvidia-smi "
+        "on Debian, nvidia-driver-cuda on the rpm family; and name it in driver: {packages: ...}",
+        fixable=False,
+    )
+
+
+@rule(
+    "driver.gpu-differs",
+    "error",
+    whole=True,
+    because_of=(on_node(unsupported_gpu),),
+    why="A launcher starts one rank for each GPU that it expects, and settings are chosen "
+    "by GPU model.",
+    manual="Look for a lost GPU (dmesg: Xid 79; lspci -d 10de:), or correct gpu in the inventory.",
+)
+def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The node has other GPUs than the inventory says."""
+    state = found.driver
+    if wanted.driver is None or wanted.gpu is None or state.devices is None or state.smi is None:
+        return
+    count = len(state.smi.gpus) or len(state.devices)
+    names = models(found, wanted)
+    if count != wanted.gpu.count:
+        yield Fault(
+            subject="count",
+            found=str(count),
+            wanted=str(wanted.gpu.count),
+            cause="a launcher starts one rank for each GPU that it expects",
+            fix="look for a GPU that fell off the bus (dmesg: Xid 79, lspci -d 10de:), or correct "
+            "gpu.count in the inventory",
+            fixable=False,
+        )
+    wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
+    if wrong and count:
+        yield Fault(
+            subject="model",
+            found=", ".join(wrong),
+            wanted=wanted.gpu.model,
+            cause="settings are chosen by GPU model",
+            fix="correct gpu.model, or the node's group, in the inventory",
+            fixable=False,
+        )
+
+
+@rule(
+    "driver.too-old",
+    "error",
+    whole=True,
+    because_of=(on_node(version_differs),),
+    why="torch finds no GPU: 'The NVIDIA driver on your system is too old'.",
+    manual="Install a newer driver branch, or a torch that is built for an older CUDA.",
+)
 def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver is older than the CUDA of an environment's torch asks for.
 
@@ -222,7 +272,7 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         first = floor(cuda) if cuda else None
         if first is not None and branch(version or "") < first:
             yield Fault(
-                subject=f"driver for {prefix}",
+                subject=DriverFor(prefix),
                 found=f"{version}",
                 wanted=f"branch {first} or newer, for CUDA {cuda}",
                 cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
@@ -233,7 +283,16 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             )
 
 
-@rule("driver.persistence", "warning")
+@rule(
+    "driver.persistence",
+    "warning",
+    step="driver",
+    why="The driver releases idle GPUs: each first call takes seconds, and settings of the "
+    "GPU are lost.",
+    manual="Run nvidia-smi -pm 1, and systemctl --no-reload enable nvidia-persistenced.",
+    repair="Enables nvidia-persistenced, or a unit gpu-node-persistence.service, and turns the"
+    " mode on.",
+)
 def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Persistence mode is off on a GPU, or will be after the next boot."""
     gpus = found.smi.gpus if found.smi else ()
@@ -245,7 +304,7 @@ def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             found="on until the next boot",
             wanted="on",
             cause="no enabled unit, udev rule or start script turns it on: NVIDIA's installer "
-            "brings none",
+            "installs none",
             fix="enable a unit that turns it on: gpu-node-persistence.service",
         )
     if wanted.persistence and off:
@@ -253,26 +312,33 @@ def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             subject="persistence mode",
             found=f"off on {len(off)} of {len(gpus)}",
             wanted="on",
-            cause="the driver lets go of idle GPUs: each first call takes seconds, and what was "
-            "set (ECC, clocks, power) is forgotten",
+            cause="the driver releases idle GPUs: each first call takes seconds, "
+            "and settings (ECC, clocks, power) are lost",
             # A reload of systemd takes the GPUs from running containers.
             fix="nvidia-smi -pm 1, and: systemctl --no-reload enable nvidia-persistenced",
         )
 
 
-@rule("driver.unit-waits", "info")
+@rule(
+    "driver.unit-waits",
+    "info",
+    why="A reload of systemd can take the GPUs from running containers, so the deploy does "
+    "not run one.",
+    manual="Nothing: the next boot reads the unit. Or run the deploy with --data "
+    "allow_disruption=true.",
+)
 def unit_waits(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """systemd has not read a file of a unit since the deploy wrote it."""
     if not wanted.persistence:
         return
     for file in found.waiting or ():
         yield Fault(
-            subject=file,
+            subject=Path(file),
             found="newer than what systemd has read",
             wanted="in effect from the next boot on",
             cause="a reload of systemd takes the GPUs from running containers ('Failed to "
-            "initialize NVML: Unknown Error'): the deploy leaves it out while one has GPUs",
-            fix="nothing to do: the next boot reads it; to have it now, when no container needs "
-            "its GPUs, run the deploy with --data allow_disruption=true",
+            "initialize NVML: Unknown Error'): the deploy does not reload while one has GPUs",
+            fix="nothing to do: the next boot reads it; to reload now, while no "
+            "container needs GPUs, run the deploy with --data allow_disruption=true",
             fixable=False,
         )

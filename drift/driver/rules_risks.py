@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator
 
-from drift.boot import bootable, is_urgent, menu_entry, next_boot
-from drift.driver import kernel_to_hold, running, target
-from drift.module import signing_key
-from drift.rules.rule import Fault, rule
-from facts.driver import DriverState, Updates
-from facts.kernels import Module
-from facts.secure_boot import SecureBoot
-from inventories.schema import DriverWanted
+from gpu_node.drift.driver.boot import bootable, is_urgent, menu_entry, next_boot
+from gpu_node.drift.driver.module import signing_key
+from gpu_node.drift.driver.target import kernel_to_hold, running, target
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Initramfs, KernelRelease, LoadedModule
+from gpu_node.facts.driver.kernels import Module
+from gpu_node.facts.driver.secure_boot import SecureBoot
+from gpu_node.facts.driver.state import UPDATED, DriverState, Updates
+from gpu_node.facts.probe.globs import matches_any
+from gpu_node.inventories.schema import DriverWanted
 
 
-@rule("driver.nouveau", "error")
+@rule(
+    "driver.nouveau",
+    "error",
+    step="driver",
+    why="nouveau holds the GPUs, so the nvidia module finds none.",
+    manual="Blacklist nouveau in /etc/modprobe.d, rebuild the initramfs, unload nouveau, or "
+    "reboot.",
+    repair="Writes /etc/modprobe.d/gpu-node-nouveau.conf, rebuilds initramfs files, and "
+    "unloads nouveau. With --data reboot=true the node reboots if the console uses it.",
+)
 def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """nouveau has the GPUs, or will have them at a boot before nvidia comes."""
+    """nouveau has the GPUs, or takes them at the next boot before nvidia does."""
     if found.nouveau is None or found.loaded is None or target(found, wanted) is None:
         return
     if found.loaded.nouveau:
         yield Fault(
-            subject="nouveau",
+            subject=LoadedModule("nouveau", found.kernels.running if found.kernels else ""),
             found="loaded",
             wanted="not loaded",
-            cause="it holds the GPUs: the nvidia module finds none that is free",
-            fix="blacklist nouveau, make the initramfs anew, and unload it; where a console is in "
-            "its hands a reboot is due: --data reboot=true",
+            cause="it holds the GPUs, so the nvidia module finds none",
+            fix="blacklist nouveau, rebuild the initramfs, and unload it; if the console uses "
+            "nouveau, reboot: --data reboot=true",
         )
     barred = found.nouveau.blacklists or found.nouveau.cmdline
     if found.nouveau.kernels and not barred:
@@ -36,38 +46,46 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             subject="blacklist",
             found="none",
             wanted="blacklist nouveau in /etc/modprobe.d",
-            cause="a boot loads what comes first: nouveau takes the GPUs before nvidia does",
-            fix="write /etc/modprobe.d/gpu-node-nouveau.conf, and make the initramfs anew",
+            cause="at boot nouveau takes the GPUs before nvidia does",
+            fix="write /etc/modprobe.d/gpu-node-nouveau.conf, and rebuild the initramfs",
         )
     may_boot = {each.name for each in bootable(found)}
     for name, has in found.nouveau.initramfs.items():
         if barred and name in may_boot and has is not False and not found.nouveau.cmdline:
             yield Fault(
-                subject=f"initramfs of {name}",
+                subject=Initramfs(name),
                 found="holds nouveau" if has else "older than the blacklist, and not readable",
                 wanted="made after the blacklist",
-                cause="it carries the settings of the day it was made: nouveau is loaded from it "
-                "before the blacklist is read",
-                fix=f"make it anew: update-initramfs -u -k {name}, or dracut -f for {name}",
+                cause="it is from before the blacklist: a boot loads nouveau from it",
+                fix=f"rebuild it: update-initramfs -u -k {name}, or dracut -f for {name}",
                 fixable=has is True,
                 severity=None if has else "warning",
             )
 
 
-@rule("driver.kernel-hold", "error")
+@rule(
+    "driver.kernel-hold",
+    "error",
+    step="driver",
+    why="Without the hold the next boot may choose a kernel without the module.",
+    manual="Run grubby --set-default=/boot/vmlinuz-KERNEL, or set GRUB_DEFAULT and run update-"
+    "grub.",
+    repair="Changes the default kernel of the boot loader, or restores the default from before"
+    " the hold.",
+)
 def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The newest kernel that has the module is not held as the default, or is held unasked."""
+    """The newest kernel with the module is not the held default, or is held and should not be."""
     version, boot = target(found, wanted), found.boot
     if boot is None or (version is None and wanted.hold_kernel):
         return
     kernel = kernel_to_hold(found, wanted, version) if version else None
     if not wanted.hold_kernel and boot.held:
         yield Fault(
-            subject=boot.held,
+            subject=KernelRelease(boot.held),
             found="held as the default kernel",
             wanted="no hold",
-            cause="the inventory does not want it any more: newer kernels are never booted",
-            fix="take the hold back: the kernel that was the default before is the default again",
+            cause="the inventory no longer wants the hold: newer kernels never boot",
+            fix="remove the hold: the earlier default kernel is the default again",
             severity="warning",
         )
     chosen = next_boot(found).kernel
@@ -75,7 +93,7 @@ def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         return  # that the next boot is unknown has a finding where it matters
     possible = bool(boot.grubby or menu_entry(boot, kernel.name))
     yield Fault(
-        subject=kernel.name,
+        subject=KernelRelease(kernel.name),
         found=f"{chosen or 'an unknown kernel'} boots next",
         wanted=f"{kernel.name} is the default, and held",
         cause="driver: {hold_kernel: true} keeps the newest kernel that has the module the default",
@@ -85,7 +103,14 @@ def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     )
 
 
-@rule("driver.secure-boot", "error")
+@rule(
+    "driver.secure-boot",
+    "error",
+    why="The kernel refuses an unsigned module, or one signed with an unknown key: 'Key was"
+    " rejected by service'.",
+    manual="Run mokutil --import KEY and confirm it at the console during a boot, or turn "
+    "Secure Boot off.",
+)
 def secure_boot(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Secure Boot is on, and a kernel's nvidia module is not signed, or with an unknown key."""
     version, boot = target(found, wanted), found.secure_boot
@@ -98,10 +123,10 @@ def secure_boot(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         state = _signature(found, boot, module)
         if state is not None:
             yield Fault(
-                subject=kernel.name,
+                subject=KernelRelease(kernel.name),
                 found=state,
                 wanted="signed with a key that the firmware knows",
-                cause="'Key was rejected by service': the kernel loads no module without it",
+                cause="'Key was rejected by service': the kernel refuses other modules",
                 fix=f"mokutil --import {_key(boot, module) or signing_key(found)}, and confirm it "
                 "at the console during a boot"
                 + ("" if module.signer else "; then build again")
@@ -124,7 +149,7 @@ def _signature(found: DriverState, boot: SecureBoot, module: Module) -> str | No
         # Secure Boot is on, and what is loaded has that signature.
         enrolled = True if found.loaded and found.loaded.nvidia == now.module.version else None
     if enrolled is None:
-        return "signed with a key of which nothing shows that it is enrolled"
+        return "signed with a key that may not be enrolled"
     return None if enrolled else "signed with a key that is not enrolled"
 
 
@@ -144,7 +169,13 @@ def _key(boot: SecureBoot, module: Module) -> str | None:
     return next((key for key in boot.keys for folder in folders if folder in key), None)
 
 
-@rule("driver.unattended-updates", "warning")
+@rule(
+    "driver.unattended-updates",
+    "warning",
+    why="An automatic update can replace the driver under a running job, or install a "
+    "kernel without GPUs.",
+    manual="Exclude kernel and driver packages from automatic updates.",
+)
 def unattended_updates(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Updates that come by themselves may replace the kernel or the driver."""
     updates = found.updates
@@ -155,9 +186,9 @@ def unattended_updates(found: DriverState, wanted: DriverWanted) -> Iterator[Fau
         yield Fault(
             subject=", ".join(updates.by),
             found=f"may replace the {' and the '.join(free)}",
-            wanted="left to people",
+            wanted="updated only manually",
             cause="a driver that is replaced under a running job ends in 'Driver/library version "
-            "mismatch'; a kernel that comes by night boots without GPUs",
+            "mismatch'; a new kernel boots without GPUs",
             fix='Unattended-Upgrade::Package-Blacklist {"linux-"; "nvidia"; "libnvidia";};'
             if "unattended-upgrades" in updates.by
             else "exclude=kernel* nvidia* kmod-nvidia* in /etc/yum.conf or /etc/dnf/dnf.conf",
@@ -165,11 +196,6 @@ def unattended_updates(found: DriverState, wanted: DriverWanted) -> Iterator[Fau
         )
 
 
-# Packages of each kind, as the families call them.
-_PACKAGES = {
-    "kernel": ("linux-image-generic", "linux-image-amd64", "kernel", "kernel-core"),
-    "driver": ("nvidia-driver", "nvidia-dkms-535", "kmod-nvidia", "akmod-nvidia", "cuda-drivers"),
-}
 # What on hold keeps them: packages that bring the next one, and not one kernel's own.
 _HELD = {
     "kernel": r"linux-(image-)?(generic|virtual|lowlatency|(cloud-|rt-)?amd64|aws|azure|gcp|oracle)"
@@ -179,20 +205,8 @@ _HELD = {
 
 
 def _is_spared(kind: str, updates: Updates) -> bool:
-    """Whether what updates by itself is told to leave the kernel, or the driver, alone."""
-    names = _PACKAGES[kind]
-    return (
-        any(re.match(pattern, name) for pattern in _sound(updates.patterns) for name in names)
-        or any(fnmatch.fnmatch(name, glob) for glob in updates.globs for name in names)
-        or any(re.fullmatch(_HELD[kind], held) for held in updates.held)
+    """Whether automatic updates are configured to leave out the kernel, or the driver."""
+    names = UPDATED[kind]
+    return any(name in updates.spared or matches_any(name, updates.globs) for name in names) or any(
+        re.fullmatch(_HELD[kind], held) for held in updates.held
     )
-
-
-def _sound(patterns: tuple[str, ...]) -> Iterator[str]:
-    """Yield the patterns that are regular expressions."""
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error:
-            continue
-        yield pattern

@@ -1,28 +1,30 @@
-"""What the table shows of each fact: its value as text, or None where it could not be read."""
+"""What the report shows of the driver, and compares between nodes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from drift.boot import next_boot as booted_next
-from drift.libnccl import loaded, own
-from drift.quantity import limit, size
-from facts.limits import Item
-from facts.nccl import Environment, plain
-from facts.node import NodeState
+from gpu_node.drift.driver import rules, rules_driver_packages, rules_gpus
+from gpu_node.drift.driver.boot import next_boot as booted_next
+from gpu_node.drift.driver.boot import short
+from gpu_node.drift.driver.rules_between import NO_DRIVER, differs
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.facts.node import NodeState
+
+# What nvidia-smi puts before every model.
+_MAKE = re.compile(r"^(NVIDIA |Tesla )+")
 
 
-def driver(node: NodeState) -> str | None:
+def version(node: NodeState) -> str | None:
     if node.driver.loaded is None or node.driver.library is None:
         return None
     if node.driver.loaded.nvidia or not node.driver.library:
-        return node.driver.loaded.nvidia or "none"
-    return "not loaded"
+        return node.driver.loaded.nvidia or NO_DRIVER[0]
+    return NO_DRIVER[1]
 
 
 def next_boot(node: NodeState) -> str | None:
-    """The module of the kernel that boots next, which is named where it is another."""
+    """The module of the kernel that boots next, with the kernel if another one is running."""
     kernels = node.driver.kernels
     if kernels is None or node.driver.boot is None:
         return None
@@ -36,15 +38,6 @@ def next_boot(node: NodeState) -> str | None:
     return f"{short(chosen)}, which is not installed"
 
 
-def short(kernel: str | None) -> str | None:
-    """A kernel's name without the architecture, which all have and a table has no room for."""
-    return kernel and kernel.removesuffix(".x86_64")
-
-
-# What stands before every model and tells nothing.
-_MAKE = re.compile(r"^(NVIDIA |Tesla )+")
-
-
 def gpus(node: NodeState) -> str | None:
     if node.driver.smi is None:
         return None
@@ -52,106 +45,31 @@ def gpus(node: NodeState) -> str | None:
     return ", ".join(f"{found.count(name)} x {name}" for name in dict.fromkeys(found)) or "none"
 
 
-def shm_size(node: NodeState) -> str | None:
-    if node.shm.mount is None or node.shm.usage is None:
-        return None
-    if not node.shm.mount.layers:
-        return "not mounted"
-    return size(node.shm.usage.size) if node.shm.usage.size else "no limit"
-
-
-def shm_fstab(node: NodeState) -> str | None:
-    if node.shm.fstab is None:
-        return None
-    return ", ".join(line.size or "no size" for line in node.shm.fstab) or "no line"
-
-
-def shm_mode(node: NodeState) -> str | None:
-    mode = node.shm.mode
-    return None if mode is None else f"{mode.mode} {mode.uid}:{mode.gid}"
-
-
-def pair(item: Item) -> Callable[[NodeState], str | None]:
-    def value(node: NodeState) -> str | None:
-        if node.limits.session is None:
-            return None
-        pair = getattr(node.limits.session, item)
-        return "/".join(limit(side, item != "nofile") for side in (pair.soft, pair.hard))
-
-    return value
-
-
-def cmake(node: NodeState) -> str | None:
-    if node.toolchain.cmake is None:
-        return None
-    first = node.toolchain.cmake.found[:1]
-    return (first[0].version or "broken") if first else "none"
-
-
-def cmake_path(node: NodeState) -> str | None:
-    if node.toolchain.cmake is None:
-        return None
-    first = node.toolchain.cmake.found[:1]
-    return first[0].path if first else "none"
-
-
-def nr_open(node: NodeState) -> str | None:
-    return None if node.limits.nr_open is None else str(node.limits.nr_open)
-
-
-def _environments(node: NodeState) -> list[Environment | None]:
-    return list(node.nccl.environments.values())
-
-
-def torch(node: NodeState) -> str | None:
-    found = _environments(node)
-    if None in found:
-        return None
-    told = [each.torch.version if each and each.torch else "none" for each in found]
-    return ", ".join(dict.fromkeys(told))
-
-
-def nccl(node: NodeState) -> str | None:
-    """The version that torch loads, in the order of the environments."""
-    found = _environments(node)
-    if None in found:
-        return None
-    told = [loaded(each) for each in found if each and each.torch]
-    return ", ".join(dict.fromkeys(told)) or "none"
-
-
-def nccl_by(node: NodeState) -> str | None:
-    found = _environments(node)
-    if None in found:
-        return None
-    return (
-        ", ".join(
-            f"{each.loads.reason}: {plain(each.loads.path).removesuffix('/libnccl.so.2')}"
-            for each in found
-            if each and each.loads and each.loads.path
-        )
-        or "none"
-    )
-
-
-def packages(node: NodeState) -> str | None:
-    if node.nccl.packages is None:
-        return None
-    versions = [each.version for each in own(node.nccl)]
-    return ", ".join(dict.fromkeys(versions)) or "none"
-
-
-def workspace(node: NodeState) -> str | None:
-    told = node.workspace.trees.values()
-    if None in told:
-        return None
-    trees = [each for each in told if each and each.digest]
-    return ", ".join(f"{each.files} files, {size(each.bytes)}" for each in trees) or "none"
-
-
-def logins(node: NodeState) -> str | None:
-    """How many logins to the nodes, by name and by address, work of those that were tried."""
-    if node.ssh.logins is None:
-        return None
-    worked = sum(1 for each in node.ssh.logins if each.code == 0)
-    return f"{worked} of {len(node.ssh.logins)}"
+FACTS = (
+    Fact(
+        "driver.version",
+        "must-equal",
+        (
+            rules_driver_packages.not_installed,
+            rules_driver_packages.package_missing,
+            rules.version_differs,
+            rules_gpus.not_loaded,
+            rules_gpus.library_mismatch,
+        ),
+        version,
+        differs,
+        explained_by=(rules.module_not_built, rules_gpus.unsupported_gpu),
+    ),
+    Fact("driver.next_boot", "per-host", (rules.boots_without, rules.module_not_built), next_boot),
+    Fact(
+        "driver.gpus",
+        "per-host",
+        (
+            rules_gpus.gpu_differs,
+            rules_gpus.smi_fails,
+            rules_gpus.not_loaded,
+            rules_gpus.library_mismatch,
+        ),
+        gpus,
+    ),
+)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from drift.boot import bootable, next_boot, version_order
-from drift.builds import capability, rows
-from drift.module import bars, follows_dkms, unsigned
-from facts.driver import DriverState
-from facts.kernels import Kernel, Module, Source
-from facts.node import NodeState
-from inventories.schema import DriverWanted, NodeWanted
+from gpu_node.drift.driver.boot import bootable, next_boot, version_order
+from gpu_node.drift.driver.module import bars, follows_dkms, unsigned
+from gpu_node.drift.tables import capability, rows
+from gpu_node.facts.driver.kernels import Kernel, Module, Source
+from gpu_node.facts.driver.state import DriverState
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 
 class Support(NamedTuple):

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from facts.gpus import Process
+from gpu_node.facts.driver.gpus import Process
 
 # What is done to a node while such a program runs; gpu_holders.tsv says what each means.
 Step = Literal["verify", "libraries", "segments", "workspace", "reload", "reboot"]

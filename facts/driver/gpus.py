@@ -1,50 +1,17 @@
-"""GPUs: what nvidia-smi says of them, what the PCI bus shows, and who holds them."""
+"""GPUs: what nvidia-smi and the PCI bus report, and the processes that hold them."""
 
 from __future__ import annotations
 
 import re
 
-from facts.area import State
-from facts.probe import Readings, Section
-
-# It can hang for minutes where the module is in trouble, hence the limit. Drivers before 510 do
-# not know compute_cap. Where the module is not loaded it would load it: a report changes nothing.
-_SMI = r"""
-command -v nvidia-smi >/dev/null 2>&1 || { echo absent; exit 0; }
-[ -d /sys/module/nvidia ] || { echo skipped; exit 0; }
-ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>&1; }
-common=name,uuid,memory.total,persistence_mode,ecc.mode.current,driver_version
-said=$(ask $common,compute_cap); code=$?
-case $said in *'not a valid field'*) said=$(ask $common); code=$? ;; esac
-echo "code $code"
-echo "$said"
-"""
-# The bus shows them with no driver at all; class 03 is a display controller.
-_PCI = r"""
-for d in /sys/bus/pci/devices/*; do
-  [ "$(cat "$d/vendor" 2>/dev/null)" = 0x10de ] || continue
-  case $(cat "$d/class" 2>/dev/null) in 0x03*) ;; *) continue ;; esac
-  driver=$(readlink "$d/driver" 2>/dev/null)
-  printf '%s %s %s\n' "${d##*/}" "$(cat "$d/device")" "${driver##*/}"
-done
-"""
-# Whoever else than root asks sees no more than their own.
-_PROCESSES = r"""
-ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
-  /^\/proc\// { split($1, part, "/"); pid = part[3] }
-  / \/dev\/nvidia[0-9]+$/ { holds[pid] = 1 }
-  END { for (pid in holds) print pid }' | while read -r pid; do
-  user=$(ls -ld "/proc/$pid" 2>/dev/null | awk '{ print $3 }')
-  path=$(readlink "/proc/$pid/exe" 2>/dev/null)
-  printf '%s\t%s\t%s\t%s\n' "$pid" "${user:-?}" "$(cat "/proc/$pid/comm" 2>/dev/null)" \
-    "${path% (deleted)}"
-done
-"""
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
-    Section("driver.smi", _SMI, seconds=30),
-    Section("driver.pci", _PCI),
-    Section("driver.processes", _PROCESSES, root=True),
+    Section("driver.smi", shell("driver/smi"), seconds=30),
+    Section("driver.pci", shell("driver/pci")),
+    Section("driver.processes", shell("driver/processes"), root=True),
 )
 
 
@@ -52,7 +19,7 @@ _GPU = re.compile(r"[^,]+, GPU-[^,]+(, [^,]*){4,5}$")
 
 
 class Gpu(State):
-    """A GPU as nvidia-smi tells of it: `memory` in MiB, what it does not know as None."""
+    """A GPU as nvidia-smi reports it: `memory` in MiB; a value that it does not know is None."""
 
     name: str
     uuid: str
@@ -71,7 +38,7 @@ class Smi(State):
 
     code: int | None
     gpus: tuple[Gpu, ...]
-    said: str
+    output: str
     skipped: bool = False
 
 
@@ -81,6 +48,10 @@ class Device(State):
     slot: str
     id: str
     driver: str
+
+
+# More GPUs than a machine has.
+MOST_GPUS = 256
 
 
 class Process(State):
@@ -93,15 +64,17 @@ class Process(State):
 
 
 def parse_smi(text: str) -> Smi:
-    """Parse `code N`, then what nvidia-smi said: a line a GPU where it ended well."""
+    """Parse `code N`, then the output of nvidia-smi: a line for each GPU where it succeeded."""
     first, *rest = text.splitlines()
     if first in ("absent", "skipped"):
-        return Smi(code=None, gpus=(), said="", skipped=first == "skipped")
+        return Smi(code=None, gpus=(), output="", skipped=first == "skipped")
     lines = list(filter(str.strip, rest))
     # It may list the good ones beside what it has to say of others, and end 14 for a warning.
     gpus = [line for line in lines if _GPU.match(line)]
-    said = "; ".join(line for line in lines if line not in gpus)
-    return Smi(code=int(first.removeprefix("code ")), gpus=tuple(map(_gpu, gpus)), said=said)
+    if len(gpus) > MOST_GPUS:
+        raise Unreadable(f"nvidia-smi lists {len(gpus)} GPUs")
+    output = "; ".join(line for line in lines if line not in gpus)
+    return Smi(code=int(first.removeprefix("code ")), gpus=tuple(map(_gpu, gpus)), output=output)
 
 
 def _gpu(line: str) -> Gpu:

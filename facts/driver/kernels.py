@@ -1,102 +1,22 @@
-"""Kernels: the one that runs, those installed, what the boot loader says of the next, dkms."""
+"""Kernels: the one that runs, those installed, what the boot loader has for the next boot, dkms."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from facts.area import State
-from facts.probe import Readings, Section, Unread, Unreadable
-
-# Whoever is not root may have no sbin in PATH, and what is not found there would be taken for gone.
-SBIN = "PATH=$PATH:/usr/sbin:/sbin; export PATH\n"
-# A folder without modules.dep and image is what a removal left. Tabs part what may be empty. Debian
-# calls the module's file as its sources: nvidia-current.
-_KERNELS = rf"""{SBIN}
-names=nvidia
-for d in /usr/src/nvidia*-[0-9]*; do
-  d=${{d##*/}}
-  case ${{d%-*}} in nvidia | nvidia-fs | 'nvidia*') ;; *) names="$names ${{d%-*}}" ;; esac
-done
-running=$(uname -r) || exit 1
-printf 'running\t%s\n' "$running"
-[ ! -d /boot ] || [ -x /boot ] || {{ echo '/boot is for root alone'; exit 1; }}
-for d in /lib/modules/*; do
-  k=${{d##*/}}
-  image=no; {{ [ ! -e "/boot/vmlinuz-$k" ] && [ ! -e "$d/vmlinuz" ]; }} || image=yes
-  [ -e "$d/modules.dep" ] || [ $image = yes ] || continue
-  headers=no; [ ! -e "$d/build/Makefile" ] || headers=yes
-  command -v modinfo >/dev/null 2>&1 || {{ echo 'modinfo is not installed'; exit 1; }}
-  for name in $names; do said=$(modinfo -k "$k" "$name" 2>/dev/null) && break; done
-  value() {{ echo "$said" | sed -n "s/^$1:[[:space:]]*//p" | head -n 1; }}
-  printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$k" "$headers" "$image" \
-    "$(value filename)" "$(value version)" "$(value license)" "$(value signer)"
-done
-"""
-# Each source that may know which kernel boots next, in the words that it has for it. Of grub.cfg:
-# the lines that make entries, name their kernels and choose among them. grubby takes a grubenv or
-# entries that it cannot read for empty ones, and names the wrong kernel then.
-_NEXT = (
-    SBIN
-    + r"""
-# Below a folder that is closed nothing seems to exist; on EFI systems links lead to one.
-closed=
-for d in /boot /boot/grub /boot/grub2 /boot/loader /boot/loader/entries; do
-  [ ! -d "$d" ] || [ -x "$d" ] || closed=${closed:-$d}
-done
-is_there() { [ -e "$1" ] || { [ -L "$1" ] && [ "$(id -u)" != 0 ]; }; }
-for f in /boot/grub/grubenv /boot/grub2/grubenv; do
-  ! is_there "$f" || [ -r "$f" ] || closed=${closed:-$f}
-done
-for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /etc/grub2-efi.cfg; do
-  is_there "$f" || continue
-  [ -r "$f" ] || { closed=${closed:-$f}; break; }
-  awk '
-    /^[ \t]*set default=/ || /[{][ \t]*$/ || /^[ \t]*[}][ \t]*$/ ||
-    /^[ \t]*linux(16|efi)?[ \t]/ { print "menu " substr($0, 1, 2000) }' "$f"
-  break
-done
-if [ -n "$closed" ]; then
-  printf 'closed %s\n' "$closed"
-elif command -v grubby >/dev/null 2>&1; then
-  printf 'grubby %s\n' "$(grubby --default-kernel 2>/dev/null)"
-fi
-for editor in grub2-editenv grub-editenv; do
-  command -v $editor >/dev/null 2>&1 || continue
-  $editor list 2>/dev/null | sed -n 's/^saved_entry=/saved /p; s/^next_entry=/once /p'
-  break
-done
-[ ! -r /var/lib/gpu-node/kernel-hold ] ||
-  sed -n 's/^kernel /held /p' /var/lib/gpu-node/kernel-hold
-[ ! -r /etc/default/grub ] ||
-  sed -n 's/^[[:space:]]*GRUB_DEFAULT=/setting /p' /etc/default/grub | tail -n 1
-exit 0
-"""
-)
-# nvidia-fs has sources there, too, and is another module.
-_DKMS = (
-    SBIN
-    + r"""
-for d in /usr/src/nvidia*-[0-9]*; do
-  f=$d/dkms.conf
-  grep -Eqs '^BUILT_MODULE_NAME\[0\]=.?nvidia(-current)?.?[[:space:]]*$' "$f" || continue
-  value() { sed -n "s/^$1=//p" "$f" | head -n 1 | tr -d "\"' "; }
-  printf 'source %s %s\n' "$(value PACKAGE_NAME)" "$(value PACKAGE_VERSION)"
-done
-command -v dkms >/dev/null 2>&1 || exit 0
-echo present
-dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
-"""
-)
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
+from gpu_node.facts.probe.shell import shell
 
 # These read hundreds of files, or start as many programs (dkms): that takes long on a node that is
 # short of processor time or disk.
 SECONDS = 60
 SECTIONS = (
     # /boot, or a folder in it, may be for root alone.
-    Section("driver.kernels", _KERNELS, seconds=SECONDS, root=True),
-    Section("driver.next", _NEXT, seconds=SECONDS, root=True),
-    Section("driver.dkms", _DKMS, seconds=SECONDS),
+    Section("driver.kernels", shell("driver/kernels"), seconds=SECONDS, root=True),
+    Section("driver.next", shell("driver/next_boot"), seconds=SECONDS, root=True),
+    Section("driver.dkms", shell("driver/dkms"), seconds=SECONDS),
 )
 
 # nvidia/535.154.05, 6.1.0-13-amd64, x86_64: installed, and with commas alone before dkms 3.
@@ -123,7 +43,7 @@ class Module(State):
 
 
 class Kernel(State):
-    """An installed kernel; `image` tells whether it can boot, `headers` whether dkms can build."""
+    """An installed kernel; `image`: it can boot; `headers`: dkms can build for it."""
 
     name: str
     headers: bool
@@ -189,12 +109,18 @@ class Dkms(State):
     builds: tuple[Build, ...]
 
 
+# More than a node has; each is judged beside the others.
+MOST_KERNELS = 128
+
+
 def parse_kernels(text: str) -> Kernels:
     """Parse `running NAME`, then a line for each installed kernel."""
     first, *rest = text.splitlines()
     word, _, running = first.partition("\t")
     if word != "running" or not running:
         raise Unreadable(f"no running kernel: {first!r}")
+    if len(rest) > MOST_KERNELS:
+        raise Unreadable(f"more than {MOST_KERNELS} kernels")
     return Kernels(running=running, installed=tuple(map(_kernel, rest)))
 
 
@@ -212,14 +138,14 @@ def _kernel(line: str) -> Kernel:
 def parse_boot(text: str) -> Boot:
     """Parse `SOURCE words` lines."""
     rows = [line.partition(" ")[::2] for line in text.splitlines()]
-    said = {source: entry.strip().strip("'\"") or None for source, entry in rows}
+    values = {source: entry.strip().strip("'\"") or None for source, entry in rows}
     menu = [line.strip() for source, line in rows if source == "menu"]
     chosen = [match["entry"].strip("'\"") for match in map(_DEFAULT.match, menu) if match]
     # What boots once is set as the default, too, where there is any.
     lasting = [entry for entry in chosen if "next_entry" not in entry]
     names = ("grubby", "once", "saved", "setting", "closed", "held")
     return Boot.model_validate(
-        {name: said.get(name) for name in names}
+        {name: values.get(name) for name in names}
         | {"default": lasting[-1] if lasting else None, "entries": tuple(_entries(menu))}
     )
 

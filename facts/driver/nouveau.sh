@@ -1,17 +1,7 @@
-"""Boot images: which initramfs holds nouveau, or an nvidia module from before the installed one."""
-
-from __future__ import annotations
-
-from facts.area import State
-from facts.kernels import SBIN
-from facts.probe import Readings, Section
-
-# An initramfs carries the blacklist, and the modules, as they were when it was made. To list one
-# takes a second or two: only one that is older than the blacklist or than the nvidia module is
-# listed, and for 20 s at most.
-_NOUVEAU = (
-    SBIN
-    + r"""
+# Prints what blocks nouveau, and which initramfs has it. An initramfs holds the blacklist and the
+# modules as they were when it was built. Listing one takes a second or two: only those that are
+# older than the blacklist or than the nvidia module are listed, for at most 20 s.
+PATH=$PATH:/usr/sbin:/sbin; export PATH
 word='[[:space:]]+nouveau'
 barred="^[[:space:]]*(blacklist${word}|install${word}[[:space:]]+/(usr/)?bin/(true|false))[[:space:]]*$"
 barrier=
@@ -25,7 +15,7 @@ done
 grep -Eqs '(^| )([a-z.]*blacklist=[^ ]*nouveau|nouveau\.modeset=0)' /proc/cmdline && echo cmdline
 now() { date +%s; }
 started=$(now)
-# list IMAGE: what it holds, with sizes, in `held`; empty where that cannot be read
+# list IMAGE: sets $held to its files with sizes; empty where it cannot be read.
 list() {
   [ "$1" != "${listed:-}" ] || return 0
   listed=$1 held=
@@ -34,7 +24,7 @@ list() {
   [ -z "$held" ] || return 0
   ! command -v lsinitrd >/dev/null 2>&1 || held=$(lsinitrd "$1" 2>/dev/null)
 }
-# Packages keep the time at which a file was made: when it came here counts.
+# A package preserves the time at which a file was built: compare with its time of installation (%Z).
 is_before() { [ "$(stat -c %Y "$1")" -le "$(stat -c %Z "$2")" ]; }
 nouveau_in() {
   answer=no
@@ -45,7 +35,7 @@ nouveau_in() {
     */nouveau.ko*) answer=yes ;;
   esac
 }
-# The size tells one build from another: what an image holds has no version to be read from here.
+# The size distinguishes builds: the version of a module in an image cannot be read from here.
 nvidia_in() {
   list "$1"
   answer=closed
@@ -80,43 +70,3 @@ for d in /lib/modules/*; do
   done
 done
 exit 0
-"""
-)
-
-SECTIONS = (Section("driver.nouveau", _NOUVEAU, seconds=30, root=True),)
-
-
-class Nouveau(State):
-    """What keeps nouveau away: files of modprobe.d and the kernel's command line.
-
-    `kernels` are those that have the module, `initramfs` those whose initramfs holds it (None where
-    that could not be read).
-    """
-
-    blacklists: tuple[str, ...]
-    cmdline: bool
-    kernels: tuple[str, ...]
-    initramfs: dict[str, bool | None]
-
-
-def parse_images(text: str) -> tuple[Nouveau, dict[str, bool | None]]:
-    """Parse `blacklist FILE`, `cmdline`, `kernel NAME` and `initramfs KERNEL yes|no|closed`.
-
-    Of `module KERNEL same|no|other|closed` the second value is made: whether the initramfs holds
-    another nvidia module than the installed one.
-    """
-    rows = [line.split() for line in text.splitlines()]
-    has = {"yes": True, "no": False, "closed": None, "same": False, "other": True}
-    nouveau = Nouveau(
-        blacklists=tuple(row[1] for row in rows if row[0] == "blacklist"),
-        cmdline=["cmdline"] in rows,
-        kernels=tuple(row[1] for row in rows if row[0] == "kernel"),
-        initramfs={row[1]: has[row[2]] for row in rows if row[0] == "initramfs"},
-    )
-    return nouveau, {row[1]: has[row[2]] for row in rows if row[0] == "module"}
-
-
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields that are about boot images."""
-    nouveau, stale = readings.take("driver.nouveau", parse_images) or (None, None)
-    return {"nouveau": nouveau, "stale_images": stale}

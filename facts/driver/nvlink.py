@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import re
 
-from facts.area import State
-from facts.probe import Section
-
-# Class 0680 of NVIDIA's is an NVSwitch. comm has the first 15 letters of nv-fabricmanager.
-_SWITCHES = r"""
-for d in /sys/bus/pci/devices/*; do
-  [ "$(cat "$d/vendor" 2>/dev/null)" = 0x10de ] || continue
-  case $(cat "$d/class" 2>/dev/null) in 0x0680*) ;; *) continue ;; esac
-  printf 'switch %s %s\n' "${d##*/}" "$(cat "$d/device")"
-done
-! command -v nv-fabricmanager >/dev/null 2>&1 || echo installed
-! cat /proc/[0-9]*/comm 2>/dev/null | grep -q '^nv-fabricmanage' || echo running
-"""
-_NVLINK = r"""
-command -v nvidia-smi >/dev/null 2>&1 || { echo absent; exit 0; }
-# It would load the module.
-[ -d /sys/module/nvidia ] || { printf 'code 9\nthe nvidia module is not loaded\n'; exit 0; }
-said=$(nvidia-smi nvlink -s 2>&1); code=$?
-echo "code $code"
-echo "$said"
-"""
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
-    Section("preflight.switches", _SWITCHES),
-    Section("preflight.nvlink", _NVLINK, seconds=30),
+    Section("preflight.switches", shell("driver/switches")),
+    Section("preflight.nvlink", shell("driver/nvlink"), seconds=30),
 )
 
-_LINK = re.compile(r"\s+Link \d+: (?P<said>.*)")
+_LINK = re.compile(r"\s+Link \d+: (?P<state>.*)")
 
 
 class Switch(State):
@@ -58,11 +40,11 @@ class NvLink(State):
 
 
 class NvLinks(State):
-    """What nvidia-smi says of NVLink; `code` None: there is no nvidia-smi."""
+    """The output of nvidia-smi about NVLink; `code` None: nvidia-smi does not exist."""
 
     code: int | None
     gpus: tuple[NvLink, ...]
-    said: str
+    output: str
 
 
 def parse_switches(text: str) -> Switches:
@@ -76,21 +58,21 @@ def parse_switches(text: str) -> Switches:
 
 
 def parse_nvlink(text: str) -> NvLinks:
-    """Parse `code N`, then what `nvidia-smi nvlink -s` says: a line a GPU, then one a link."""
+    """Parse `code N`, then `nvidia-smi nvlink -s`: a line for a GPU, then one for each link."""
     first, *rest = text.splitlines()
     if first == "absent":
-        return NvLinks(code=None, gpus=(), said="")
+        return NvLinks(code=None, gpus=(), output="")
     gpus: list[NvLink] = []
-    said: list[str] = []
+    output: list[str] = []
     for line in filter(str.strip, rest):
         link = _LINK.match(line)
         if line.startswith("GPU "):
             gpus.append(NvLink(gpu=line.partition(" (UUID")[0], links=0, active=0))
         elif link and gpus:
-            works = int("inactive" not in link["said"].lower())
+            works = int("inactive" not in link["state"].lower())
             last = gpus[-1]
             gpus[-1] = NvLink(gpu=last.gpu, links=last.links + 1, active=last.active + works)
         else:
-            said.append(line.strip())
+            output.append(line.strip())
     code = int(first.removeprefix("code "))
-    return NvLinks(code=code, gpus=tuple(gpus), said="; ".join(said))
+    return NvLinks(code=code, gpus=tuple(gpus), output="; ".join(output))

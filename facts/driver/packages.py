@@ -8,27 +8,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from facts.area import SectionFact, State
-from facts.probe import Readings, Section
+from gpu_node.facts.probe.base import SectionFact, State
+from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.shell import shell
 
 NAME = "driver.packages"
-# As in libnccl.py: rpm is asked only where the system has a database of its own.
-_ASK = r"""
-set -- {names}
-if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null 2>&1; then
-  dpkg-query -W -f '${{Package}} ${{db:Status-Abbrev}} ${{Version}}\n' "$@" 2>/dev/null ||
-    [ $? -eq 1 ] || exit 1  # 1: dpkg has never heard of one
-  exit 0
-fi
-for db in /var/lib/rpm /usr/lib/sysimage/rpm; do
-  [ -e "$db/Packages" ] || [ -e "$db/Packages.db" ] || [ -e "$db/rpmdb.sqlite" ] || continue
-  for name; do
-    rpm -q "$name" >/dev/null 2>&1 || continue
-    rpm -q --qf '%{{NAME}} ii %{{VERSION}}-%{{RELEASE}}\n' "$name"
-  done
-  break
-done
-"""
+_INSTALLED = shell("driver/packages")
 
 
 class Packages(State):
@@ -46,7 +31,7 @@ def sections(names: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _section(names: Sequence[str]) -> Section:
-    return Section(NAME, _ASK.format(names=" ".join(map(shlex.quote, names))))
+    return Section(NAME, f"set -- {shlex.join(names)}\n{_INSTALLED}")
 
 
 def parse_packages(text: str) -> dict[str, str]:
@@ -74,8 +59,8 @@ class DriverPackages(SectionFact):
 
     @override
     def command(self, names: Sequence[str]) -> str:
-        return self.asking(_section(names))
+        return self.script_for(_section(names))
 
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
-        return self.told(output, lambda text: Packages(versions=parse_packages(text)))
+        return self.parsed(output, lambda text: Packages(versions=parse_packages(text)))

@@ -6,54 +6,42 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from facts import gpus, images, kernels, loaded, packages, secure_boot
-from facts.area import AreaFact, State
-from facts.gpus import Device, Process, Smi
-from facts.images import Nouveau
-from facts.kernels import Boot, Dkms, Kernels
-from facts.loaded import Cuda, Loaded
-from facts.named import Named
-from facts.probe import Readings, Section, render
-from facts.secure_boot import SecureBoot
+from gpu_node.facts.driver import gpus, images, kernels, loaded, packages, secure_boot
+from gpu_node.facts.driver.gpus import Device, Process, Smi
+from gpu_node.facts.driver.images import Nouveau
+from gpu_node.facts.driver.kernels import Boot, Dkms, Kernels
+from gpu_node.facts.driver.loaded import Cuda, Loaded
+from gpu_node.facts.driver.secure_boot import SecureBoot
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, render
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
 
-# What installs updates by itself, and the packages that it is told to leave.
-_UPDATES = r"""
-if command -v unattended-upgrade >/dev/null 2>&1; then
-  apt-config dump 2>/dev/null | sed -n \
-    -e '/^APT::Periodic::Enable "0"/s/.*/off/p' \
-    -e 's/^APT::Periodic::Unattended-Upgrade "\([1-9]\|always\).*/by unattended-upgrades/p' \
-    -e 's/^Unattended-Upgrade::Package-Blacklist:: "\(.*\)";/pattern \1/p'
-  apt-mark showhold 2>/dev/null | sed 's/^/held /'
-fi
-enabled() {
-  find /etc/systemd/system -type l -name "$1" 2>/dev/null | grep -q .
+# Packages that bring the next kernel or driver, as the families call them.
+UPDATED = {
+    "kernel": ("linux-image-generic", "linux-image-amd64", "kernel", "kernel-core"),
+    "driver": ("nvidia-driver", "nvidia-dkms-535", "kmod-nvidia", "akmod-nvidia", "cuda-drivers"),
 }
-applies() { grep -Eqs '^[[:space:]]*apply_updates[[:space:]]*=[[:space:]]*(yes|true|1|on)' "$1"; }
-if enabled yum-cron.service && applies /etc/yum/yum-cron.conf; then echo 'by yum-cron'; fi
-if enabled dnf-automatic-install.timer ||
-  { enabled 'dnf*-automatic.timer' && applies /etc/dnf/automatic.conf; }; then
-  echo 'by dnf-automatic'
-fi
-awk '/^[ \t]*exclude(pkgs)?[ \t]*=/ {
-  sub(/^[^=]*=/, "")
-  count = split($0, globs, /[, \t]+/)
-  for (i = 1; i <= count; i++) if (globs[i] != "") print "excluded " globs[i] }' \
-  /etc/yum.conf /etc/dnf/dnf.conf 2>/dev/null
-exit 0
+# Prints which of the packages the patterns spare, as unattended-upgrade does it.
+_SPARED = """
+import re, sys
+patterns = []
+for line in sys.argv[1].splitlines():
+    try:
+        patterns.append(re.compile(line))
+    except Exception:
+        pass
+for name in sys.argv[2:]:
+    if any(each.match(name) for each in patterns):
+        print("spared " + name)
 """
 
-# Files of ours that systemd has not read since they were written, as a reload of it takes the GPUs
-# from running containers.
-_UNITS = r"""
-[ -d /run/systemd/system ] || exit 0
-for file in /etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf \
-  /etc/systemd/system/gpu-node-persistence.service; do
-  [ -f "$file" ] || continue
-  unit=${file#/etc/systemd/system/}
-  state=$(systemctl show -p NeedDaemonReload "${unit%%.service*}.service") || exit 1
-  [ "$state" != NeedDaemonReload=yes ] || echo "$file"
-done
-"""
+
+def _updates() -> str:
+    names = " ".join(each for names in UPDATED.values() for each in names)
+    return LIMITED + assigned(names=names, spared=_SPARED.strip()) + shell("driver/updates")
+
 
 SECTIONS = (
     *kernels.SECTIONS,
@@ -61,25 +49,26 @@ SECTIONS = (
     *gpus.SECTIONS,
     *images.SECTIONS,
     *secure_boot.SECTIONS,
-    Section("driver.updates", _UPDATES),
-    Section("driver.units", _UNITS),
+    Section("driver.updates", _updates()),
+    Section("driver.units", shell("driver/units")),
 )
 
 
-def sections(named: Named) -> tuple[Section, ...]:
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the driver with that about its packages, where some are named."""
-    return (*SECTIONS, *packages.sections(named.packages))
+    return (*SECTIONS, *packages.sections(request.packages))
 
 
 class Updates(State):
     """What installs updates by itself, and what it leaves alone.
 
-    `patterns` are regular expressions (of unattended-upgrades), `globs` those of exclude=, `held`
-    packages on hold.
+    `patterns` are regular expressions (of unattended-upgrades), `spared` those of `UPDATED` that
+    these are about, `globs` the patterns of exclude=, `held` packages on hold.
     """
 
     by: tuple[str, ...]
     patterns: tuple[str, ...]
+    spared: tuple[str, ...] = ()
     globs: tuple[str, ...]
     held: tuple[str, ...]
 
@@ -112,13 +101,19 @@ class DriverState(State):
 
 
 def parse_updates(text: str) -> Updates:
-    """Parse `by PROGRAM`, `pattern REGEX`, `excluded GLOB` and `held NAME` lines."""
+    """Parse `by PROGRAM`, `pattern REGEX`, `spared NAME`, `excluded GLOB` and `held NAME` lines."""
     rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    if untried := next((word for kind, word in rows if kind == "untried"), ""):
+        raise Unreadable(
+            "Unattended-Upgrade::Package-Blacklist: its patterns could not be tried on the node "
+            f"within 3 s (python3 ended with {untried})"
+        )
     if ("off", "") in rows:  # the timer comes, and does nothing
         rows = [row for row in rows if row != ("by", "unattended-upgrades")]
-    words = {"by": "by", "patterns": "pattern", "globs": "excluded", "held": "held"}
+    words = {"by": "by", "patterns": "pattern", "spared": "spared"}
+    words |= {"globs": "excluded", "held": "held"}
     return Updates.model_validate(
-        {name: [said for kind, said in rows if kind == word] for name, word in words.items()}
+        {name: [value for kind, value in rows if kind == word] for name, word in words.items()}
     )
 
 
@@ -149,6 +144,7 @@ class Driver(AreaFact):
     """
 
     sections = SECTIONS
+    state = DriverState
     parse = staticmethod(parse)
 
     @override
@@ -158,3 +154,7 @@ class Driver(AreaFact):
         names = [f"driver.{word}" for word in only.split(",") if word]
         self.asked = [each for each in SECTIONS if not names or each.name in names]
         return render(self.asked)
+
+    @override
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

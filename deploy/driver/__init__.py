@@ -1,0 +1,1 @@
+"""The NVIDIA driver: the step that repairs it, and its operations."""

@@ -1,0 +1,1 @@
+"""The NVIDIA driver: what is wrong, and what the rules compute with."""

@@ -1,0 +1,94 @@
+"""Loaded: the nvidia module in the kernel, what keeps it out, and the driver's libraries."""
+
+from __future__ import annotations
+
+import re
+
+from gpu_node.facts.driver.kernels import SECONDS
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.shell import shell
+
+SECTIONS = (
+    Section("driver.loaded", shell("driver/loaded"), seconds=SECONDS),
+    Section("driver.library", shell("driver/library")),
+)
+
+
+class Bar(State):
+    """A line that keeps nvidia from being loaded: its file (or /proc/cmdline) and its text.
+
+    The text is `blacklist nvidia`, `install nvidia /bin/false`, `alias nvidia off`, or the word of
+    the command line, as `modprobe.blacklist=nvidia`.
+    """
+
+    place: str
+    text: str
+
+
+class Loaded(State):
+    """The version of the loaded nvidia module ("": none), whether it is the open one, nouveau.
+
+    `bars` are the lines in force that keep nvidia out. `keeps_persistence` is whether anything
+    turns persistence mode on at a boot (None: there is no systemd to look for a unit in).
+    """
+
+    nvidia: str
+    is_open: bool
+    nouveau: bool
+    bars: tuple[Bar, ...] = ()
+    keeps_persistence: bool | None = None
+
+
+class Cuda(State):
+    """The libcuda that a program would load ("": none), and the driver's version in its name.
+
+    The version is empty where the name has none, as of the stub in CUDA's toolkit.
+    """
+
+    path: str
+    version: str
+
+
+def parse_loaded(text: str) -> Loaded:
+    """Parse the module's version, a word for nouveau and the open module, and `barred` lines."""
+    first, *rest = text.splitlines()
+    rows = [line.split("\t") for line in rest if line.startswith("barred\t")]
+    kept = {"persistence kept": True, "persistence lost": False}
+    return Loaded(
+        nvidia=first.removeprefix("nvidia").strip(),
+        is_open="open" in rest,
+        nouveau="nouveau" in rest,
+        bars=tuple(Bar(place=place, text=text) for _, place, text in rows),
+        keeps_persistence=next((kept[line] for line in rest if line in kept), None),
+    )
+
+
+def parse_libraries(text: str) -> tuple[str, Cuda]:
+    """Parse the path of libnvidia-ml, then `cuda PATH`; a line is absent where there is none.
+
+    The name of libnvidia-ml ends in the version, which is returned ("": no library).
+    """
+    lines = text.splitlines()
+    paths = [line.removeprefix("cuda ") for line in lines if line.startswith("cuda ")]
+    library = next((line.strip() for line in lines if not line.startswith("cuda ")), "")
+    if library and not _version(library):
+        raise Unreadable(f"a library without a version: {library}")
+    cuda = paths[0].strip() if paths else ""
+    return _version(library), Cuda(path=cuda, version=_version(cuda))
+
+
+def _version(path: str) -> str:
+    """Return 535.154.05 of /usr/lib64/libcuda.so.535.154.05; empty where the name has none."""
+    version = path.rpartition("/")[2].partition(".so.")[2]
+    return version if re.fullmatch(r"\d+(\.\d+)+", version) else ""
+
+
+def parse(readings: Readings) -> dict[str, object]:
+    """Return the values of the area's fields that are about what is loaded."""
+    library, cuda = readings.take("driver.library", parse_libraries) or (None, None)
+    return {
+        "loaded": readings.take("driver.loaded", parse_loaded),
+        "library": library,
+        "cuda": cuda,
+    }
