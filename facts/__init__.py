@@ -1,1 +1,1 @@
-"""What is: read-only facts of a node, one module an area, no decisions."""
+"""The state of a node: read-only facts, one folder for each area, no decisions."""

@@ -1,35 +1,63 @@
-"""NodeState: all areas of one node, from one probe in one round trip."""
+"""NodeState: the state of all areas of one node, from one probe in one round trip."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import create_model
 from typing_extensions import override
 
-from facts import driver, env, libnccl, limits, nccl, network, shm, ssh, toolchain, workspace
-from facts.area import ProbeFact, State
-from facts.file_systems import Places
-from facts.named import Named
-from facts.probe import Section, read
+from gpu_node.facts.areas import AREAS
+from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
+from gpu_node.facts.probe.file_systems import Places
+from gpu_node.facts.probe.protocol import Section, Times, read
+from gpu_node.facts.probe.request import ProbeRequest
 
-_OTHERS = (*limits.SECTIONS, *toolchain.SECTIONS)
-SECTIONS = (
-    *(*driver.SECTIONS, *shm.SECTIONS, *_OTHERS, *libnccl.SECTIONS),
-    *(*ssh.SECTIONS, *network.SECTIONS, *env.SECTIONS, *workspace.SECTIONS),
-)
-
-
-def sections(named: Named) -> tuple[Section, ...]:
-    """Return all sections, those about what an inventory names included."""
-    asked = (area.sections(named) for area in (nccl, ssh, network, env, workspace))
-    rest = (each for sections in asked for each in sections)
-    return (*driver.sections(named), *shm.SECTIONS, *_OTHERS, *rest)
+if TYPE_CHECKING:
+    from gpu_node.facts.driver.state import DriverState
+    from gpu_node.facts.env.state import EnvState
+    from gpu_node.facts.limits.state import LimitsState
+    from gpu_node.facts.nccl.state import NcclState
+    from gpu_node.facts.network.state import NetworkState
+    from gpu_node.facts.shm.state import ShmState
+    from gpu_node.facts.ssh.state import SshState
+    from gpu_node.facts.toolchain.state import ToolchainState
+    from gpu_node.facts.workspace.state import WorkspaceState
 
 
-# Those that are asked with sudo, where an inventory allows it; some only where another user trains.
+def _fact_of(area: str) -> type[AreaFact]:
+    """Return the fact of an area: the one subclass of AreaFact in facts/AREA/__init__.py."""
+    folder = import_module(f"gpu_node.facts.{area}")
+    facts = [
+        each
+        for each in vars(folder).values()
+        if isinstance(each, type) and issubclass(each, AreaFact) and each is not AreaFact
+    ]
+    if len(facts) != 1:
+        raise ImportError(
+            f"facts/{area}/__init__.py has {len(facts)} subclasses of AreaFact; import exactly one"
+        )
+    return facts[0]
+
+
+# The fact of each area, in the order of the register.
+AREA_FACTS: dict[str, type[AreaFact]] = {area: _fact_of(area) for area in AREAS}
+SECTIONS = tuple(section for fact in AREA_FACTS.values() for section in fact.sections)
+
+
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections of all areas for a request."""
+    return tuple(
+        section for fact in AREA_FACTS.values() for section in fact().sections_for(request)
+    )
+
+
+# The sections that run with sudo where an inventory allows it; some of them only where the training
+# user is not the SSH user.
 ROOT_SECTIONS = frozenset(
-    each.name for each in (*SECTIONS, *sections(Named(trains_apart=True))) if each.root
+    each.name for each in (*SECTIONS, *sections(ProbeRequest(trains_apart=True))) if each.root
 )
 
 
@@ -41,43 +69,63 @@ class UnreadSection(State):
     reason: str
 
 
-class NodeState(State):
-    """What was found on a node, by area, and what could not be found out."""
+if TYPE_CHECKING:
 
-    driver: driver.DriverState
-    shm: shm.ShmState
-    limits: limits.LimitsState
-    toolchain: toolchain.ToolchainState
-    nccl: nccl.NcclState
-    ssh: ssh.SshState
-    network: network.NetworkState
-    env: env.EnvState
-    workspace: workspace.WorkspaceState
-    unreadable: tuple[UnreadSection, ...] = ()
+    class NodeState(State):
+        """The state of each area of a node, and the sections that gave no usable answer.
+
+        At runtime it has a field for each area of the register. The areas here are those that rules
+        of other areas use as attributes: mypy then knows their types.
+        """
+
+        driver: DriverState
+        shm: ShmState
+        limits: LimitsState
+        toolchain: ToolchainState
+        nccl: NcclState
+        ssh: SshState
+        network: NetworkState
+        env: EnvState
+        workspace: WorkspaceState
+        unreadable: tuple[UnreadSection, ...] = ()
+else:
+    NodeState = create_model(
+        "NodeState",
+        __base__=State,
+        __module__=__name__,
+        __doc__="The state of each area of a node, and the sections that gave no usable answer.",
+        **{area: (fact.state, ...) for area, fact in AREA_FACTS.items()},
+        unreadable=(tuple[UnreadSection, ...], ()),
+    )
+
+
+S = TypeVar("S", bound=State)
+
+
+def unread_areas() -> dict[str, dict[str, None]]:
+    """Return the state of each area, in plain types, with no fact read."""
+    return {area: dict.fromkeys(fact.state.model_fields) for area, fact in AREA_FACTS.items()}
+
+
+def area_of(found: NodeState, kind: type[S]) -> S:
+    """Return the state of an area by its class: of any area, also one without an attribute here."""
+    return next(each for each in vars(found).values() if isinstance(each, kind))
 
 
 def placed(prefix: str, found: NodeState) -> Places | None:
-    """Return where the files of a Python environment lie on a node; None where that is unknown."""
+    """Return where the files of a Python environment are on a node; None where that is unknown."""
     return (found.nccl.places or {}).get(prefix)
 
 
-def parse(output: list[str], asked: Sequence[Section] = SECTIONS) -> NodeState:
+def parse(
+    output: list[str], asked: Sequence[Section] = SECTIONS, times: Times | None = None
+) -> NodeState:
     """Return the state that the lines of a probe's `output` describe."""
-    readings = read(output, asked)
-    areas = {
-        "driver": driver.parse(readings),
-        "shm": shm.parse(readings),
-        "limits": limits.parse(readings),
-        "toolchain": toolchain.parse(readings),
-        "nccl": nccl.parse(readings),
-        "ssh": ssh.parse(readings),
-        "network": network.parse(readings),
-        "env": env.parse(readings),
-        "workspace": workspace.parse(readings),
-    }
+    readings = read(output, asked, times)
+    areas = {area: fact.parse(readings) for area, fact in AREA_FACTS.items()}
     unreadable = [
-        UnreadSection(area=name.split(".")[0], section=name, reason=reason)
-        for name, reason in ((unread.section, unread.reason) for unread in readings.unread)
+        UnreadSection(area=each.section.split(".")[0], section=each.section, reason=each.reason)
+        for each in readings.unread
     ]
     return NodeState.model_validate({**areas, "unreadable": unreadable})
 
@@ -88,9 +136,9 @@ class NodeProbe(ProbeFact):
     sections = SECTIONS
 
     @override
-    def sections_for(self, named: Named) -> Sequence[Section]:
-        return sections(named)
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)
 
     @override
-    def told(self, output: list[str]) -> dict[str, Any]:
-        return parse(output, self.asked or self.sections).model_dump(mode="json")
+    def parsed(self, output: list[str]) -> dict[str, Any]:
+        return parse(output, self.asked or self.sections, self.times).model_dump(mode="json")
