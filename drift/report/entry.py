@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.report.visible import visible
+from gpu_node.inventories.escape import visible
 
 
 def entry(head: Text, lines: Iterable[tuple[str, str]]) -> RenderableType:

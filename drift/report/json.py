@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drift.report.model import Report
+from gpu_node.drift.report.formats import Page
+from gpu_node.drift.report.model import Report
+from gpu_node.inventories.escape import visible_json
 
 SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
@@ -14,12 +16,17 @@ SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 def render(report: Report, encoding: str = "utf-8") -> str:
     """Return the report as indented JSON with a final newline, in characters of `encoding`."""
     data = report.model_dump(mode="json", by_alias=True)
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    text = visible_json(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
     try:
         text.encode(encoding)
-    except UnicodeEncodeError:  # half surrogates, as in a path that is not UTF-8, fit none
-        return json.dumps(data, indent=2) + "\n"
+    except UnicodeEncodeError:
+        return json.dumps(json.loads(text), indent=2) + "\n"
     return text
+
+
+def text(report: Report, page: Page) -> str:
+    """Return the report for a page, in characters of its encoding."""
+    return render(report, page.console.encoding)
 
 
 def schema() -> dict[str, Any]:

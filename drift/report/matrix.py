@@ -11,12 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drift.compare import UNREADABLE
-from drift.compared import FACTS, Fact, package_facts
-from drift.report.model import HostReport, Status
-from drift.report.signs import WRONG
-from drift.report.visible import visible
-from facts.node import NodeState
+from gpu_node.drift.engine.differences import UNREADABLE
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.shown_facts import FACTS, facts_of
+from gpu_node.drift.report.model import HostReport, Status
+from gpu_node.drift.report.signs import WRONG
+from gpu_node.drift.toolchain.packages import PACKAGES_SHOWN
+from gpu_node.facts.node import NodeState, unread_areas
+from gpu_node.inventories.escape import visible
 
 STATUS_STYLES: Mapping[Status, str] = {
     "ok": "green",
@@ -25,13 +27,12 @@ STATUS_STYLES: Mapping[Status, str] = {
     "unreadable": "bold red",
 }
 
-# Environments that were made on different days differ in a hundred packages.
-PACKAGES_SHOWN = 10
-
 _GAP = 2
 # So few nodes are worth comparing side by side even where longer values than _ROOM fold for it.
 _FEW = 3
 _ROOM = 20
+# Of a label: a package may have any name.
+_LABEL = 60
 # A longer value folds in any case: it would take the room of two nodes.
 _LONG = 32
 
@@ -53,7 +54,7 @@ def matrix(hosts: Mapping[str, HostReport], width: int) -> RenderableType:
     nodes = {name: _node(host) for name, host in hosts.items()}
     facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
     facts += _package_rows([node for node in nodes.values() if node is not None])
-    labels = ["status", *(fact.name for fact in facts)]
+    labels = ["status", *(visible(fact.name, _LABEL) for fact in facts)]
     columns = [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
     room = width - max(map(cell_len, labels))
     if room < _GAP + _ROOM:
@@ -65,14 +66,15 @@ def _package_rows(nodes: list[NodeState]) -> list[Fact]:
     """Return the packages of Python environments that differ, as many as a person would read."""
     apart = [
         fact
-        for fact in package_facts(nodes)
+        for fact in facts_of(nodes)
         if len({fact.value(node) for node in nodes if fact.is_asked(node)}) > 1
     ]
     return apart[:PACKAGES_SHOWN]
 
 
 def _node(host: HostReport) -> NodeState | None:
-    return NodeState.model_validate(host.facts) if host.facts else None
+    """Return a node's state; a report of an older version may lack an area."""
+    return NodeState.model_validate({**unread_areas(), **host.facts}) if host.facts else None
 
 
 def _is_shown(fact: Fact, nodes: Iterable[NodeState | None]) -> bool:

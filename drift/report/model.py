@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from drift.among import Among
-from drift.check import check
-from drift.compare import Difference, differences, settled
-from drift.finding import Finding, Severity
-from facts.cluster import Peer
-from facts.node import NodeState
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.check import judge
+from gpu_node.drift.engine.differences import Difference, differences
+from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.inventories.schema import NodeWanted
 
 Status = Literal["ok", "drift", "unreachable", "unreadable"]
 
@@ -64,18 +65,20 @@ class Report(_Part):
     summary: Summary
 
     def exit_code(self) -> int:
-        """Return 1 where something could not be told, else 2 where there is drift, else 0."""
-        apart = [difference for difference in self.differences if difference.drift]
+        """Return 1 where something cannot be determined, else 2 where there is drift, else 0."""
         if self.summary.unreachable or self.summary.unreadable:
             return 1
-        if not all(difference.is_known for difference in apart):
+        # A value that is missing has a finding, and keeps the nodes from being compared.
+        compared = [each for each in self.differences if each.drift or each.is_everywhere]
+        if not all(each.is_known for each in compared):
             return 1
-        return 2 if self.summary.drift or apart else 0
+        return 2 if self.summary.drift else 0
 
 
 # Whole lists of files, packed: the report has their number, bytes and digest.
 _LEFT_OUT: dict[str, Any] = {
     "unreadable": True,
+    "limits": {"unsettled"},
     "workspace": {"trees": {"__all__": {"packed"}}, "source": {"packed"}},
 }
 
@@ -96,24 +99,26 @@ class Seen:
 def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) -> Report:
     """Return the report about all nodes `seen`, judged by the rules and against each other."""
     states = {name: node.state for name, node in seen.items() if node.state is not None}
-    hosts = {name: _host(node, Among(name, node.nodes, states)) for name, node in seen.items()}
-    models = {name: node.wanted.gpu.model for name, node in seen.items() if node.wanted.gpu}
-    wanted = {name: seen[name].wanted for name in states}
-    findings = {name: hosts[name].findings for name in states}
+    judged = judge(
+        {
+            name: Judged(state, seen[name].wanted, Among(name, seen[name].nodes, states))
+            for name, state in states.items()
+        }
+    )
+    hosts = {name: _host(node, judged.findings.get(name, [])) for name, node in seen.items()}
     return Report(
         tool=tool,
         inventory=inventory,
         generated=generated,
         hosts=hosts,
-        differences=differences(states, models, settled(wanted, findings)),
+        differences=differences(states, judged.drifting),
         summary=_summary(hosts),
     )
 
 
-def _host(node: Seen, among: Among) -> HostReport:
+def _host(node: Seen, findings: list[Finding]) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
-    findings = check(node.state, node.wanted, among)
     facts = node.state.model_dump(mode="json", exclude=_LEFT_OUT)
     return HostReport(status=_status(findings), facts=facts, findings=findings)
 

@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from drift.preflight import Row, Verdict
-from drift.report.entry import entry
-from drift.report.visible import visible
+from gpu_node.drift.preflight import Row, Verdict
+from gpu_node.drift.report.entry import entry
+from gpu_node.inventories.escape import visible
 
 _STYLES: dict[Verdict, str] = {"ok": "green", "warning": "yellow", "stop": "bold red"}
 
@@ -24,8 +24,8 @@ def table(rows: Sequence[Row]) -> RenderableType:
     for row in rows:
         word = Text(row.verdict, style=_STYLES[row.verdict])
         matrix.add_row(Text(visible(row.subject)), Text(visible(row.found)), word)
-    told = [row for verdict in ("stop", "warning") for row in rows if row.verdict == verdict]
-    return Group(matrix, Text(), *(_entry(row) for row in told), _summary(rows))
+    shown = [row for verdict in ("stop", "warning") for row in rows if row.verdict == verdict]
+    return Group(matrix, Text(), *(_entry(row) for row in shown), _summary(rows))
 
 
 def _entry(row: Row) -> RenderableType:
@@ -38,7 +38,7 @@ def _lines(row: Row) -> Iterator[tuple[str, str]]:
     if row.why:
         yield "why", row.why
     if row.fix:
-        yield "way on", row.fix
+        yield "next step", row.fix
 
 
 def _summary(rows: Sequence[Row]) -> Text:
@@ -48,5 +48,5 @@ def _summary(rows: Sequence[Row]) -> Text:
     counts = [f"{len(rows)} checks"]
     counts += [f"{stops} stop{'s' if stops != 1 else ''}"] if stops else []
     counts += [f"{warnings} warning{'s' if warnings != 1 else ''}"] if warnings else []
-    said = "; nothing was changed" if stops else ""
-    return Text(", ".join(counts) + said, style="bold" if stops or warnings else "bold green")
+    ending = "; nothing was changed" if stops else ""
+    return Text(", ".join(counts) + ending, style="bold" if stops or warnings else "bold green")

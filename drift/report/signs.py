@@ -4,3 +4,5 @@ from __future__ import annotations
 
 # A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
 WRONG = "✗"
+# Of each severity, the worst first.
+SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from drift.compare import UNREADABLE, Difference
-from drift.compared import PACKAGE
-from drift.finding import Finding
-from drift.report.entry import entry
-from drift.report.matrix import PACKAGES_SHOWN, STATUS_STYLES, matrix
-from drift.report.model import HostReport, Report
-from drift.report.visible import visible, visible_lines
-
-# Where the deploy is in the repository.
-DEPLOY = "deploy/gpu_node.py"
-
-_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report.formats import DEPLOY, Page, printed
+from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
+from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.facts.ask.pyinfra_file import pyinfra_command
+from gpu_node.inventories.escape import visible, visible_lines
 
 
 def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
@@ -29,42 +25,54 @@ def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
     `deploy` is the path of the deploy that repairs, as seen from where the user is.
     """
     parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
-    parts += [_entry(finding, nodes) for finding, nodes in _grouped(report.hosts).items()]
+    parts += [_entry(finding, values) for finding, values in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    return Group(*parts, *_difference_lines(report), _summary(report), *_next_step(report, deploy))
+    return Group(*parts, _summary(report), *_next_step(report, deploy))
 
 
-def write(report: Report, console: Console, deploy: str = DEPLOY) -> None:
-    """Write the report to a console."""
-    console.print(render(report, console.width, deploy))
+def text(report: Report, page: Page) -> str:
+    """Return the report for a page, as its console prints it."""
+    return printed(render(report, page.console.width, page.deploy), page.console)
 
 
-def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, list[str]]:
-    """Return each distinct finding with the nodes that have it, errors first."""
-    grouped: dict[Finding, list[str]] = {}
+def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:
+    """Return each distinct finding, errors first, with what was found and on which nodes.
+
+    What nodes differ in is one finding of all of them: each has another value.
+    """
+    grouped: dict[Finding, dict[str, list[str]]] = {}
     for name, host in hosts.items():
         for finding in host.findings:
-            grouped.setdefault(finding, []).append(name)
-    order = list(_STYLES)
+            rule = RULES.get(finding.rule)
+            is_compared = rule is not None and rule.compares and not finding.fixable
+            without = {"root": None, **({"found": ""} if is_compared else {})}
+            key = finding.model_copy(update=without)
+            grouped.setdefault(key, {}).setdefault(finding.found, []).append(name)
+    order = list(SEVERITY_STYLES)
     return dict(sorted(grouped.items(), key=lambda entry: order.index(entry[0].severity)))
 
 
-def _entry(finding: Finding, nodes: list[str]) -> RenderableType:
+def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
+    nodes = [name for names in values.values() for name in names]
     head = Text.assemble(
-        (finding.severity, _STYLES[finding.severity]),
+        (finding.severity, SEVERITY_STYLES[finding.severity]),
         "  ",
         (f"{finding.rule}  ", "bold"),
         visible(", ".join(nodes)),
     )
-    return entry(head, _lines(finding))
+    return entry(head, _lines(finding, values))
 
 
-def _lines(finding: Finding) -> Iterator[tuple[str, str]]:
-    yield "found", f"{finding.subject}: {finding.found}"
+def _lines(finding: Finding, values: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+    found = [
+        f"{value} on {', '.join(names)}" if len(values) > 1 else value
+        for value, names in values.items()
+    ]
+    yield "found", f"{finding.subject}: {'; '.join(found)}"
     yield "wanted", finding.wanted
     yield "cause", finding.cause
-    by_hand = "" if finding.fixable else "by hand: "
-    yield "fix", f"{by_hand}{finding.fix}"
+    manually = "" if finding.fixable else "manually: "
+    yield "fix", f"{manually}{finding.fix}"
 
 
 def _unreached(name: str, host: HostReport) -> RenderableType:
@@ -72,46 +80,10 @@ def _unreached(name: str, host: HostReport) -> RenderableType:
     return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
 
 
-def _apart(report: Report) -> list[Difference]:
-    """Return the differences that are drift, without those that the findings tell already."""
-    return [
-        difference
-        for difference in report.differences
-        if difference.drift and (difference.certain or not _is_told(difference, report.hosts))
-    ]
-
-
-def _is_told(difference: Difference, hosts: Mapping[str, HostReport]) -> bool:
-    """Whether each node that could not be read has a finding that says so."""
-    rules = (f"{difference.fact.split('.')[0]}.unreadable", "nccl.environment-missing")
-    return all(
-        any(finding.rule in rules for finding in hosts[name].findings)
-        for name, value in difference.values.items()
-        if value == UNREADABLE
-    )
-
-
-def _difference_lines(report: Report) -> Iterator[RenderableType]:
-    apart = _apart(report)
-    if apart:
-        yield Text("Nodes differ where they may not", style="bold")
-    packages = [difference for difference in apart if difference.fact.startswith(PACKAGE)]
-    for difference in apart:
-        if difference not in packages[PACKAGES_SHOWN:]:
-            values = ", ".join(f"{name} {value}" for name, value in difference.values.items())
-            said = f"{difference.fact} ({difference.comparison}): {visible(values)}"
-            yield Padding(Text(said), (0, 0, 0, 2))
-    if len(packages) > PACKAGES_SHOWN:
-        more = len(packages) - PACKAGES_SHOWN
-        yield Text(f"  and {more} more packages: --format json lists them all")
-    if apart:
-        yield Text()
-
-
 def _next_step(report: Report, deploy: str) -> Iterator[Text]:
     findings = [finding for host in report.hosts.values() for finding in host.findings]
     if any(finding.fixable for finding in findings):
-        command = shlex.join(["pyinfra", report.inventory, deploy])
+        command = pyinfra_command(report.inventory, deploy)
         yield Text(f"repair: {visible(command)}", style="dim")
 
 
@@ -129,9 +101,7 @@ def _summary(report: Report) -> Text:
         if count
     ]
     found = [_counted(count, severity) for severity, count in total.findings.items() if count]
-    apart = len(_apart(report))
     parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
-    parts += [f"{apart} difference{'s' if apart != 1 else ''} between nodes"] if apart else []
     return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")
 
 

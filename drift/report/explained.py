@@ -1,0 +1,71 @@
+"""What the rules say of themselves, for `gpu-node explain` and `gpu-node rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gpu_node.drift.engine.rules import RULES, Rule
+from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.facts.areas import AREAS
+
+_WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
+# Of each area that the probe reads.
+UNREADABLE = tuple(f"{area}.unreadable" for area in AREAS)
+_UNREAD = (
+    ("checks", "The probe could not read a fact of this area."),
+    ("why", "What is unknown counts as wrong: the nodes cannot be compared."),
+    ("repair", "manual: the finding names what failed and what it needs"),
+)
+
+
+def in_order() -> list[Rule]:
+    """Return all rules, area by area in the order of a report."""
+    return sorted(RULES.values(), key=lambda rule: AREAS.index(rule.area))
+
+
+def texts(word: str) -> RenderableType:
+    """Return the texts of one rule, or of all rules of an area; KeyError: there is no such one."""
+    if word in UNREADABLE:
+        return entry(_head(word, "error"), _UNREAD)
+    rules = [each for each in in_order() if each.area == word] or [RULES[word]]
+    return Group(*(entry(_head(rule.id, rule.severity), _lines(rule)) for rule in rules))
+
+
+def listed(area: str | None) -> RenderableType:
+    """Return a line for each rule, of all areas or of one."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for rule in in_order():
+        if area in (None, rule.area):
+            severity = Text(rule.severity, style=SEVERITY_STYLES[rule.severity])
+            repair = "repaired" if rule.steps else "manual"
+            table.add_row(severity, Text(rule.id, style="bold"), repair, rule.summary)
+    return table
+
+
+def _head(rule_id: str, severity: str) -> Text:
+    return Text.assemble((severity, SEVERITY_STYLES[severity]), "  ", (rule_id, "bold"))
+
+
+def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
+    yield "checks", rule.summary
+    yield "why", rule.why
+    yield "repair", rule.repair or "manual: the deploy changes nothing"
+    yield "manual", rule.manual
+    if rule.because_of:
+        causes = (f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of)
+        yield "because of", "; ".join(causes)
+    if effects := list(_effects(rule)):
+        yield "leads to", ", ".join(effects)
+
+
+def _effects(rule: Rule) -> Iterable[str]:
+    return (each.id for each in in_order() if rule.id in {cause.rule for cause in each.because_of})

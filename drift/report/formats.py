@@ -1,0 +1,47 @@
+"""The formats of a report: each is a module of this folder with a function `text`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the names alone must be quick to have: --help lists them
+    from rich.console import Console, RenderableType
+
+    from gpu_node.drift.report.model import Report
+
+# What `--format` offers; the first is the default.
+FORMATS = ("table", "json")
+# Where the deploy is in the repository.
+DEPLOY = "deploy/gpu_node.py"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where a report is written: a console with its width, colours and encoding.
+
+    `deploy` is the path of the deploy that repairs, as seen from where the user is.
+    """
+
+    console: Console
+    deploy: str = DEPLOY
+
+
+def printed(renderable: RenderableType, console: Console) -> str:
+    """Return what a console prints: styled on a terminal, else plain lines without blanks behind.
+
+    The last line ends with a newline.
+    """
+    with console.capture() as captured:
+        console.print(renderable)
+    if console.is_terminal:
+        return captured.get()
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def text(form: str, report: Report, page: Page) -> str:
+    """Return a report in one of FORMATS, for a page; it ends with a newline."""
+    module = import_module(f"gpu_node.drift.report.{form}")
+    written: str = module.text(report, page)
+    return written
