@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drift.report.model import Seen
-from facts.node import NodeState
+from gpu_node.drift.report.model import Seen
+from gpu_node.facts.node import NodeState
+
+# A machine that says that it has more has not been counted.
+_MOST_GPUS = 64
 
 
 class NoHostfile(Exception):
@@ -46,13 +49,13 @@ def _wrong(name: str, node: Seen) -> str:
     if found != slots:
         return (
             f"{name}: found {found} GPU{'s'[: found != 1]}, the inventory has gpu.count {slots}: "
-            "look for a GPU that fell off the bus (dmesg: Xid 79), or mend the count"
+            "look for a GPU that fell off the bus (dmesg: Xid 79), or correct the count"
         )
     return ""
 
 
 def gpus(found: NodeState) -> int | None:
     """Return how many GPUs a node has, by nvidia-smi, else by the PCI bus; None if unknown."""
-    if found.driver.smi is not None and found.driver.smi.gpus:
-        return len(found.driver.smi.gpus)
-    return None if found.driver.devices is None else len(found.driver.devices)
+    listed = found.driver.smi.gpus if found.driver.smi is not None else ()
+    devices = listed or found.driver.devices
+    return None if devices is None or len(devices) > _MOST_GPUS else len(devices)

@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from facts.nccl import Torch
+from gpu_node.facts.nccl.state import Torch
 
 DATA = Path(__file__).parent / "data"
 
 
 class Release(NamedTuple):
-    """A row of torch_releases.tsv; `nccl` and `sm_70` are None where nobody could tell."""
+    """A row of torch_releases.tsv; `nccl` and `sm_70` are None where unknown."""
 
     torch: str
     wheel: str
@@ -66,8 +66,8 @@ def nccl_of(torch: Torch) -> str | None:
 @cache
 def _capabilities() -> tuple[tuple[str, tuple[int, int]], ...]:
     """Return models and capabilities, the longest names first."""
-    told = [(row["model"], row["capability"].split(".")) for row in rows("gpus.tsv")]
-    pairs = [(model, (int(major), int(minor))) for model, (major, minor) in told]
+    listed = [(row["model"], row["capability"].split(".")) for row in rows("gpus.tsv")]
+    pairs = [(model, (int(major), int(minor))) for model, (major, minor) in listed]
     return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-Limit = int | Literal["unlimited"]
+from gpu_node.facts.limits.state import Limit
 
 _UNITS = (" B", "K", "M", "G", "T")
 
