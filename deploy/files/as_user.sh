@@ -1,6 +1,6 @@
 # Run a script as the training user, who may be another than the one that logs in.
-# Variables: user, as_user (sh that defines as_user), run (the script).
+# Variables: those of as_user_within.sh, run (the script).
+# Needs: as_user_within
 # shellcheck shell=sh disable=SC2154
 set -u
-eval "$as_user"
-as_user "$run"
+as_user_within 300 "$run"

@@ -1,21 +1,22 @@
-"""Confirming a replaced file: kept when a new session can be opened with it, else put back."""
+"""Confirming a replaced file: kept when new sessions can be opened with it, else put back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.connectors.base import BaseConnector
 
-from deploy.arguments import of_operation
-from deploy.replacement import confirm, restore
-from drift.report.visible import visible
-from facts.session import fresh
+from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.files.replace import confirm, restore
+from gpu_node.deploy.files.trial import SESSION_SECONDS, trouble
+from gpu_node.facts.ask.execute import NoAnswer, Rights, execute
+from gpu_node.facts.ask.session import fresh
+from gpu_node.inventories.escape import visible
 
 # How long the node waits for a new session to confirm a change before it takes it back.
 CONFIRM_SECONDS = 60
-SESSION_SECONDS = 20
 # Says what is wrong with a new session; empty where nothing is.
 Complaint = Callable[[Host, BaseConnector], str]
 
@@ -27,33 +28,57 @@ def keep_or_restore(
     after: str = "",
     complaint: Complaint | None = None,
     user: str = "",
+    accounts: Sequence[str] = (),
 ) -> bool:
-    """Confirm a replaced file over a new session while the old one is held, else put it back.
+    """Confirm a replaced file over new sessions while the old one is held, else put it back.
 
-    `after` is the sha256 of the file as it was written; `user` is whose home it lies in.
+    `after` is the sha256 of the file as it was written; `user` is whose home it lies in, and
+    `accounts` are others whose sessions it decides about.
     """
-    arguments = of_operation(state, host, SESSION_SECONDS)
+    rights = of_operation(state, host)
+    reason = not_kept(host, path, rights, after, complaint, user, accounts)
+    if not reason:
+        return True
+    outcome = put_back(host, path, user, rights)
+    logger.error(f"{host.print_prefix}{visible(reason)}: {outcome}")
+    return False
+
+
+def not_kept(
+    host: Host,
+    path: str,
+    rights: Rights,
+    after: str = "",
+    complaint: Complaint | None = None,
+    user: str = "",
+    accounts: Sequence[str] = (),
+) -> str:
+    """Confirm a replaced file over a new session; return why it is not kept, or nothing."""
     try:
         with fresh(host) as connector:
             reason = complaint(host, connector) if complaint else ""
-            kept = False
-            if not reason:
-                kept, output = connector.run_shell_command(confirm(path, after, user), **arguments)
-                reason = f"no new session with {path} in place ({output.stderr})"
+            for account in dict.fromkeys((user, *accounts)):
+                reason = reason or trouble(host, connector, account, rights)
+            if reason:
+                return reason
+            command = confirm(path, after, user)
+            kept, output = execute(connector, command, SESSION_SECONDS, rights)
+            return "" if kept else f"no new session with {path} in place ({output.stderr})"
     except Exception as error:  # refused, reset, timed out: all of it means "locked out"
-        kept, reason = False, f"no new session with {path} in place ({error})"
-    if kept:
-        return True
+        return f"no new session with {path} in place ({error})"
+
+
+def put_back(host: Host, path: str, user: str, rights: Rights) -> str:
+    """Put a replaced file back over the session that is open; return what came of it, in words."""
     try:
-        restored, output = host.run_shell_command(restore(path, user), **arguments)
+        command = restore(path, user)
+        restored, output = execute(host.connector, command, SESSION_SECONDS, rights)
         failure = output.stderr
-    except Exception as error:  # the old session is gone, too
+    except NoAnswer as error:  # the old session is gone, too
         restored, failure = False, str(error)
-    outcome = (
-        "it was put back as before"
-        if restored
-        else f"it could not be put back ({failure}); the node does so itself "
-        f"{CONFIRM_SECONDS} s after it was written"
+    if restored:
+        return "the earlier file was restored"
+    return (
+        f"it could not be restored ({visible(failure)}); the node restores "
+        f"it {CONFIRM_SECONDS} s after it was written"
     )
-    logger.error(f"{host.print_prefix}{visible(reason)}: {outcome}")
-    return False

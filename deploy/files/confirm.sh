@@ -1,5 +1,5 @@
-# Keep a replaced file for good: take away the marks that would have it undone.
-# Variables: file, after (sha256 of what was written, or empty).
+# Keep a replaced file for good: take away the marks that would have it undone. Prints their runs.
+# Runs as the file's owner. Variables: file, after (sha256 of what was written, or empty).
 # shellcheck shell=sh disable=SC2154
 real=$(readlink -f "$file") || exit 1
 kept=
@@ -7,7 +7,7 @@ for mark in "${real%/*}/.${real##*/}.gpu-node-"*; do
   case $mark in
     *.undo | *.old | *.kept) rm -f "$mark" ;; # a node that went down in the middle left it
     # Who renames a mark decides: the timer that would undo the change can do so no more.
-    *) mv "$mark" "$mark.kept" 2>/dev/null && rm -f "$mark.kept" && kept=yes ;;
+    *) mv "$mark" "$mark.kept" 2>/dev/null && rm -f "$mark.kept" && kept=yes && echo "${mark##*.gpu-node-}" ;;
   esac
 done
 # Another run, whose session opened with it, may have confirmed it before.

@@ -20,13 +20,16 @@ from gevent.lock import BoundedSemaphore
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from drift.report.visible import visible
+from gpu_node.facts.ask.controller import run_here
+from gpu_node.facts.nccl.state import SUPPLY
+from gpu_node.inventories.atomic_write import place
+from gpu_node.inventories.escape import visible
 
 _ONE_WHEEL = BoundedSemaphore()
 _SECONDS = 3600
 # Kept wheels that this run has read through, each with its size and time.
 _checked: set[tuple[str, int, int]] = set()
-# The names that wheels had for a glibc before they told its version. Source: PEP 600.
+# The names that wheels had for a glibc before names had its version. Source: PEP 600.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _OLDEST = 5
 # What a node says goes into a path and into pip's words.
@@ -46,17 +49,29 @@ def wheel_name(keep: str, python: str, platform: str) -> str:
     return f"{name}-{version}-py{_minor(python)}-{platform or 'unknown'}.whl"
 
 
-def wheel(state: State, host: Host, keep: str, python: str, platform: str, target: str) -> bool:
+def wheel(
+    state: State,
+    host: Host,
+    keep: str,
+    python: str,
+    platform: str,
+    target: str,
+    hashes: str = "",
+    insecure_index: bool = False,
+) -> bool:
     """Fetch the wheel that a node's pip would take, with this machine's pip, once for all nodes."""
     path = Path(target)
     try:
         tags = platforms(platform)
         if not (_REQUIREMENT.fullmatch(keep) and _PYTHON.fullmatch(python)):
-            raise ValueError(f"no wheel is for Python {python!r} and called so")
+            raise ValueError(f"no wheel for Python {python!r} has this name")
         with _ONE_WHEEL:
             if not path.is_file() or _problem(path):
                 logger.info(f"{host.print_prefix}Fetching {keep} to the controller")
+                if not hashes and not insecure_index:
+                    _require_proof()
                 _fetch(keep, _minor(python), tags, path)
+        _require_hash(path, hashes)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = visible(str(error))
         logger.error(
@@ -67,15 +82,42 @@ def wheel(state: State, host: Host, keep: str, python: str, platform: str, targe
     return True
 
 
+def _require_proof() -> None:
+    """Refuse settings of this machine's pip that lead to what others can change on the way."""
+    done = run_here([sys.executable, "-I", "-c", SUPPLY, "download"], _SECONDS)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise ValueError(
+            f"others could change what the controller's pip fetches: {lines[-1]}; use https "
+            "and folders that no other user can change, or set supply: {hashes: ...} or "
+            "{insecure_index: true} in the inventory"
+        )
+
+
+def _require_hash(path: Path, hashes: str) -> None:
+    """Refuse a wheel that is none of those that the inventory gives the hashes of."""
+    wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes)
+    if not wanted:
+        return
+    with path.open("rb") as source:
+        digest = hashlib.sha256()
+        while block := source.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() not in wanted:
+        path.unlink()
+        raise ValueError(f"the wheel has sha256 {digest.hexdigest()}, the inventory has another")
+
+
 def platforms(newest: str) -> list[str]:
     """Return the platforms whose wheels a node takes, the newest first, in the words of pip."""
-    told = re.fullmatch(r"manylinux_2_(\d+)_(\w+)", newest)
-    if told is None:
+    found = re.fullmatch(r"manylinux_2_(\d+)_(\w+)", newest)
+    if found is None:
         raise ValueError(
-            "which wheels its Python takes is not known: only Linux with glibc has wheels of NCCL, "
+            "the wheels that its Python accepts are unknown: only Linux with glibc has wheels of "
+            "NCCL, "
             "and the environment must be readable"
         )
-    newest_minor, machine = int(told[1]), told[2]
+    newest_minor, machine = int(found[1]), found[2]
     tags = []
     for minor in range(newest_minor, _OLDEST - 1, -1):
         tags.append(f"manylinux_2_{minor}_{machine}")
@@ -95,8 +137,8 @@ def _fetch(keep: str, python: str, tags: list[str], path: Path) -> None:
         _download(keep, python, tags, folder)
         (fetched,) = Path(folder).glob("*.whl")
         if problem := _problem(fetched):
-            raise ValueError(f"what pip downloads is damaged: {problem}")
-        fetched.replace(path)
+            raise ValueError(f"the wheel that pip downloads is damaged: {problem}")
+        place(fetched, path)
 
 
 def _download(keep: str, python: str, tags: list[str], folder: str) -> None:
@@ -104,16 +146,7 @@ def _download(keep: str, python: str, tags: list[str], folder: str) -> None:
     words += ["--implementation", "cp", "--python-version", python]
     words += [f"--platform={tag}" for tag in tags]
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-I", "-m", "pip", *words, keep],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**os.environ, **quiet},
-        encoding="utf-8",
-        errors="replace",
-        timeout=_SECONDS,
-        check=False,
-    )
+    done = run_here([sys.executable, "-I", "-m", "pip", *words, keep], _SECONDS, quiet)
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")]

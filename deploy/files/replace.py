@@ -14,10 +14,11 @@ from pyinfra.api import FunctionCommand, Host, State, StringCommand
 from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
-from deploy.scripts import Script, as_run, as_user, script, text
-from drift.report.visible import visible
-from facts.files import FileBytes, FileContent
-from facts.mesh import AS_USER
+from gpu_node.deploy.engine.scripts import Script, as_run, script, text
+from gpu_node.facts.limits import unsettled
+from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
+from gpu_node.facts.probe.training_user import AS_USER
+from gpu_node.inventories.escape import visible
 
 
 @cache
@@ -31,10 +32,12 @@ def backups() -> str:
     return f"/var/backups/gpu-node/{run()}"
 
 
+# On the node: records of what waits to be confirmed, for root alone.
+PENDING = unsettled.FOLDER
 # How often a file is read again that other runs write meanwhile.
 _TRIES = 5
 # What replace.sh prints then.
-_AGAIN = "; it is read again"
+_AGAIN = "; reading it again"
 # Returns what a file is to hold, of what it holds.
 Edit = Callable[[str], str]
 
@@ -103,49 +106,85 @@ def _replace(
     again: bool = False,
 ) -> Script:
     stdin = _printf_format(new)
-    before = {
+    first = {
         "file": path,
         "before": sum_of(old["text"]) if old["exists"] else "absent",
         "backups": backups(),
     }
-    variables = {
-        **before,
-        "after": sum_of(new),
-        "check": check,
-        "confirm": str(confirm_seconds or ""),
-        "undo": text("undo") + then if confirm_seconds else "",
-        "again": "yes" if again else "no",
-    }
-    if _is_root(user):
-        return script("replace", stdin, **variables)
-    run = as_run("replace", **variables)
-    return script("replace_as", stdin, **before, user=user, as_user=AS_USER, run=run)
+    after = {"after": sum_of(new), "again": "yes" if again else "no"}
+    confirmed = "yes" if confirm_seconds else "no"
+    keep = "yes" if _is_root(user) else "no"
+    variables = {**first, **after, "keep": keep, "check": check, "confirm": confirmed}
+    name, given = "replace", variables
+    if not _is_root(user):
+        run = as_run("replace", **variables)
+        given = {**first, **after, "user": user, "as_user": AS_USER, "run": run}
+        name = "replace_as"
+    if not confirm_seconds:
+        return script(name, stdin, **given)
+    sums = {"before": first["before"], "after": after["after"]}
+    return script(
+        "undo_timer",
+        stdin,
+        **_records(user),
+        **{"file": path, **sums, "again": after["again"], "confirm": str(confirm_seconds)},
+        record=_record(path),
+        undo=_undoing(path, user, then, **sums),
+        then=then,
+        run=as_run(name, **given),
+    )
+
+
+def _records(user: str) -> dict[str, str]:
+    """Return the variables of pending.sh."""
+    return {"pending": PENDING, "user": "" if _is_root(user) else user, "as_user": AS_USER}
+
+
+def _key(path: str) -> str:
+    """Return what the names of a file's records begin with."""
+    return sum_of(path)[:16]
+
+
+def _record(path: str) -> str:
+    return f"{PENDING}/{_key(path)}-{backups().rpartition('/')[2]}"
+
+
+def _undoing(path: str, user: str, then: str, **sums: str) -> str:
+    """Return the script of a record."""
+    undo = as_run("undo", file=path, mark=backups().rpartition("/")[2], **sums)
+    given = {**_records(user), "record": _record(path), "undo": undo, "then": then}
+    return as_run("pending", **given) + text("put_back")
 
 
 def _is_root(user: str) -> bool:
-    """Whether a file is root's own, or the system's: nobody else can put a link in its place."""
+    """Whether a file is root's own, or the system's: no other user can put a link in its place."""
     return user in ("", "root")
 
 
-def confirm(path: str, after: str = "", user: str = "") -> StringCommand:
+def confirm(path: str, after: str = "", user: str = "") -> Script:
     """Return the command that keeps a replacement for good, an earlier run's included.
 
     `after` is the sha256 that was written: another run may have confirmed it already.
     """
-    if _is_root(user):
-        return script("confirm", file=path, after=after)
-    return as_user(user, "confirm", file=path, after=after)
+    return _settle("keep", path, user, as_run("confirm", file=path, after=after))
 
 
-def restore(path: str, user: str = "", then: str = "") -> StringCommand:
+def restore(path: str, user: str = "") -> Script:
     """Return the command that puts back what `path` was before it was replaced unconfirmed.
 
-    `then` is sh that is run after it.
+    What was to follow then, follows it.
     """
-    undo = text("undo") + then
-    if _is_root(user):
-        return script("restore", file=path, undo=undo)
-    return as_user(user, "restore", file=path, undo=undo)
+    return _settle("restore", path, user, as_run("restore", file=path))
+
+
+def reread(path: str) -> Script:
+    """Return the command that has a daemon read a replaced file that waits, as it is now."""
+    return _settle("reread", path, "", "")
+
+
+def _settle(action: str, path: str, user: str, run: str) -> Script:
+    given = {"action": action, "file": path, "key": _key(path), "run": run}
+    return script("settle", **_records(user), **given)
 
 
 def unread(path: str, old: FileContent) -> FunctionCommand:

@@ -1,0 +1,62 @@
+"""Trying a login of an account whose way in was changed: by SSH, else by a session of su."""
+
+from __future__ import annotations
+
+from pyinfra import logger
+from pyinfra.api import Host
+from pyinfra.connectors.base import BaseConnector
+
+from gpu_node.deploy.engine.run import node_of
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.facts.ask.execute import Rights, execute
+from gpu_node.facts.ask.session import fresh
+from gpu_node.facts.probe.training_user import AS_USER, HOME
+from gpu_node.inventories.escape import visible
+
+# An account that does not exist is locked out of nothing.
+_WELL = ("login", "absent")
+# How long a new session may take to open, and each command in it.
+SESSION_SECONDS = 20
+
+
+def trouble(host: Host, connector: BaseConnector, user: str, rights: Rights) -> str:
+    """Return why no new session of an account opens on a host; empty where one does.
+
+    `connector` is a new session of the SSH user: nothing else is tried for that account. Another
+    one logs in from the node to itself with its own key, or from here. Where neither is possible,
+    a session of su must open there, and that is logged.
+    """
+    if user in ("", _ssh_user(host)):
+        return ""
+    command = script("trial", user=user, as_user=AS_USER, home_of=HOME)
+    done, output = execute(connector, command, SESSION_SECONDS, rights)
+    outcome = output.stdout_lines[-1] if output.stdout_lines else ""
+    if done and outcome in _WELL:
+        return ""
+    if _opens(host, user):
+        return ""
+    if not done:
+        return output.stderr or f"cannot open a session of {user}"
+    why = visible(outcome.removeprefix("session "))
+    logger.warning(
+        f"{host.print_prefix}{user}: no login was tried ({why}): a session of su opens, and "
+        f"{_ssh_user(host) or 'the SSH user'} logs in"
+    )
+    return ""
+
+
+def _ssh_user(host: Host) -> str:
+    return host.data.get("ssh_user") or ""
+
+
+def _opens(host: Host, user: str) -> bool:
+    """Whether an account lets this machine in by key; never asked with the SSH user's password."""
+    closed = node_of(host).closed_accounts
+    if user in closed:
+        return False
+    try:
+        with fresh(host, user):
+            return True
+    except Exception:  # paramiko, sockets and pyinfra: of many classes, and all mean the same
+        closed.add(user)
+        return False

@@ -1,0 +1,96 @@
+# Replace a file, and have the node undo that unless a new session confirms it in time.
+# Variables: those of pending.sh, file, before (sha256 or "absent"), after (sha256), again, confirm
+# (seconds), record (its folder), undo (the record's script), then (sh: has a daemon read the file, or
+# empty), run (what replaces the file).
+# stdin: what replace.sh reads.
+# Needs: as_user_within place lock pending
+# shellcheck shell=sh disable=SC2154
+set -u
+umask 022
+refuse() { echo "gpu-node: $file: $1" >&2; exit 1; }
+fail() {
+  rm -rf "$record"
+  tidy
+  refuse "$1"
+}
+
+# The record contains the file's current content: undoing the change needs nothing else.
+write_record() {
+  mkdir -p "${pending%/*}" && { mkdir -m 700 "$pending" 2>/dev/null || is_closed "$pending"; } ||
+    refuse "$pending is not a folder that only root can read; nothing was changed"
+  [ ! -e "$record" ] || refuse "an earlier change is not yet confirmed; nothing was changed, run again"
+  (umask 077; mkdir "$record") || fail "cannot write in $pending; nothing was changed"
+  if [ "$before" != absent ]; then
+    at=$(quoted "$file")
+    (umask 077; as_owner "[ -f $at ] && head -c 16777217 $at" </dev/null >"$record/old" 2>/dev/null)
+    now=$(sha256sum <"$record/old" | cut -d' ' -f1)
+    [ "$now" = "$before" ] || changed "$now"
+  fi
+  (
+    umask 077
+    printf '%s\n%s\n%s\n' "$user" "$file" "$after" >"$record/about" &&
+      { [ -z "$then" ] || printf '%s\n' "$then" >"$record/then"; } &&
+      printf '%s\n' "$undo" >"$record/undo.new" && mv "$record/undo.new" "$record/undo"
+  ) || fail "cannot write in $record (disk full?); nothing was changed"
+  undo_at_boot || fail "cannot write ${unit}; nothing was changed"
+  for each in "$record"/* "$unit"; do
+    [ ! -f "$each" ] || durable "$each" || fail "cannot write $each (disk full?); nothing was changed"
+  done
+  # An older sync(1) takes no names and writes all disks, of which one may hang. The timeout of
+  # busybox waits on beside a program that has ended: it must not hold the lock.
+  case $(sync --help 2>&1) in
+    *FILE*)
+      ! command -v timeout >/dev/null 2>&1 ||
+        timeout 20 sync "$record" "$pending" "${unit%/*}" "${wanted%/*}" 2>/dev/null 9>&- || :
+      ;;
+  esac
+}
+
+changed() {
+  rm -rf "$record"
+  tidy
+  [ "$1" != "$after" ] || { echo "gpu-node: $file: another run has written the same"; exit 0; }
+  [ "$again" != yes ] || { echo "gpu-node: $file: changed meanwhile; reading it again"; exit 75; }
+  fail "changed while we worked; left as it is, run again"
+}
+
+# A session's end may kill all of its processes (KillUserProcesses of logind): a unit is in none.
+# A home that is away is waited for, and so is a file that is not replaced yet. The seconds are
+# counted, so that a clock that is set does not matter. The unit ends with its record, and well in any
+# case: it is root's, and a report by another user would have to call it in doubt.
+start_timer() {
+  # shellcheck disable=SC2016
+  watch='left=$2 tries=180
+  while [ "$left" -gt 0 ]; do
+    [ -e "$1/undo" ] || exit 0
+    sleep 1
+    left=$((left - 1))
+  done
+  while [ -e "$1/undo" ] && [ "$tries" -gt 0 ]; do
+    if [ -d "/proc/$3" ]; then sh "$1/undo" wait; else sh "$1/undo"; fi
+    [ ! -e "$1/undo" ] || sleep 5
+    tries=$((tries - 1))
+  done
+  exit 0'
+  if has_systemd && command -v systemd-run >/dev/null 2>&1 &&
+    systemd-run --unit="gpu-node-undo-${record##*/}-$$" \
+      --description="Undo $file unless a new session confirms it" \
+      /bin/sh -c "$watch" sh "$record" "$confirm" $$ </dev/null >/dev/null 2>&1 9>&-; then
+    return 0
+  fi
+  apart=
+  ! command -v setsid >/dev/null 2>&1 || apart=setsid
+  # A libnccl that is preloaded would make it look like a job.
+  (
+    unset LD_PRELOAD
+    exec $apart nohup sh -c "$watch" sh "$record" "$confirm" $$ </dev/null >/dev/null 2>&1 9>&-
+  ) &
+}
+
+write_record
+start_timer
+sh -c "$run"
+code=$?
+# With another code it was killed: the file may be replaced, and the timer sees to it.
+case $code in 1 | 75) rm -rf "$record"; tidy ;; esac
+exit "$code"
