@@ -3,19 +3,22 @@
     pyinfra inventories/lab.py deploy/environments.py [--dry] [--limit NODE --limit SOURCE] [-y]
 
 What a copy needs comes first: rsync, and logins from node to node. deploy/gpu_node.py does this as
-well; what it then finds wrong in a new environment it tells, and repairs when it is run once more.
+well; it reports what is wrong in a new environment, and repairs it in its next run.
 """
 
 from pyinfra import host
 
-from deploy.failures import alone
-from deploy.interruption import watch
-from deploy.plan import plan
-from deploy.proof import prove
-from deploy.steps import nccl, ssh, workspace
+from gpu_node.deploy.engine.failures import alone
+from gpu_node.deploy.engine.interruption import watch
+from gpu_node.deploy.engine.plan import plan
+from gpu_node.deploy.engine.proof import prove
+from gpu_node.deploy.nccl import step as nccl
+from gpu_node.deploy.ssh import step as ssh
+from gpu_node.deploy.workspace import step as workspace
+from gpu_node.drift.nccl.rules_environments import environment_missing
 
 CHANGE_SECONDS, COPY_SECONDS = 900, 3600
-PROVED = ("nccl.environment-missing",)
+PROVED = (environment_missing,)
 
 watch(host.state)
 node = plan(host)

@@ -1,43 +1,59 @@
-"""What the nodes of a run were like before it: each is asked once, and judged among the others."""
+"""The states of the nodes before the run: each node is probed once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from pyinfra.api import Host, State
+from pyinfra.api.exceptions import ConnectError
 
-from deploy.round import Round
-from drift.among import Among
-from facts.cluster import peers_of
-from facts.node import NodeState
-from facts.session import ProbeError, probe, tune
-
-_answers: Round[NodeState | ProbeError] = Round()
+from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.files.unsettled import settle
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.facts.ask.patience import GivenUp, Patience
+from gpu_node.facts.ask.session import ProbeError, fresh, probe, tune
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.peers import peers_of
 
 
 def state_of(host: Host) -> NodeState:
-    """Return what a host was like; raises ProbeError."""
-    answer = _answers.answers(host.state, _ask)[host.name]
+    """Return the state of a host before the run; raises ProbeError."""
+    patience = Patience(len(host.state.active_hosts))
+    baseline = run_of(host.state).baseline
+    answer = baseline.answers(host.state, lambda each: _ask(each, patience))[host.name]
     if isinstance(answer, ProbeError):
         raise answer
     return answer
 
 
-def _ask(host: Host) -> NodeState | ProbeError:
+def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
     try:
-        tune(host.connector)
-        return probe(host)
+        with patience.asking(host):
+            tune(host.connector)
+            found = probe(host)
+        if settle(host, found.limits.unsettled or ()):
+            # Limits are those that a session began with.
+            with fresh(host) as connector, patience.asking(host, connector):
+                return probe(host, connector)
+        return found
     except ProbeError as error:
         return error
+    except GivenUp as error:
+        return ProbeError(str(error))
+    except ConnectError as error:
+        return ProbeError(f"no new session: {error}")
+    except Exception as error:  # what one node says ends the run of no other
+        return ProbeError(f"its answer is not understood: {in_words(error)}")
 
 
 def states(state: State) -> dict[str, NodeState]:
-    """Return what is known of the nodes of a run by now, by name."""
-    answers = _answers.known(state)
+    """Return the states of the nodes of a run that have answered by now, by name."""
+    answers = run_of(state).baseline.known()
     return {name: each for name, each in answers.items() if isinstance(each, NodeState)}
 
 
 def among(host: Host, found: Mapping[str, NodeState]) -> Among:
-    """Return a host among the nodes of its cluster, of which these were found."""
+    """Return a host among the nodes of its cluster, with the states that are known."""
     allowed = host.data.get("allow_deletions") is True
     return Among(host.name, peers_of(host.data.dict()), found, allowed)

@@ -1,22 +1,33 @@
-"""Failures: an area that fails on a node ends alone there, with the areas that depend on it."""
+"""Failures: an area that fails on a node ends alone there, with the areas that depend on it.
+
+A node that let an operation run into its time limit, or lost its connection, is out of the run:
+each other area would hold up the nodes beside it as long again.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-# Of each node, the areas that failed in this run.
-_failed: WeakKeyDictionary[Host, list[str]] = WeakKeyDictionary()
+from gpu_node.deploy.engine.run import NodeRun, node_of
+from gpu_node.facts.ask.session import is_open
+from gpu_node.inventories.connection.commands import missed
+
+# A timer may be a little early.
+_NEARLY = 0.98
 
 
 @dataclass(frozen=True)
 class Area:
-    """The condition (`_if`) of an area's operations on a node: neither it nor one before failed."""
+    """The condition (`_if`) of an area's operations on a node: neither it nor one before failed.
+
+    Nor is the node out of the run.
+    """
 
     host: Host
     name: str
@@ -30,7 +41,17 @@ class Area:
         return False
 
     def __call__(self) -> bool:
-        return set(_failed.get(self.host, ())).isdisjoint((self.name, *self.after))
+        node = node_of(self.host)
+        if node.out:
+            self._leave(node)
+            return False
+        return set(node.failed).isdisjoint((self.name, *self.after))
+
+    def _leave(self, node: NodeRun) -> None:
+        """Report, once, an area that is not tried."""
+        if self.name not in (*node.untried, *node.failed):
+            node.untried.append(self.name)
+            logger.error(f"{self.host.print_prefix}{self.name}: not tried: {node.out}")
 
 
 def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dict[str, Any]:
@@ -43,20 +64,55 @@ def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dic
     return {"_ignore_errors": True, "_if": Area(itself, name, after), "_timeout": seconds}
 
 
+def begin(host: Host) -> None:
+    """Note that an operation begins on a node."""
+    node_of(host).operation_began = time.monotonic()
+    missed(host)
+
+
 def note(state: State, host: Host, operation: str) -> None:
     """Note that an operation (its hash) failed on a node; one outside of an area is not noted."""
-    condition = state.get_op_data_for_host(host, operation).global_arguments.get("_if")
+    arguments = state.get_op_data_for_host(host, operation).global_arguments
+    condition = arguments.get("_if")
     for each in condition if isinstance(condition, list) else [condition]:
         if isinstance(each, Area):
-            failed = _failed.setdefault(host, [])
+            failed = node_of(host).failed
             if each.name not in failed:
                 failed.append(each.name)
-                logger.error(
-                    f"{host.print_prefix}{each.name}: failed; the other areas go on, and the node "
-                    "fails at the end"
-                )
+                _tell(host, each.name, _lost(host, each.name, arguments.get("_timeout") or 0))
+
+
+def _lost(host: Host, area: str, limit: float) -> str:
+    """Return why a node is out of the run after a failure; empty where it is not."""
+    now = time.monotonic()
+    began = node_of(host).operation_began
+    took = 0 if began is None else now - began
+    # pyinfra has words alone for a fact's time limit.
+    if limit and max(took, missed(host)) >= limit * _NEARLY:
+        return f"an operation of {area} did not end within its time limit ({limit:.0f} s)"
+    return "" if is_open(host.connector) else f"its connection broke in an operation of {area}"
+
+
+def _tell(host: Host, area: str, lost: str) -> None:
+    if not lost:
+        logger.error(
+            f"{host.print_prefix}{area}: failed; the other areas go on, and the node fails at the "
+            "end"
+        )
+        return
+    node = node_of(host)
+    node.out = node.out or lost
+    logger.error(
+        f"{host.print_prefix}{area}: failed: {lost}; the node is out of this run, and the other "
+        f"nodes go on: find what blocks it, and run again with --limit {host.name}"
+    )
 
 
 def failed(host: Host) -> tuple[str, ...]:
     """Return the areas that failed on a node, in the order in which they did."""
-    return tuple(_failed.get(host, ()))
+    return tuple(node_of(host).failed)
+
+
+def out(host: Host) -> str:
+    """Return why a node is out of the run; empty where it is not."""
+    return node_of(host).out

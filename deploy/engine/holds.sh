@@ -1,4 +1,4 @@
-# Note which holds are ours: a later run tells them by it from an administrator's.
+# Note which holds are ours, to distinguish them from an administrator's in a later run.
 # Variables: note (the file: PACKAGE VERSION RUN a line), run (this run's name).
 # shellcheck shell=sh disable=SC2154,SC2015
 # note_holds PACKAGE VERSION...: before they are held, so that no hold of ours is without a note
@@ -20,5 +20,5 @@ note_holds() {
     awk -v noted="$noted" 'NF == 3 && !index(noted, " " $1 " ")' "$note"
   } | sort -u >"$note.new" && [ -s "$note.new" ] || fail "$note cannot be written"
   if cmp -s "$note.new" "$note"; then rm -f "$note.new"; return; fi
-  mv -f "$note.new" "$note" || fail "$note cannot be written"
+  place "$note.new" "$note" || fail "$note cannot be written"
 }

@@ -1,7 +1,8 @@
 # Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
 # Variables: allow (yes: change things all the same), holders (paths of programs that hold GPUs and
-# that the change does no harm to, one a line). It stands before the script that changes.
+# that the change does no harm to, one a line), gn_hide and command_line (facts/probe/redaction.py).
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
+eval "$command_line"
 group() { sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f3; }
 # This shell and its parents: the session that runs this is no job.
 callers() {
@@ -42,9 +43,7 @@ in_use() {
     ! is_harmless "$process" || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
     [ -n "$user" ] || continue # it has ended
-    command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100 |
-      sed -e 's/\([Pp]ass[a-z]*[= ]\)[^ ]*/\1.../g' -e 's/\([Tt]oken[= ]\)[^ ]*/\1.../g')
-    printf ', pid %s (%s: %s)%s' "${process#/proc/}" "$user" "${command% }" "$why"
+    printf ', pid %s (%s: %s)%s' "${process#/proc/}" "$user" "$(command_line "$process")" "$why"
   done
 }
 if [ "$allow" != yes ]; then

@@ -6,7 +6,7 @@
 if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
   exec 9>>"$lock"
   waited=0
-  told=
+  shown=
   until flock -n 9; do
     other=$(head -n 1 "$lock" 2>/dev/null | cut -c 1-300)
     case $other in 'pid '[0-9]*) pid=${other#pid } ;; *) other='' pid=self ;; esac
@@ -14,8 +14,8 @@ if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
     other=${other:-unknown}
     [ "$waited" -lt "$patience_for_runs" ] ||
       { echo "gpu-node: another run is at work here and holds $lock ($other); nothing was changed, run again" >&2; exit 1; }
-    [ "$other" = "$told" ] || echo "gpu-node: waits for another run on this node: $other"
-    told=$other
+    [ "$other" = "$shown" ] || echo "gpu-node: waits for another run on this node: $other"
+    shown=$other
     waited=$((waited + 1))
     sleep 1
   done

@@ -5,7 +5,7 @@
 NEEDRESTART_SUSPEND=yes; export NEEDRESTART_SUSPEND
 tab=$(printf '\t')
 lock_seconds=0
-lock_told=
+lock_shown=
 # holder: the lock that is held, and by whom; nothing where none is
 holder() {
   (eval "$holding") 2>/dev/null | head -n 1 | while IFS=$tab read -r file pid command; do
@@ -26,21 +26,21 @@ is_locked() {
 wait_once() {
   [ "$lock_seconds" -lt "$patience" ] ||
     fail "gave up after $patience s: another program uses the package database: $1; run again when it has ended"
-  [ "$1" = "$lock_told" ] || echo "gpu-node: waits for $1"
-  lock_told=$1
+  [ "$1" = "$lock_shown" ] || echo "gpu-node: waits for $1"
+  lock_shown=$1
   lock_seconds=$((lock_seconds + 1))
   sleep 1
 }
 wait_for_locks() {
   while lock=$(holder); [ -n "$lock" ]; do wait_once "$lock"; done
 }
-# patient COMMAND...: leave in said what it prints; it runs again where a lock made it fail
+# patient COMMAND...: run it, with its output in `output`; again where a lock made it fail
 patient() {
   while :; do
     wait_for_locks
-    said=$("$@" 2>&1 </dev/null) && return 0
+    output=$("$@" 2>&1 </dev/null) && return 0
     lock=$(holder)
-    [ -n "$lock" ] || ! is_locked "$said" || lock=$(echo "$said" | grep -i lock | head -n 1 | cut -c 1-200)
+    [ -n "$lock" ] || ! is_locked "$output" || lock=$(echo "$output" | grep -i lock | head -n 1 | cut -c 1-200)
     [ -n "$lock" ] || return 1
     wait_once "$lock"
   done

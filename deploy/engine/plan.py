@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from typing import TypeVar
 
 from pyinfra import logger
-from pyinfra.api import Host, State, StringCommand
+from pyinfra.api import Host, State
 from pyinfra.api.exceptions import PyinfraError
 
-from deploy.before import among, state_of, states
-from deploy.part import part_of
-from drift.among import Among
-from drift.check import check
-from drift.driver import survives_boot, target
-from drift.finding import Finding, Severity
-from drift.report.visible import visible
-from facts.named import named_by
-from facts.node import NodeState
-from facts.session import ProbeError
-from facts.sudo import why_refused
-from inventories.schema import InventoryError, NodeWanted
+from gpu_node.deploy.engine.baseline import among, state_of, states
+from gpu_node.deploy.engine.judging import judged, wanted_of
+from gpu_node.deploy.engine.run import node_of
+from gpu_node.deploy.engine.scope import part_of
+from gpu_node.drift.driver.rules import module_not_built
+from gpu_node.drift.driver.rules_gpus import (
+    library_mismatch,
+    not_loaded,
+    unit_waits,
+    unsupported_gpu,
+)
+from gpu_node.drift.driver.rules_risks import nouveau, secure_boot
+from gpu_node.drift.driver.target import survives_boot, target
+from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Rule
+from gpu_node.drift.engine.subject import Subject
+from gpu_node.facts.ask.execute import NoAnswer, execute
+from gpu_node.facts.ask.session import ProbeError
+from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.request import request_of
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.schema import NodeWanted
 
 SUDO_SECONDS = 20
-# What was planned for each node, or why it could not be.
-_made: WeakKeyDictionary[State, dict[str, Plan | ProbeError | PyinfraError]] = WeakKeyDictionary()
+S = TypeVar("S", bound=Subject)
 # pyinfra would take sudo's own line for a request to ask for the password there and then.
 _ASK_SUDO = """
 output=$(LC_ALL=C sudo -n true 2>&1) && exit 0
@@ -35,12 +46,9 @@ exit 1
 """
 
 # What may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
-_REBOOTED = (
-    *("driver.library-mismatch", "driver.not-loaded", "driver.nouveau"),
-    "driver.module-not-built",
-)
-# With which, where nobody has repaired them, a boot may take the GPUs away.
-_BARRED = ("driver.secure-boot", "driver.unsupported-gpu")
+_REBOOTED = (library_mismatch, not_loaded, nouveau, module_not_built)
+# With an error of these, a boot may take the GPUs away.
+_BARRED = (secure_boot, unsupported_gpu)
 
 
 @dataclass(frozen=True)
@@ -61,14 +69,25 @@ class Plan:
     # Whether an administrator's locks on packages are replaced: --data override_locks=true.
     override_locks: bool = False
 
-    def repairs(self, *rules: str) -> bool:
-        """Whether one of `rules` has a finding that the deploy can repair."""
-        return any(each.fixable and each.rule in rules for each in self.findings)
+    def findings_of(self, *rules: Rule) -> tuple[Finding, ...]:
+        """Return the findings of `rules`, those that the deploy cannot repair among them."""
+        ids = {rule.id for rule in rules}
+        return tuple(each for each in self.findings if each.rule in ids)
 
-    def subjects(self, *rules: str, severity: Severity = "error") -> list[str]:
-        """Return what the findings of `rules` are about that the deploy can repair, each once."""
-        repaired = [each for each in self.findings if each.fixable and each.rule in rules]
-        return list(dict.fromkeys(each.subject for each in repaired if each.severity == severity))
+    def repairs(
+        self, *rules: Rule, about: Subject | None = None, severity: Severity | None = None
+    ) -> bool:
+        """Whether one of `rules` has a finding, about that subject, that the deploy can repair."""
+        return any(
+            each.fixable and about in (None, each.about) and severity in (None, each.severity)
+            for each in self.findings_of(*rules)
+        )
+
+    def subjects(self, kind: type[S], *rules: Rule, severity: Severity | None = None) -> list[S]:
+        """Return the subjects of a kind that the deploy can repair by `rules`, each once."""
+        repaired = [each for each in self.findings_of(*rules) if each.fixable]
+        subjects = [each.about for each in repaired if severity in (None, each.severity)]
+        return list(dict.fromkeys(each for each in subjects if isinstance(each, kind)))
 
     @property
     def reboots(self) -> bool:
@@ -76,16 +95,15 @@ class Plan:
         if not self.reboot or self.wanted.driver is None:
             return False
         version = target(self.found.driver, self.wanted.driver)
-        barred = any(each.rule in _BARRED and each.severity == "error" for each in self.findings)
+        barred = any(each.severity == "error" for each in self.findings_of(*_BARRED))
         if version is None or barred or not survives_boot(self.found.driver, version):
             return False
-        return any(each.rule in _REBOOTED for each in self.findings)
+        return bool(self.findings_of(*_REBOOTED))
 
     @property
     def reloads(self) -> bool:
         """Whether systemd is reloaded for a unit that it has not read: that was allowed."""
-        waits = any(each.rule == "driver.unit-waits" for each in self.findings)
-        return self.allow_disruption and waits
+        return self.allow_disruption and bool(self.findings_of(unit_waits))
 
     @property
     def changes(self) -> bool:
@@ -98,17 +116,9 @@ class Plan:
         return any(each.nccl.absent for each in self.among.found.values())
 
     @property
-    def by_hand(self) -> list[Finding]:
+    def manual(self) -> list[Finding]:
         """The findings that keep the node from being right and that only a person can repair."""
         return [each for each in self.findings if each.severity == "error" and not each.fixable]
-
-
-def wanted_of(host: Host) -> NodeWanted:
-    """Return what the inventory, and --data, want of a host; PyinfraError names a bad value."""
-    try:
-        return NodeWanted.from_data(host.data.dict())
-    except InventoryError as error:
-        raise PyinfraError(f"{host.name}: {error}") from error
 
 
 def plan(host: Host) -> Plan | None:
@@ -139,26 +149,32 @@ def plans(state: State) -> dict[str, Plan]:
 
 def _planned(host: Host) -> Plan:
     """Return the plan for a host, made once a run; raises ProbeError and PyinfraError."""
-    made = _made.setdefault(host.state, {})
-    if host.name not in made:
+    node = node_of(host)
+    if node.plan is None:
         try:
-            made[host.name] = _plan(host)
+            node.plan = plan = _plan(host)
+            # Each node asks whether another one changes: what breaks that breaks its own plan.
+            _ = plan.changes, plan.manual, plan.has_copies
         except (ProbeError, PyinfraError) as error:
-            made[host.name] = error
-    found = made[host.name]
-    if isinstance(found, Exception):
-        raise found
-    return found
+            node.plan = error
+        except Exception as error:  # of whatever class: an answer of the node's made it
+            node.plan = ProbeError(f"its answer is not understood: {in_words(error)}")
+    if isinstance(node.plan, Exception):
+        raise node.plan
+    return node.plan
 
 
 def _plan(host: Host) -> Plan:
     """Judge a host by the one probe of this run; raises ProbeError and PyinfraError."""
-    wanted, found = wanted_of(host), state_of(host)
-    around = among(host, states(host.state))
+    wanted, found, before = wanted_of(host), state_of(host), states(host.state)
+    judgement = judged(host.state, before)
+    # By what one says that no rule between nodes can judge, no other node is changed.
+    sound = {name: each for name, each in before.items() if name not in judgement.blamed}
+    around = among(host, sound)
     switches = ("allow_disruption", "reboot", "override_locks")
     allowed, reboot, override = (host.data.get(key) is True for key in switches)
-    findings = part_of(host).of(host.name, check(found, wanted, around))
-    trainer = named_by(host.data.dict()).user or "root"
+    findings = part_of(host).of(host.name, judgement.findings[host.name])
+    trainer = request_of(host.data.dict()).user or "root"
     return Plan(wanted, found, findings, around, allowed, reboot, trainer, override)
 
 
@@ -168,19 +184,22 @@ def any_changes(state: State) -> bool:
 
 
 def _require_sudo(host: Host) -> None:
-    """Raise ProbeError where sudo refuses; it may ask for a password that there is, or a user.
+    """Raise ProbeError where sudo refuses; it may ask for a password that the inventory has.
 
-    pyinfra would end in a traceback, or each operation in sudo's own words.
+    The user is not asked for one: the prompt would come from the node. pyinfra would end in a
+    traceback, or each operation with sudo's message.
     """
     data = host.data.dict()
     if not data.get("_sudo"):
         return
-    asked = StringCommand(_ASK_SUDO)
-    done, output = host.connector.run_shell_command(asked, False, False, _timeout=SUDO_SECONDS)
+    try:
+        done, output = execute(host.connector, _ASK_SUDO, SUDO_SECONDS)
+    except NoAnswer as error:
+        raise ProbeError(f"sudo: {error}; nothing was changed") from error
     if done:
         return
     words = "\n".join(line.removeprefix("refused: ") for line in output.stdout_lines)
     refused = why_refused(words, data.get("ssh_user") or "")
-    if refused.asks_password and (data.get("_sudo_password") or sys.stdin.isatty()):
+    if refused.asks_password and data.get("_sudo_password"):
         return
     raise ProbeError(f"{refused.reason} ({refused.words}); nothing was changed: {refused.fix}")

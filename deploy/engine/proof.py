@@ -1,34 +1,32 @@
-"""The proof: after a change the node is probed again in a new session, and must be right."""
+"""The proof: after a change each node is probed again in a new session and judged again."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
-from weakref import WeakKeyDictionary
 
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
-from deploy.before import among, states
-from deploy.failures import failed
-from deploy.part import part_of
-from deploy.peers import apart
-from deploy.plan import Plan, any_changes, wanted_of
-from drift.check import check
-from drift.finding import Finding
-from drift.report.visible import visible
-from facts.node import NodeState
-from facts.session import ProbeError, fresh, probe
+from gpu_node.deploy.engine.baseline import among, states
+from gpu_node.deploy.engine.failures import failed, out
+from gpu_node.deploy.engine.judging import findings_of
+from gpu_node.deploy.engine.plan import Plan, any_changes
+from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.scope import part_of
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.rule import Rule
+from gpu_node.facts.ask.patience import GivenUp, Patience
+from gpu_node.facts.ask.session import ProbeError, fresh, probe
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.escape import visible
 
-# Of each run, what the nodes that it changed are like by now.
-_again: WeakKeyDictionary[State, dict[str, NodeState]] = WeakKeyDictionary()
 
+def prove(plan: Plan, rules: Collection[Rule] = ()) -> None:
+    """Add the operation that a plan ends with: the proof, or a refusal if errors stay.
 
-def prove(plan: Plan, rules: Collection[str] = ()) -> None:
-    """Add the operation that a plan ends with: the proof, or the refusal where only hands help.
-
-    Where there is neither, what only deserves a warning is told at once. With `rules` the plan was
-    for their findings alone, and nothing else is judged.
+    Without either, warnings are printed at once. With `rules` the plan was for their findings
+    alone, and nothing else is judged.
     """
     if rules:
         _prove_alone(plan, rules)
@@ -36,20 +34,21 @@ def prove(plan: Plan, rules: Collection[str] = ()) -> None:
         # pyinfra runs an operation on all nodes before the next: each is judged by all new states.
         ask_again(name="Ask again in a new session")
         judge(name="Prove it")
-    elif plan.by_hand or _between(host, states(host.state)):
-        refuse(name="Stop: the rest is done by hand", findings=plan.findings)
+    elif plan.manual:
+        refuse(name="Stop: the rest needs manual action", findings=plan.findings)
     else:
         for finding in plan.findings:
-            _tell(host, finding)
+            _print(host, finding)
 
 
-def _prove_alone(plan: Plan, rules: Collection[str]) -> None:
-    by_hand = [each for each in plan.by_hand if each.rule in rules]
+def _prove_alone(plan: Plan, rules: Collection[Rule]) -> None:
+    ids = sorted(rule.id for rule in rules)
+    manual = [each for each in plan.manual if each.rule in ids]
     if plan.repairs(*rules) or plan.has_copies:
         ask_again(name="Ask again in a new session")
-        judge(name="Prove it", rules=sorted(rules))
-    elif by_hand:
-        refuse(name="Stop: the rest is done by hand", findings=by_hand)
+        judge(name="Prove it", rules=ids)
+    elif manual:
+        refuse(name="Stop: the rest needs manual action", findings=manual)
 
 
 @operation(is_idempotent=False)
@@ -59,41 +58,49 @@ def ask_again() -> Generator[FunctionCommand, None, None]:
 
 
 def _ask_again(state: State, host: Host) -> bool:
+    if lost := out(host):
+        logger.error(f"{host.print_prefix}not proved, and not asked again: {lost}")
+        return False
+    run = run_of(state)
+    if run.proof_patience is None:
+        asked = [each for each in state.active_hosts if not out(each)]
+        run.proof_patience = Patience(len(asked))
     try:
-        with fresh(host) as connector:
+        with fresh(host) as connector, run.proof_patience.asking(host, connector):
             found = probe(host, connector)
-    except (PyinfraError, ProbeError) as error:
+    except (PyinfraError, ProbeError, GivenUp) as error:
         logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(error))}")
         return False
-    _again.setdefault(state, {})[host.name] = found
+    run.node(host).proved_by = found
     return True
 
 
 @operation(is_idempotent=False)
 def judge(rules: Sequence[str] = ()) -> Generator[FunctionCommand, None, None]:
     """
-    Fail the node if anything is left that should not be; `ask_again` stands before it.
+    Fail the node if an error or a fixable finding is left; `ask_again` comes before it.
 
-    + rules: those that are judged; all, where none is named
+    + rules: the ids of the rules that are judged; empty for all
     """
     yield FunctionCommand(_judge, [rules], {})
 
 
 def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
-    now = _again.get(state, {})
-    if host.name not in now:  # no new session: ask_again reported it
+    nodes = run_of(state).nodes.items()
+    now = {name: node.proved_by for name, node in nodes if node.proved_by is not None}
+    if host.name not in now:  # ask_again has reported that there is no new session
         return False
-    # A node that left the run may be in another state than before: nothing is judged by it.
+    # The state of a node that left the run is unknown: no other node is compared with it.
     there = {each.name for each in state.active_hosts}
     around = among(host, {**_of(there, states(state)), **_of(there, now)})
-    found = check(now[host.name], wanted_of(host), around)
+    found = findings_of(host, around.found)
     if rules:
         findings = [each for each in found if each.rule in rules]
     else:
-        findings = [*part_of(host).of(host.name, found), *_between(host, around.found)]
+        findings = list(part_of(host).of(host.name, found))
     before = _before(state, host)
     for finding in findings:
-        _tell(host, finding, is_new=(finding.rule, finding.subject) not in before)
+        _print(host, finding, is_new=(finding.rule, finding.subject) not in before)
     if areas := failed(host):
         logger.error(f"{host.print_prefix}failed in this run: {', '.join(areas)}")
     return not areas and not any(each.fixable or each.severity == "error" for each in findings)
@@ -102,9 +109,9 @@ def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
 @operation(is_idempotent=False)
 def refuse(findings: Sequence[Finding]) -> Generator[FunctionCommand, None, None]:
     """
-    Fail the node: nothing can be done from here, and it is not right.
+    Fail the node: it has errors that the deploy does not repair.
 
-    + findings: what a person has to repair
+    + findings: what needs manual action
     """
     yield FunctionCommand(_refuse, [findings], {})
 
@@ -114,30 +121,23 @@ def _before(state: State, host: Host) -> set[tuple[str, str]]:
     was = states(state)
     if host.name not in was:
         return set()
-    findings = check(was[host.name], wanted_of(host), among(host, was))
-    return {(finding.rule, finding.subject) for finding in findings}
+    return {(finding.rule, finding.subject) for finding in findings_of(host, was)}
 
 
 def _of(names: Collection[str], found: Mapping[str, NodeState]) -> dict[str, NodeState]:
     return {name: state for name, state in found.items() if name in names}
 
 
-def _between(host: Host, found: Mapping[str, NodeState]) -> tuple[Finding, ...]:
-    """Return what is wrong between nodes in these states."""
-    torch = apart(found)
-    return part_of(host).of(host.name, [torch] if torch else [])
-
-
 def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
-    for finding in [*findings, *_between(host, states(state))]:
-        _tell(host, finding)
+    for finding in findings:
+        _print(host, finding)
     return False
 
 
-def _tell(host: Host, finding: Finding, is_new: bool = False) -> None:
-    hand = "still there" if finding.fixable else "by hand"
+def _print(host: Host, finding: Finding, is_new: bool = False) -> None:
+    state = "not repaired" if finding.fixable else "manually"
     if finding.fixable and is_new:  # as in an environment that was not there to be judged
-        hand = "it shows only now: run once more"
-    say = logger.error if finding.severity == "error" else logger.warning
-    said = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"
-    say(f"{host.print_prefix}{visible(f'{said}; {hand}: {finding.fix}')}")
+        state = "found only after this repair, run the deploy again"
+    log = logger.error if finding.severity == "error" else logger.warning
+    text = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"
+    log(f"{host.print_prefix}{visible(f'{text}; {state}: {finding.fix}')}")

@@ -1,10 +1,10 @@
-"""pyinfra as a child of a command of ours: Ctrl-C is heeded once pyinfra is there, and unheard.
+"""Runs pyinfra as a child process; defers Ctrl-C until pyinfra can exit cleanly.
 
-    python -m deploy.child PARENT FAILED ARGUMENTS...
+    python -m gpu_node.deploy.engine.pyinfra_child PARENT FAILED ARGUMENTS...
 
-PARENT is the process that it ends with, FAILED a file for the names of the nodes that failed. It is
-started with Ctrl-C and its like held back: while Python and pyinfra are imported one would end in
-tracebacks.
+The child ends when the process PARENT ends. It writes the names of the nodes that failed to the
+file FAILED. The parent starts it with the signals of HELD_BACK blocked: during the imports of
+Python and pyinfra they would print tracebacks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-# What a starting Python turns into tracebacks; the rest ends it at once.
+from gpu_node.inventories.interrupt import stop_silently
+
+# During its start Python turns SIGINT into a traceback; the others end it at once.
 _LATER = {signal.SIGINT}
 _AT_ONCE = {signal.SIGTERM, signal.SIGHUP}
 HELD_BACK = _LATER | _AT_ONCE
@@ -36,35 +38,34 @@ def main() -> None:
     from pyinfra_cli.main import main as pyinfra
 
     if cli.callback is not None:
-        cli.callback = _heeding(cli.callback, Path(failed))
+        cli.callback = _interruptible(cli.callback, Path(failed))
     sys.argv = ["pyinfra", *arguments]
     pyinfra()
 
 
 def _end_with(parent: int) -> None:
-    """Be ended, as by SIGTERM, when the parent ends however it does; only Linux can do that."""
+    """Receive SIGTERM when the parent ends, for whatever reason; only Linux can do that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it had ended before
+        if os.getppid() != parent:  # the parent ended before prctl
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _heeding(work: Callable[..., Any], failed: Path) -> Callable[..., Any]:
-    """Give pyinfra's work, which begins where its own handler is in place: ours takes over."""
-    from deploy.interruption import end_unheard
+def _interruptible(work: Callable[..., Any], failed: Path) -> Callable[..., Any]:
+    """Wrap pyinfra's work, which starts after pyinfra has set its own handler of Ctrl-C."""
 
     @wraps(work)
-    def heeded(*given: Any, **named: Any) -> Any:
-        signal.signal(signal.SIGINT, end_unheard)
+    def interruptible(*given: Any, **named: Any) -> Any:
+        signal.signal(signal.SIGINT, stop_silently)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _LATER)
         try:
             return work(*given, **named)
         finally:
-            # An interpreter that ends has tracebacks for it as well.
+            # The end of the interpreter would print a traceback as well.
             signal.pthread_sigmask(signal.SIG_BLOCK, _LATER)
             failed.write_text("\n".join(_failed()))
 
-    return heeded
+    return interruptible
 
 
 def _failed() -> list[str]:

@@ -1,18 +1,23 @@
-"""The sudo and like arguments of a running operation, for what a function of it runs by itself."""
+"""As which user a deploy executes a command: as its running operation, or as root by sudo."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from pyinfra.api import Host, State
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
+from gpu_node.facts.ask.execute import Rights
 
-def of_operation(
-    state: State, host: Host, seconds: int, stdin: list[str] | None = None
-) -> dict[str, Any]:
-    """Return what `run_shell_command` takes, with a time limit and stdin of the command's own."""
+
+def of_operation(state: State, host: Host) -> Rights:
+    """Return the rights of the operation at work on a host, for what its functions execute."""
     data = state.get_op_data_for_host(host, cast(str, host.executing_op_hash))
     arguments = dict(data.global_arguments)
-    chosen = {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
-    return {**chosen, "_timeout": seconds, "_stdin": stdin}
+    return {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
+
+
+def of_inventory(host: Host) -> Rights:
+    """Return the rights of root, where the inventory allows sudo; else those of the SSH user."""
+    data = host.data.dict()
+    return {key: data[key] for key in ("_sudo", "_sudo_password") if data.get(key)}

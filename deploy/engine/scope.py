@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyinfra.api import Host
 
-from drift.finding import Finding
+from gpu_node.drift.engine.finding import Finding
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def part_of(host: Host) -> Part:
 
 
 def _words(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """Return a list, or text with commas; None where nothing is said."""
+    """Return a list, or text with commas; None where there is none."""
     if value is None:
         return None
     return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else (*value,)

@@ -1,25 +1,35 @@
-"""The POSIX sh scripts that change a node, each with its variables set in front of it."""
+"""The POSIX sh scripts that change a node, each with its variables and what it needs in front."""
 
 from __future__ import annotations
 
 import getpass
 import os
+import re
 import shlex
 import socket
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyinfra.api import Host, State, StringCommand
 from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
-from facts import package_locks
-from facts.gpu_holders import Step, harmless
-from facts.mesh import AS_USER
-from facts.package_sources import HELD as HELD
+from gpu_node.facts.driver.gpu_holders import Step, harmless
+from gpu_node.facts.nccl.state import ASKED, SUPPLY
+from gpu_node.facts.packages import locks as package_locks
+from gpu_node.facts.packages.sources import HELD as HELD
+from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER, PRIVATE_GROUP_FILE
+from gpu_node.facts.probe.redaction import COMMAND_LINE
+from gpu_node.facts.probe.redaction import SHARED as HIDE
+from gpu_node.facts.probe.training_user import AS_USER
 
-FOLDER = Path(__file__).parent
+# Each script is in the folder of its area, or of the machinery; no two have one name.
+_FOLDERS = Path(__file__).parents[1]
+FILES = {path.stem: path for path in sorted(_FOLDERS.glob("*/*.sh"))}
+# The rule by which the probe and the repairs judge a group that may write.
+FILES["private_group"] = PRIVATE_GROUP_FILE
 
 
 # On the node; /run is emptied at boot.
@@ -27,64 +37,39 @@ LOCK = "/run/gpu-node.lock"
 NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
-# These work on files that a second run would work on, too.
-_ALONE = (
-    *("replace", "replace_as", "cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip"),
-    *("driver_packages_rpm", "driver_packages_deb", "dkms", "module", "nouveau", "reboot"),
-    *("driver_install_deb", "driver_install_rpm", "rsync_deb", "rsync_rpm"),
-    *("environment_room", "environment_whole", "hold_kernel"),
-)
-# These would disturb a running job, by what they do; they take the variable `allow`.
-_DISTURBS: Mapping[Step, tuple[str, ...]] = {
-    "libraries": (
-        *("wheels", "packages_rpm", "packages_deb", "packages_pip"),
-        *("driver_install_deb", "driver_install_rpm", "idle"),
-    ),
-    "segments": ("segments",),
-    "workspace": ("workspace",),
-    "reload": ("module", "nouveau"),
-    "reboot": ("reboot",),
-}
-_HARMFUL = (*_DISTURBS["libraries"], *_DISTURBS["reload"], *_DISTURBS["reboot"])
-# These make a folder to work in, or get a file from the controller (the variable `pushed`).
-_UNTIDY = ("cmake", "wheels", "packages_rpm", "packages_deb", "packages_pip")
-# These hold packages at a version; they take the variable `run`.
-_HOLDING = ("packages_rpm", "packages_deb", "driver_install_deb", "driver_install_rpm")
-# These install packages of the system, or finish that.
-_PACKAGES = (
-    *_HOLDING,
-    *("driver_packages_rpm", "driver_packages_deb", "rsync_deb", "rsync_rpm", "dkms"),
-)
-# These reload systemd, or install packages whose scripts do, which takes the GPUs from running
-# containers; they take the variable `allow_reload`. Packages without a unit reload nothing: NCCL's
-# and the plugins of yum and dnf (packages_rpm), and the headers of a kernel.
-_RELOADS = (
-    "persistence",  # its units are written all the same, and the reload is left out
-    *("driver_install_deb", "driver_install_rpm"),  # nvidia-persistenced and others: refused
-    *("driver_packages_deb", "driver_packages_rpm"),  # dkms: refused
-    *("rsync_deb", "rsync_rpm"),  # rsync, on CentOS 7 rsyncd: refused
-    "packages_deb",  # what another program left half configured is finished first: refused
-    "dkms",  # the same, at its end: left out
-)
-# What stands before a script, in this order: the first sees to it that nothing is left behind.
-_FIRST = {
-    "clear_away": _UNTIDY,
-    "lock": _ALONE,
-    "in_use": (*_HARMFUL, "workspace", "segments"),
-    "cpu_jobs": ("reboot",),
-    "leftovers": _UNTIDY,
-    "containers": _RELOADS,
-    "package_locks": _PACKAGES,
-    "holds": _HOLDING,
-    "another_driver": ("driver_install_deb", "driver_install_rpm"),
-    "transaction_deb": ("driver_install_deb", "rsync_deb"),
-    "transaction_rpm": ("driver_install_rpm", "rsync_rpm"),
-}
+# These define functions alone, which a script calls also where it runs as another user.
+_FUNCTIONS = ("private_group", "closed", "as_user_within", "place")
+# These run pip, as the account that may change the environment; they take `hashes` and `insecure`.
+_BY_OWNER = ("wheels", "packages_pip")
+_SENT = ("sent", "sent_sum", "pushed")
+_OUTER = (*_SENT, "prefix", "allow")
 
 
 def text(name: str) -> str:
     """Return what `name`.sh says."""
-    return (FOLDER / f"{name}.sh").read_text(encoding="utf-8")
+    return FILES[name].read_text(encoding="utf-8")
+
+
+@cache
+def needed(name: str) -> tuple[str, ...]:
+    """Return the scripts that stand before `name`.sh, in this order: its line `# Needs: ...`."""
+    return _named(name, "Needs")
+
+
+def harmless_holders(name: str) -> tuple[str, ...]:
+    """Return the paths of the programs that may hold a GPU while `name`.sh runs.
+
+    What it disturbs of a running job is in its line `# Disturbs: STEP`; it takes the variable
+    `allow`.
+    """
+    (step,) = _named(name, "Disturbs")
+    return harmless(cast(Step, step))
+
+
+def _named(name: str, what: str) -> tuple[str, ...]:
+    """Return the words of a line `# WHAT: ...` at the head of `name`.sh; none without one."""
+    found = re.search(rf"^# {re.escape(what)}: (.+)$", text(name), re.MULTILINE)
+    return tuple(found[1].split()) if found else ()
 
 
 class Script(StringCommand):
@@ -117,24 +102,29 @@ def origin() -> str:
 
 def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
+    first, last = needed(name), name
     more = {}
-    if name in _ALONE:
+    if "lock" in first:
         more = {"lock": LOCK, "origin": origin(), "patience_for_runs": str(RUN_SECONDS)}
-    more |= {"note": NOTE} if name in _HOLDING else {}
-    if name in _PACKAGES:
+    more |= {"note": NOTE} if "holds" in first else {}
+    if "package_locks" in first:
         more |= {"holding": HELD, "patience": str(PATIENCE_SECONDS)}
-    if name in _FIRST["in_use"]:
-        more["holders"] = "\n".join(harmless_holders(name))
-    first = [each for each, names in _FIRST.items() if name in names]
+    if "clear_away" in first:
+        # Always set: what they name is removed in the end.
+        variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
+    if "in_use" in first:
+        more |= {"holders": "\n".join(harmless_holders(name)), "command_line": COMMAND_LINE}
+        more |= dict([HIDE])
+    more |= {"as_user": AS_USER} if "copier" in first else {}
+    more |= {"owner": OWNER} if name == "cmake" else {}
+    if name in _BY_OWNER:
+        more |= _by_owner(name, variables)
+        variables = {key: variables[key] for key in _OUTER if key in variables}
+        last = "by_owner"
     body = "\n".join(
-        [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(name)]
+        [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(last)]
     )
     return Script(body) if stdin is None else Script(body, _stdin=[stdin])
-
-
-def harmless_holders(name: str) -> tuple[str, ...]:
-    """Return the paths of the programs that may hold a GPU while `name`.sh runs."""
-    return harmless(next(step for step, names in _DISTURBS.items() if name in names))
 
 
 def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:
@@ -142,9 +132,21 @@ def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCom
     return script("as_user", user=user, as_user=AS_USER, run=as_run(name, head, **variables))
 
 
+def _by_owner(name: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of by_owner.sh that runs `name`.sh."""
+    given = {"hashes": "", "insecure": "no", "asked": ASKED, "supply": SUPPLY}
+    given |= {key: value for key, value in variables.items() if key not in _SENT}
+    return {
+        "run": as_run(name, **given),
+        "tidy": f"sent='' pushed=''\n{text('clear_away')}{text('leftovers')}",
+        "owner": f"{OWNER}{ENVIRONMENT_OWNER}",
+    }
+
+
 def as_run(name: str, head: str = "", **variables: str) -> str:
-    """Return `name`.sh with its variables, and nothing in front that only root may do."""
-    return "".join([head, *(f"{each}\n" for each in _assignments(variables)), text(name)])
+    """Return `name`.sh with its variables and functions, and nothing that only root may do."""
+    first = (f"\n{text(each)}\n" for each in needed(name) if each in _FUNCTIONS)
+    return "".join([head, *(f"{each}\n" for each in _assignments(variables)), *first, text(name)])
 
 
 def _assignments(variables: Mapping[str, str]) -> list[str]:

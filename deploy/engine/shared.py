@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from gevent.pool import Pool
 from pyinfra import host, logger
 from pyinfra.api import Host, State
 
-from deploy.before import states
-from deploy.plan import Plan, plans
-from deploy.proof import refuse
-from deploy.round import PARALLEL
-from deploy.scripts import script
-from drift.finding import Finding
-from drift.report.visible import visible
-from facts.file_systems import Places, are_shared
-from facts.nccl import PLACES_SECTION, parse_environment_places
-from facts.nccl import places as asked_places
-from facts.node import NodeState, placed
-from facts.session import ask, fresh
+from gpu_node.deploy.engine.ask_all import PARALLEL
+from gpu_node.deploy.engine.baseline import states
+from gpu_node.deploy.engine.plan import Plan, plans
+from gpu_node.deploy.engine.proof import refuse
+from gpu_node.deploy.engine.rights import of_inventory
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.toolchain.rules import package_differs
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.ask.session import ask, fresh
+from gpu_node.facts.nccl.state import PLACES_SECTION, parse_environment_places
+from gpu_node.facts.nccl.state import places as asked_places
+from gpu_node.facts.node import NodeState, placed
+from gpu_node.facts.probe.file_systems import Places, are_shared
+from gpu_node.inventories.escape import visible
 
 _IDLE_SECONDS = 60
+T = TypeVar("T")
 PlacesOf = Callable[[NodeState], "Places | None"]
 
 
@@ -33,8 +38,8 @@ def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], b
     for name, other in plans(host.state).items():
         if name == plan.among.name:
             break
-        if wants(other) and are_shared(places(plan.found), places(other.found)) is not False:
-            logger.info(f"{host.print_prefix}{what}: {name} changes it, which may share it")
+        if _of(wants, other) and _share(plan, other, places) is not False:
+            logger.info(f"{host.print_prefix}{what}: {name}, which may share it, changes it")
             return False
     return True
 
@@ -44,40 +49,54 @@ def wishes_differ(plan: Plan, what: str, places: PlacesOf, wish: Callable[[Plan]
 
     Then nothing is changed: each node would undo what another one wants. It is logged, and refused.
     """
-    mine, own = places(plan.found), wish(plan)
+    own = wish(plan)
     others = [
         name
         for name, other in plans(host.state).items()
-        if wish(other) and wish(other) != own and are_shared(mine, places(other.found)) is not False
+        if (theirs := _of(wish, other)) and theirs != own
+        if _share(plan, other, places) is not False
     ]
     if others:
         finding = Finding(
-            rule="toolchain.package-differs",
+            rule=package_differs.id,
             severity="error",
             subject=what,
-            found=f"{plan.among.name} and {', '.join(others)} may share it, with different wishes",
+            found=f"{plan.among.name} and {', '.join(others)} may share it, but want different "
+            "versions",
             wanted="the same packages for all nodes that have it",
             cause="each node's repair would undo that of another one",
-            fix=f"say the same versions for {plan.among.name} and {', '.join(others)} in the "
+            fix=f"set the same versions for {plan.among.name} and {', '.join(others)} in the "
             "inventory",
             fixable=False,
             step="toolchain",
         )
         refuse(
-            name=f"Leave {what}: the inventory wants different packages in it", findings=[finding]
+            name=f"Keep {what}: the inventory wants different packages in it", findings=[finding]
         )
     return bool(others)
 
 
 def nodes_sharing(plan: Plan, places: PlacesOf) -> list[str]:
     """Return the nodes of the run that have the same files, this one at the head."""
-    mine = places(plan.found)
     others = [
         name
         for name, other in plans(host.state).items()
-        if name != plan.among.name and are_shared(mine, places(other.found))
+        if name != plan.among.name and _share(plan, other, places)
     ]
     return [plan.among.name, *others]
+
+
+def _share(plan: Plan, other: Plan, places: PlacesOf) -> bool | None:
+    """Whether two nodes share files; None where that is not known."""
+    return are_shared(places(plan.found), _of(lambda each: places(each.found), other))
+
+
+def _of(ask: Callable[[Plan], T], other: Plan) -> T | None:
+    """Return what is asked of another node's plan; None where what that says makes no sense."""
+    try:
+        return ask(other)
+    except Exception:  # of whatever class: its own part of the run reports it
+        return None
 
 
 def may_be_shared(places: Places | None) -> bool:
@@ -92,15 +111,15 @@ def refuse_if_in_use(state: State, host: Host, environment: str) -> bool:
     """
     mine = _known(host, environment)
     others = [each for each in state.inventory if each is not host]
-    told = Pool(PARALLEL).map(lambda other: _hindrance(state, other, environment, mine), others)
-    found = [each for each in told if each]
+    reasons = Pool(PARALLEL).map(lambda other: _hindrance(state, other, environment, mine), others)
+    found = [each for each in reasons if each]
     for each in found:
         logger.error(f"{host.print_prefix}{environment}: {visible(each)}")
     return not found
 
 
 def _known(host: Host, environment: str) -> Places | None:
-    """Return where an environment lies on a node of the run, as far as that was told before it."""
+    """Return where an environment lies on a node of the run, as far as its baseline shows."""
     found = states(host.state).get(host.name)
     return placed(environment, found) if found else None
 
@@ -132,15 +151,12 @@ def _asked(other: Host, environment: str) -> Places | None:
 
 
 def _in_use(other: Host) -> str | None:
-    data = other.data.dict()
-    sudo = {key: data[key] for key in ("_sudo", "_sudo_password") if data.get(key)}
     with fresh(other) as connector:
-        done, output = connector.run_shell_command(
-            script("idle", allow="no"), False, False, _timeout=_IDLE_SECONDS, **sudo
+        done, output = execute(
+            connector, script("idle", allow="no"), _IDLE_SECONDS, of_inventory(other)
         )
     if done:
         return None
-    said = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
-    return (
-        f"{other.name}, which may share it: {said[-1] if said else 'no word on whether it is idle'}"
-    )
+    lines = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
+    reason = lines[-1] if lines else "whether it is idle is unknown"
+    return f"{other.name}, which may share it: {reason}"

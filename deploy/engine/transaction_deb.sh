@@ -9,7 +9,7 @@ reason() {
     END { gsub(/  +/, "", needs); print substr(needs why, 1, 300) }'
 }
 careful='--no-install-recommends -o Dpkg::Options::=--force-confold'
-# What a run that was killed, or an update that was, left half done; apt tells it where that stays.
+# Finish what a killed run or update left half done; where that fails, apt reports it.
 finish_what_was_begun() {
   [ -n "$(dpkg --audit 2>/dev/null)" ] || return 0
   patient dpkg --configure -a || :

@@ -13,7 +13,7 @@ esac
 # simulate PACKAGE...: leave in plan what it would do; fails where it would do nothing of the kind
 simulate() {
   patient $manager --assumeno $careful install "$@" || : # it always fails: nothing was agreed to
-  plan=$said
+  plan=$output
   # One of several that cannot be had is passed over, in a line of its own.
   case $plan in *'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
   case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac

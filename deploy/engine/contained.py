@@ -1,0 +1,103 @@
+"""Contained: what one node's answer breaks in a run fails that node, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import getfullargspec
+from typing import Any
+
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, Host, State
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.exceptions import NestedOperationError, PyinfraError
+from pyinfra.api.state import StateOperationHostData
+
+from gpu_node.deploy.engine.run import run_of
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.inventories.escape import visible
+
+Commands = Callable[[], Iterator[PyinfraCommand]]
+
+
+@contextmanager
+def contained(host: Host) -> Iterator[None]:
+    """Fail a host, in words, where its part of the run cannot be planned.
+
+    What is wrong with the inventory is a PyinfraError, which ends the run before it begins.
+    """
+    try:
+        yield
+    except PyinfraError:
+        raise
+    except Exception as error:  # of whatever class: an answer of the node's made it
+        _tell(host, error)
+        # In a deploy file `host` stands for whichever host is at work, and must not be kept.
+        host.state.fail_hosts({host.state.inventory.get_host(host.name)})
+
+
+def contain(state: State) -> None:
+    """Have each operation of a run fail on its own node alone; a second call changes nothing.
+
+    pyinfra itself ends the run for all where the commands of an operation cannot be made.
+    """
+    run = run_of(state)
+    if run.is_contained:
+        return
+    run.is_contained = True
+    keep = state.set_op_data_for_host
+
+    def set_op_data_for_host(host: Host, op_hash: str, op_data: StateOperationHostData) -> None:
+        op_data.command_generator = _guarded(op_data.command_generator)
+        keep(host, op_hash, op_data)
+
+    state.set_op_data_for_host = set_op_data_for_host  # type: ignore[method-assign]
+
+
+def _guarded(commands: Commands) -> Commands:
+    def guarded() -> Iterator[PyinfraCommand]:
+        try:
+            for command in commands():
+                yield _quiet(command)
+        except Exception as error:  # of whatever class: an answer of the node's made it
+            yield FunctionCommand(_fail, [error], {})
+
+    return guarded
+
+
+def _quiet(command: PyinfraCommand) -> PyinfraCommand:
+    """Return a command that fails in words where pyinfra would print a traceback."""
+    if isinstance(command, FunctionCommand):
+        work = command.function
+        named = getfullargspec(work).args
+        if "state" in named and "host" in named and work is not _fail:
+            command.function = _caught(work)
+    return command
+
+
+def _caught(work: Callable[..., Any]) -> Callable[..., Any]:
+    def caught(state: State, host: Host, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return work(state, host, *args, **kwargs)
+        except (TimeoutError, NestedOperationError):  # pyinfra has words for these
+            raise
+        except Exception as error:  # of whatever class: an answer of the node's made it
+            return _fail(state, host, error)
+
+    caught.__name__ = getattr(work, "__name__", "function")
+    return caught
+
+
+def _fail(state: State, host: Host, error: Exception) -> bool:
+    _tell(host, error)
+    return False
+
+
+def _tell(host: Host, error: Exception) -> None:
+    logger.error(
+        visible(
+            f"{host.print_prefix}cannot be repaired, its answer is not understood: "
+            f"{in_words(error)}; "
+            "the other nodes go on. Look at it with gpu-node drift"
+        )
+    )

@@ -1,0 +1,81 @@
+"""The state of a run: what is known by now of it and of each node; one object for all steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from pyinfra.api import Host, State
+from pyinfra.api.exceptions import PyinfraError
+
+from gpu_node.deploy.engine.ask_all import AskAll
+from gpu_node.drift.engine.guard import Judgement
+from gpu_node.facts.ask.patience import Patience
+from gpu_node.facts.ask.session import ProbeError
+from gpu_node.facts.node import NodeState
+
+if TYPE_CHECKING:  # a plan is made by what is known of the run
+    from gpu_node.deploy.engine.plan import Plan
+
+
+@dataclass
+class NodeRun:
+    """What is known of one node of a run."""
+
+    # What is planned for it, or why nothing can be.
+    plan: Plan | ProbeError | PyinfraError | None = None
+    # When its current operation began, by time.monotonic().
+    operation_began: float | None = None
+    # The areas that failed, in this order, and those that were not tried.
+    failed: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
+    # Why it is out of the run; empty where it is not.
+    out: str = ""
+    # Accounts that do not let this machine in. Each failed login counts against its address
+    # (PerSourcePenalties of sshd), so that none is tried twice.
+    closed_accounts: set[str] = field(default_factory=set)
+    # The id of its boot before its reboot.
+    boot_before: str = ""
+    # Its state after the changes.
+    proved_by: NodeState | None = None
+
+
+@dataclass
+class Run:
+    """What is known of a run."""
+
+    nodes: dict[str, NodeRun] = field(default_factory=dict)
+    # The state of each node before the run, and the public key of each as it is now.
+    baseline: AskAll[NodeState | ProbeError] = field(default_factory=AskAll)
+    public_keys: AskAll[str | None] = field(default_factory=AskAll)
+    # The judgements, and the states that each was made by: they are compared by identity, and must
+    # not be freed before it is.
+    judged: dict[frozenset[tuple[str, int]], tuple[Mapping[str, NodeState], Judgement]] = field(
+        default_factory=dict
+    )
+    # How long the nodes wait for each other's answers at the proof.
+    proof_patience: Patience | None = None
+    # The node that did not come back from its reboot: no other one is rebooted.
+    stopped_at: str = ""
+    # Whether an operation that breaks fails its own node alone.
+    is_contained: bool = False
+
+    def node(self, host: Host) -> NodeRun:
+        """Return what is known of a node."""
+        return self.nodes.setdefault(host.name, NodeRun())
+
+
+# A run ends with pyinfra's state of it.
+_runs: WeakKeyDictionary[State, Run] = WeakKeyDictionary()
+
+
+def run_of(state: State) -> Run:
+    """Return the run of a pyinfra state."""
+    return _runs.setdefault(state, Run())
+
+
+def node_of(host: Host) -> NodeRun:
+    """Return what is known of a node in its run."""
+    return run_of(host.state).node(host)

@@ -1,1 +1,0 @@
-"""The steps, one module an area: which operations the findings of a node call for."""
