@@ -7,15 +7,30 @@ a changed one. Of two pinned keys of one kind it compares only the first.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paramiko import HostKeys, PKey, Transport
+from paramiko import HostKeys, PKey, SSHException, Transport
 from pyinfra.connectors import ssh
 from pyinfra.connectors.sshuserclient import client
 from typing_extensions import override
 
+from gpu_node.inventories.connection import commands, transport
+from gpu_node.inventories.connection.certificates import (
+    SUFFIX,
+    NotCertified,
+    authority_of,
+    is_certificate,
+    require_certified,
+)
+from gpu_node.inventories.connection.trusted import GLOBAL, Trusted, trusted, without_port
+
 _RSA = "ssh-rsa"
+# How often a busy node is looked at while it agrees on keys.
+_POLL_SECONDS = 0.1
+_CHECKING, _FORWARDING = "_pyinfra_ssh_strict_host_key_checking", "_pyinfra_ssh_forward_agent"
 # The algorithms that prove each kind of key, in the order in which OpenSSH prefers them.
 _ALGORITHMS = (
     "ssh-ed25519",
@@ -29,63 +44,142 @@ _ALGORITHMS = (
 
 
 class PinnedFirst(Transport):
-    """A transport that prefers the algorithms of the `pinned` kinds of host key to all others."""
+    """A transport that prefers the algorithms of the `pinned` kinds of host key to all others.
+
+    Those of certificates come first where an authority is trusted for the server.
+    """
 
     pinned: frozenset[str] = frozenset()
+    is_certified = False
 
     @property
     @override
     def preferred_keys(self) -> Sequence[str]:
         given = super().preferred_keys
-        first = [each for each in _ALGORITHMS if each in given and _kind(each) in self.pinned]
+        kinds = [each for each in _ALGORITHMS if each in given]
+        first = [f"{each}{SUFFIX}" for each in kinds if self.is_certified]
+        first += [each for each in kinds if _kind(each) in self.pinned]
         return (*first, *(each for each in given if each not in first))
+
+    @override
+    def start_client(
+        self, event: threading.Event | None = None, timeout: float | None = None
+    ) -> None:
+        """Agree on keys; a node that has sent its version is busy, and gets `banner_timeout`.
+
+        Raises SSHException where that is over; paramiko's own method returns, and the login that
+        follows then ends in "No existing session".
+        """
+        end = time.monotonic() + self.banner_timeout
+        super().start_client(event, timeout)
+        if event is not None or not self.remote_version:
+            return
+        while self.active and not self.initial_kex_done:
+            if time.monotonic() > end:
+                raise SSHException(f"no SSH handshake within {self.banner_timeout:.0f} s")
+            time.sleep(_POLL_SECONDS)
+        if not self.initial_kex_done:
+            raise self.get_exception() or SSHException("Negotiation failed.")
 
 
 def _kind(algorithm: str) -> str:
     return _RSA if algorithm.startswith("rsa-") else algorithm
 
 
-class _Keys:
-    """The keys that are pinned for one name, as paramiko asks for them."""
+class RevokedHostKey(SSHException):
+    """A server whose key, or whose authority's, known_hosts revokes; str() says what to do."""
 
-    def __init__(self, keys: Sequence[PKey], transport: Transport) -> None:
-        self._pinned, self._transport = keys, transport
+
+class RefusedJumpHost(SSHException):
+    """A jump host that cannot be believed or logged in to; str() says why, and what to do."""
+
+
+class _Keys:
+    """What is trusted for one name, as paramiko asks for it."""
+
+    def __init__(self, trust: Trusted, name: str, files: Sequence[str], made: Transport) -> None:
+        self._trust, self._name, self._transport = trust, name, made
+        self._files = ", ".join(files)
 
     def keys(self) -> list[str]:
-        """Return their kinds."""
-        return [each.get_name() for each in self._pinned]
+        """Return the kinds of the pinned keys; paramiko wants one where there is none."""
+        return [each.get_name() for each in self._trust.pinned] or [_ALGORITHMS[0]]
 
     def values(self) -> list[PKey]:
-        """Return the keys."""
-        return list(self._pinned)
+        """Return the pinned keys."""
+        return list(self._trust.pinned)
 
     def get(self, kind: str) -> PKey | None:
-        """Return the key of a kind that the server has shown; else the first of that kind."""
-        same = [each for each in self._pinned if each.get_name() == kind]
+        """Return the key that the server has shown, where it is trusted; else one to compare.
+
+        RevokedHostKey: it is revoked. SSHException: nothing of its kind is pinned.
+        """
         shown = self._transport.get_remote_server_key()
+        self._refuse_revoked(shown)
+        why = self._not_certified(shown)
+        if not why:
+            return shown
+        same = [each for each in self._trust.pinned if each.get_name() == kind]
+        if not self._trust.pinned:
+            raise SSHException(
+                f"No host key for {self._name} found in {self._files}, and its @cert-authority "
+                f"lines do not certify the key that it shows: {why}"
+            )
         return next((each for each in same if each == shown), same[0] if same else None)
+
+    def _refuse_revoked(self, shown: PKey) -> None:
+        blobs = {shown.asbytes()}
+        if is_certificate(shown):
+            blobs.add(authority_of(shown))
+        if blobs & self._trust.revoked:
+            raise RevokedHostKey(
+                f"the host key of {self._name} ({shown.get_name()} {shown.fingerprint}) is revoked "
+                f"by a @revoked line of {self._files} or {GLOBAL}: another machine may have it; "
+                "create a new key on the node (remove the old file, then ssh-keygen -A) and pin "
+                "it, or remove that line if it is wrong"
+            )
+
+    def _not_certified(self, shown: PKey) -> str:
+        """Return why no authority vouches for a key; nothing where one does."""
+        if not is_certificate(shown):
+            return "it has no certificate"
+        try:
+            require_certified(shown, self._trust.authorities, without_port(self._name))
+        except NotCertified as error:
+            return str(error)
+        return ""
 
 
 class _Pins:
-    """The pinned keys of every name; the transport asks for the kinds of those looked up."""
+    """What known_hosts files say of every name; the transport asks for the kinds of one's keys."""
 
-    def __init__(self, pinned: HostKeys, transport: PinnedFirst) -> None:
-        self._pinned, self._transport = pinned, transport
+    def __init__(self, files: Sequence[str], made: PinnedFirst) -> None:
+        self._files, self._transport = files, made
 
     def get(self, name: str) -> _Keys | None:
-        """Return the keys that are pinned for a name; None where there are none."""
-        found = self._pinned.lookup(name)
-        if found is None:
+        """Return what is trusted for a name; None where nothing is."""
+        trust = trusted(self._files, name)
+        if not trust.pinned and not trust.authorities:
             return None
-        # Read as a mapping it has one key of each kind.
-        entries = vars(found)["_entries"]
-        keys = _Keys([each.key for each in entries if each.key], self._transport)
-        self._transport.pinned = frozenset(keys.keys())
+        keys = _Keys(trust, name, self._files, self._transport)
+        self._transport.pinned = frozenset(each.get_name() for each in trust.pinned)
+        self._transport.is_certified = bool(trust.authorities)
         return keys
 
 
+class _Files(HostKeys):
+    """The names of known_hosts files, which are read when a connection looks a name up."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        super().__init__()
+        self.files = tuple(files)
+
+
 class Client(client.SSHClient):
-    """pyinfra's client with the host key algorithms in OpenSSH's order."""
+    """pyinfra's client, as strict as ssh with StrictHostKeyChecking=yes and ForwardAgent=no.
+
+    That is so for jump hosts as well, which pyinfra connects to without a word of the inventory.
+    """
 
     @override
     def connect(
@@ -97,15 +191,28 @@ class Client(client.SSHClient):
     ) -> None:
         options = {"transport_factory": self._begin, **(_pyinfra_ssh_paramiko_connect_kwargs or {})}
         named["_pyinfra_ssh_paramiko_connect_kwargs"] = options
-        super().connect(hostname, *given, **named)  # type: ignore[no-untyped-call]
+        is_jump_host = _CHECKING not in named
+        named |= {_CHECKING: "yes", _FORWARDING: False}
+        try:
+            super().connect(hostname, *given, **named)  # type: ignore[no-untyped-call]
+        except SSHException as error:
+            if not is_jump_host or isinstance(error, RefusedJumpHost):
+                raise
+            raise RefusedJumpHost(
+                f"the jump host {hostname}: {error}; log in to it once with ssh, and compare the "
+                "fingerprint that it shows with the one on its console; then run this again"
+            ) from error
 
     def _begin(self, sock: Any, **options: Any) -> Transport:
-        transport = PinnedFirst(sock, **options)
-        self._host_keys = _Pins(self._host_keys, transport)
-        return transport
+        made = PinnedFirst(sock, **options)
+        self._host_keys = _Pins(getattr(self._host_keys, "files", ()), made)
+        return made
 
 
 def install() -> None:
-    """Have pyinfra connect with `Client`, through jump hosts as well."""
+    """Have pyinfra connect with `Client`, through jump hosts as well, and read with limits."""
+    transport.install()
+    commands.install()
+    client.get_host_keys = _Files
     ssh.SSHClient = Client  # type: ignore[misc]
     client.SSHClient = Client  # type: ignore[misc]

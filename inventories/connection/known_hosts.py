@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paramiko import HostKeys
 
-from inventories.replacing import replace
+from gpu_node.inventories.atomic_write import replace
 
 SSH_PORT = 22
 # Patterns, kind and key with the blanks around them; what follows is a comment.
@@ -32,7 +32,7 @@ def lookups(name: str, address: str, port: int) -> tuple[str, ...]:
 
 def keys_of(text: str, lookup: str) -> list[str]:
     """Return the keys, as `kind key`, that are pinned for what a connection looks for."""
-    lines = (_LINE.fullmatch(line) for line in _lines(text))
+    lines = (_LINE.fullmatch(line) for line in lines_of(text))
     return [
         f"{line[4]} {line[6]}"
         for line in lines
@@ -55,11 +55,11 @@ def revoked(text: str, names: Collection[str]) -> list[str]:
 
     Patterns of such lines may have the wildcards * and ?, and a ! before what they are not for.
     """
-    lines = (_REVOKED.fullmatch(line) for line in _lines(text))
+    lines = (_REVOKED.fullmatch(line) for line in lines_of(text))
     return [
         f"{line[2]} {line[3]}"
         for line in lines
-        if line and any(_is_among(line[1].split(","), name) for name in names)
+        if line and any(is_among(line[1].split(","), name) for name in names)
     ]
 
 
@@ -72,7 +72,7 @@ def repinned(text: str, names: Collection[str], key: str, offered: Collection[st
     """
     done: set[str] = set()
     lines: list[str] = []
-    for line in _lines(text):
+    for line in lines_of(text):
         found = _LINE.fullmatch(line)
         patterns = found[2].split(",") if found else []
         own = [each for each in patterns if any(_is(each, name) for name in names)]
@@ -101,12 +101,12 @@ def repinned(text: str, names: Collection[str], key: str, offered: Collection[st
 
 
 def without(text: str, names: Collection[str]) -> str:
-    """Return known_hosts without a node's names; lines of nobody else go, all others stay.
+    """Return known_hosts without a node's names; lines of this node alone are removed.
 
     It takes back what `repinned` wrote for a node that was not there, byte for byte.
     """
     lines: list[str] = []
-    for line in _lines(text):
+    for line in lines_of(text):
         found = _LINE.fullmatch(line)
         patterns = found[2].split(",") if found else []
         others = [each for each in patterns if not any(_is(each, name) for name in names)]
@@ -122,7 +122,7 @@ def write(file: Path, text: str) -> None:
     replace(file, text.encode("latin-1"))
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     return re.split(r"(?<=\n)", text)
 
 
@@ -136,7 +136,7 @@ def _is(pattern: str, name: str) -> bool:
         return False
 
 
-def _is_among(patterns: Collection[str], name: str) -> bool:
+def is_among(patterns: Collection[str], name: str) -> bool:
     """Whether patterns stand for a name, as ssh reads them."""
     if any(each.startswith("!") and _is_like(each[1:], name) for each in patterns):
         return False

@@ -1,4 +1,4 @@
-"""Refused keys, a host's or one's own: the way on, where pyinfra only says that it was refused."""
+"""Refused keys, a host's or one's own: the next step, where pyinfra only reports the refusal."""
 
 from __future__ import annotations
 
@@ -18,25 +18,29 @@ from paramiko import (
 )
 from typing_extensions import override
 
-# How pyinfra ends what it says of a changed host key.
+from gpu_node.inventories.connection.handshake import RefusedJumpHost
+
+# The end of pyinfra's message about a changed host key.
 _CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
 _LOOK = (
     "compare with what the node shows on its console: "
     "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 )
-# sshd tells the reason to its own log alone.
+# sshd writes the reason only to its log.
 _NOT_LET_IN = (
-    "its sshd takes no key that it is offered: either the key is not in that user's "
-    "~/.ssh/authorized_keys there, or others may write to ~, ~/.ssh or that file (StrictModes; "
-    "chmod go-w mends it); look on its console: ls -ld ~ ~/.ssh ~/.ssh/authorized_keys, and what "
-    "sshd logs (journalctl -t sshd, /var/log/secure or auth.log)"
+    "its sshd accepts none of the offered keys: the key is not in that user's "
+    "~/.ssh/authorized_keys, or other users can write to ~, ~/.ssh or that file (StrictModes; "
+    "fix it with chmod go-w); on its console, check ls -ld ~ ~/.ssh ~/.ssh/authorized_keys, and "
+    "the log of sshd (journalctl -t sshd, /var/log/secure or auth.log)"
 )
 
 
 def refusal(error: BaseException | None) -> SSHException | None:
     """Return the refusal of a host key, or of a login, that an error of pyinfra's stands for."""
     for each in (error, error.__context__ if error else None):
+        if isinstance(each, RefusedJumpHost):  # not the node's own
+            return None
         if isinstance(each, BadHostKeyException) or _is_login(each):
             return each
         if isinstance(each, SSHException) and _UNKNOWN.search(str(each)):
@@ -50,7 +54,7 @@ def _is_login(error: BaseException | None) -> TypeGuard[AuthenticationException]
     return isinstance(error, AuthenticationException) and not is_own
 
 
-def way_on(refused: SSHException, inventory: str, node: str) -> str:
+def next_step(refused: SSHException, inventory: str, node: str) -> str:
     """Say what was refused, by fingerprints, and what to do; nothing is ever accepted by itself."""
     if _is_login(refused):
         return _NOT_LET_IN
@@ -60,17 +64,17 @@ def way_on(refused: SSHException, inventory: str, node: str) -> str:
     offered = refused.key.fingerprint
     return (
         f"its host key has changed: pinned {_shown(refused.expected_key)}, offered "
-        f"{_shown(refused.key)}; if it was installed anew, {_LOOK}; then: {command} "
+        f"{_shown(refused.key)}; if it was reinstalled, {_LOOK}; then: {command} "
         f"--accept {offered}"
     )
 
 
-def explained(said: str, refused: SSHException, inventory: str, node: str) -> str:
-    """Put the way on behind what pyinfra said, in place of that where it tells nothing more."""
-    told = way_on(refused, inventory, node)
-    if isinstance(refused, BadHostKeyException) and (head := _CHANGED.search(said)):
-        return said[: head.start()] + told
-    return f"{said}: {told}"
+def explained(message: str, refused: SSHException, inventory: str, node: str) -> str:
+    """Return pyinfra's message with the next step behind it, or in place of its last words."""
+    step = next_step(refused, inventory, node)
+    if isinstance(refused, BadHostKeyException) and (head := _CHANGED.search(message)):
+        return message[: head.start()] + step
+    return f"{message}: {step}"
 
 
 def _shown(key: PKey) -> str:
@@ -78,7 +82,7 @@ def _shown(key: PKey) -> str:
 
 
 class _Explaining(logging.Filter):
-    """Adds the way on to what pyinfra logs of a refused key.
+    """Adds the next step to what pyinfra logs about a refused key.
 
     It takes away pyinfra's own advice, which is to forget the pinned key unseen.
     """
@@ -111,7 +115,7 @@ def _address(refused: SSHException) -> str:
 
 
 def explain(inventory: str, names: Mapping[str, str]) -> None:
-    """Have pyinfra's log tell the way on; `names` are those of the nodes by their addresses."""
+    """Add the next step to pyinfra's log; `names` are those of the nodes by their addresses."""
     logger = logging.getLogger("pyinfra")
     for before in [each for each in logger.filters if isinstance(each, _Explaining)]:
         logger.removeFilter(before)

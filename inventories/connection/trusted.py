@@ -1,0 +1,108 @@
+"""Which host keys known_hosts trusts for a name, as OpenSSH reads it: pinned, signed, revoked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paramiko import PKey, SSHException
+from paramiko.pkey import UnknownKeyType
+
+from gpu_node.inventories.connection.known_hosts import is_among, lines_of, read, revoked
+
+# Read after the user's own: what is revoked there is revoked for everybody.
+GLOBAL = Path("/etc/ssh/ssh_known_hosts")
+_LINE = re.compile(
+    r"[ \t]*(?:(@\S+)[ \t]+)?([^#@\s]\S*)[ \t]+([A-Za-z0-9@.-]+)[ \t]+([A-Za-z0-9+/=]+)(?:\s.*)?",
+    re.DOTALL,
+)
+_PORT = re.compile(r"\[(.*)\]:\d+")
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """The keys that are pinned for a name, the authorities for it, and what is revoked for it."""
+
+    pinned: tuple[PKey, ...]
+    authorities: tuple[PKey, ...]
+    # As ssh sends them.
+    revoked: frozenset[bytes]
+
+
+def trusted(files: Sequence[str], name: str) -> Trusted:
+    """Return what known_hosts files say of the name that a connection looks up.
+
+    SSHException: one of them cannot be read, so that it is not known what it revokes.
+    """
+    pinned: list[PKey] = []
+    authorities: list[PKey] = []
+    revoked: set[bytes] = set()
+    for marker, patterns, kind, blob in _entries(files):
+        raw = _decoded(blob)
+        if raw is None:
+            continue
+        if marker == "@revoked":
+            if any(is_among(patterns, each) for each in (name, without_port(name))):
+                revoked.add(raw)
+        elif is_among(patterns, name) and (key := _key(kind, raw)) is not None:
+            if marker == "@cert-authority":
+                authorities.append(key)
+            elif not marker:
+                pinned.append(key)
+    barred = {each.asbytes() for each in (*pinned, *authorities)} & revoked
+    return Trusted(
+        tuple(each for each in pinned if each.asbytes() not in barred),
+        tuple(each for each in authorities if each.asbytes() not in barred),
+        frozenset(revoked),
+    )
+
+
+def revoked_keys(text: str, names: Collection[str]) -> list[str]:
+    """Return the keys, as `kind key`, that a known_hosts text or the system's file revokes.
+
+    `names` are what a server goes by; what is revoked for it without a port is revoked. Raises
+    OSError.
+    """
+    whole = f"{text}\n{read(GLOBAL)}"
+    return revoked(whole, {*names, *map(without_port, names)})
+
+
+def without_port(name: str) -> str:
+    """Return the host of a name in known_hosts."""
+    found = _PORT.fullmatch(name)
+    return found[1] if found else name
+
+
+def _entries(files: Sequence[str]) -> Iterator[tuple[str, list[str], str, str]]:
+    """Yield marker, patterns, type and key of each line; of the system's file what it revokes."""
+    for file in files:
+        yield from _entries_of(Path(file))
+    if str(GLOBAL) not in files:
+        yield from (each for each in _entries_of(GLOBAL) if each[0] == "@revoked")
+
+
+def _entries_of(file: Path) -> Iterable[tuple[str, list[str], str, str]]:
+    try:
+        text = read(file)
+    except OSError as error:
+        raise SSHException(f"cannot read {file}: {error.strerror}") from None
+    found = (_LINE.fullmatch(line) for line in lines_of(text))
+    return [(each[1] or "", each[2].split(","), each[3], each[4]) for each in found if each]
+
+
+def _decoded(blob: str) -> bytes | None:
+    try:
+        return base64.b64decode(blob, validate=True)
+    except binascii.Error:
+        return None
+
+
+def _key(kind: str, raw: bytes) -> PKey | None:
+    try:
+        return PKey.from_type_string(kind, raw)
+    except (UnknownKeyType, SSHException, ValueError, IndexError):
+        return None
