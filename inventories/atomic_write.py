@@ -7,22 +7,43 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 
-def replace(file: Path, data: bytes) -> None:
+def replace(file: Path, data: bytes, mode: int = 0o600) -> None:
     """Put `data` in place of what a file holds; a link stays, and mode and owner are kept.
 
-    An OSError says why not: nothing has changed then, and nothing is left beside the file.
+    A new file gets `mode`, less the umask. An OSError says why not: nothing has changed then, and
+    nothing is left beside the file.
     """
     real = file.resolve()
     with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as half:
         try:
             half.write(data)
             half.flush()
-            os.fsync(half.fileno())
             if real.exists():
                 shutil.copymode(real, half.name)
                 with suppress(PermissionError):
                     os.chown(half.name, real.stat().st_uid, real.stat().st_gid)
-            os.replace(half.name, real)
+            else:
+                os.chmod(half.name, mode & ~_umask())
+            place(Path(half.name), real)
         except BaseException:
             Path(half.name).unlink(missing_ok=True)
             raise
+
+
+def place(new: Path, file: Path) -> None:
+    """Rename a written file into another one's place: after a crash there is one of them, whole."""
+    with new.open("rb") as written:
+        os.fsync(written.fileno())
+    new.replace(file)
+    with suppress(OSError):  # not every file system can
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _umask() -> int:
+    value = os.umask(0o077)
+    os.umask(value)
+    return value

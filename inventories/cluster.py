@@ -8,7 +8,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from inventories.wanted import NodeWanted, at, flat_key, leaf_paths
+from gpu_node.inventories.errors import at
+from gpu_node.inventories.wanted import NodeWanted, flat_key, leaf_paths
 
 Data = dict[str, Any]
 PyinfraGroup = tuple[list[Any], Data]
@@ -29,7 +30,7 @@ NO_FILE = ("unsigned",)
 # takes the nearest level's value as a whole, so that each level's has the entries of those above.
 MAPPINGS = (("toolchain", "packages"), ("env",))
 
-# Unless told "yes", pyinfra takes an unknown host key and writes it down. Its time limit for
+# Without "yes", pyinfra accepts an unknown host key and stores it. Its time limit for
 # connecting does not reach a busy sshd's banner and login, so those are raised here.
 CONNECTING: Data = {
     "ssh_strict_host_key_checking": "yes",
@@ -39,7 +40,7 @@ CONNECTING: Data = {
 
 @dataclass(frozen=True)
 class Host:
-    """One node: `wanted` is all that is said of it, `data` what it says itself, flat."""
+    """One node: `wanted` is what it should be, `data` the flat data of its own entry."""
 
     name: str
     group: str
@@ -87,13 +88,13 @@ class Cluster:
         return [
             {
                 "name": name,
-                "address": self._said(name, "ssh_hostname"),
-                "port": self._said(name, "ssh_port") or 22,
+                "address": self._value_of(name, "ssh_hostname"),
+                "port": self._value_of(name, "ssh_port") or 22,
             }
             for name in self.hosts
         ]
 
-    def _said(self, name: str, key: str) -> Any:
+    def _value_of(self, name: str, key: str) -> Any:
         """A host's value of a key, from the level nearest to it that has one."""
         host = self.hosts[name]
         levels = (host.data, self.groups[host.group], self.defaults)
@@ -101,7 +102,7 @@ class Cluster:
 
 
 def merged(levels: Iterable[object]) -> Data:
-    """Later levels win key by key, mapping by mapping; an empty value says nothing."""
+    """Later levels win key by key, mapping by mapping; an empty value sets nothing."""
     result: Data = {}
     for level in levels:
         for key, value in level.items() if isinstance(level, dict) else ():

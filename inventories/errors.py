@@ -10,6 +10,13 @@ KeyPath = tuple[str | int, ...]
 """Keys from the top of a document down to a value."""
 
 
+def at(value: object, path: KeyPath) -> object:
+    """The value a path leads to, None where it leads nowhere."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 class Problem(NamedTuple):
     """One thing wrong with one value; `found` is as it will be printed, `why` may be empty."""
 

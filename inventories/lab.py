@@ -1,5 +1,5 @@
-"""The lab's nodes for pyinfra, as lab.yml beside this file tells them; copy both for your own."""
+"""The nodes of the lab for pyinfra, from lab.yml beside this file; copy both for your cluster."""
 
-from inventories.groups import groups_of
+from gpu_node.inventories.groups import groups_of
 
 globals().update(groups_of(__file__))

@@ -8,28 +8,29 @@ from typing import Annotated
 
 from pydantic import Field
 
-from inventories import fields
-from inventories.cluster import (
-    Cluster,
-    Host,
-    flat_data,
-    merged,
-    spelled,
-    with_entries,
+from gpu_node.inventories.checks.files import missing_files
+from gpu_node.inventories.checks.sources import absolute_excludes, naming, unknown_source
+from gpu_node.inventories.checks.supply import unsigned_where_set
+from gpu_node.inventories.cluster import Cluster, Host, flat_data, merged, spelled, with_entries
+from gpu_node.inventories.errors import (
+    InventoryError,
+    KeyPath,
+    Problem,
+    at,
+    did_you_mean,
+    dotted,
+    shown,
 )
-from inventories.existing import missing_files
-from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, dotted, shown
-from inventories.reading import Document, read
-from inventories.sizes import format_size, parse_size
-from inventories.sources import absolute_excludes, naming, unknown_source
-from inventories.wanted import (
+from gpu_node.inventories.fields import kinds as fields
+from gpu_node.inventories.fields.sizes import format_size, parse_size
+from gpu_node.inventories.model import Model
+from gpu_node.inventories.wanted import (
     Areas,
     CmakeWanted,
     DriverWanted,
     GpuWanted,
     LauncherWanted,
     LimitsWanted,
-    Model,
     NcclWanted,
     NetworkWanted,
     NodeWanted,
@@ -37,11 +38,11 @@ from inventories.wanted import (
     SshWanted,
     ToolchainWanted,
     WorkspaceWanted,
-    at,
     complaints,
     spelled_out,
     wanted_part,
 )
+from gpu_node.inventories.yaml.read import Document, read
 
 __all__ = [
     "Cluster",
@@ -70,11 +71,13 @@ RESERVED = ("all", "self")  # pyinfra needs these words for itself where group n
 class SshSettings(SshWanted):
     """How a node is reached, and what it should be in the mesh."""
 
-    user: fields.User | None = None
-    key: fields.FilePath | None = None
-    known_hosts: fields.FilePath | None = None
-    port: fields.Port | None = None
-    sudo: fields.Switch | None = None
+    user: fields.User | None = Field(default=None, title="the user to log in as")
+    key: fields.FilePath | None = Field(default=None, title="the private key to log in with")
+    known_hosts: fields.FilePath | None = Field(
+        default=None, title="the known_hosts file with the host keys of the nodes"
+    )
+    port: fields.Port | None = Field(default=None, title="the port of sshd; without it 22")
+    sudo: fields.Switch | None = Field(default=None, title="whether commands run through sudo")
 
 
 class Layer(Areas):
@@ -86,8 +89,8 @@ class Layer(Areas):
 class HostEntry(Layer):
     """One node."""
 
-    address: fields.Address
-    group: fields.Name
+    address: fields.Address = Field(title="the address of the node; only under hosts")
+    group: fields.Name = Field(title="the group of the node, a name under groups; only under hosts")
 
 
 class ClusterFile(Model):
@@ -114,10 +117,10 @@ class _Host(Model):
 def load(
     path: str | os.PathLike[str], text: str | None = None, *, may_be_new: bool = False
 ) -> Cluster:
-    """The cluster in a file; InventoryError tells all that is wrong with it at once.
+    """The cluster in a file; InventoryError lists everything that is wrong.
 
-    `text` stands for what the file holds: what it would be told with another text. A file that
-    `may_be_new` may have hosts without any in it.
+    `text` is checked in place of what the file contains. A file that `may_be_new` can have an empty
+    `hosts`.
     """
     document = read(Path(path), text)
     _spell_out(document)
@@ -175,7 +178,7 @@ def _layers(document: Document) -> Iterator[tuple[KeyPath, object]]:
 
 
 def _problems(document: Document) -> Iterator[Problem]:
-    """What each value is told for itself, wherever it stands."""
+    """Yield what is wrong with each value by itself."""
     yield from complaints(ClusterFile, document.value, partial=True)
     yield from _bad_names(document)
     yield from _bad_groups(document)
@@ -187,7 +190,9 @@ def _problems(document: Document) -> Iterator[Problem]:
         yield from missing_files(document, path)
         yield from unknown_source(document, path, _entries(document, "hosts"))
     for name in _entries(document, "hosts"):
-        yield from absolute_excludes(document, _levels(document, name), _wanted(document, name))
+        levels, wanted = _levels(document, name), _wanted(document, name)
+        yield from absolute_excludes(document, levels, wanted)
+        yield from unsigned_where_set(document, levels, wanted)
 
 
 def _bad_names(document: Document) -> Iterator[Problem]:
@@ -220,7 +225,7 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
 
 def _why_no_group(group: object, groups: dict[str, object]) -> str:
     if group is None:
-        return "a host is in one group"
+        return "a host needs a group"
     if isinstance(group, str):
         return f"no such group{did_you_mean(group, groups)}"
     return "this does not read as text: put it in quotes"
@@ -248,17 +253,17 @@ def one_spelling(address: str) -> str:
 
 
 def _incomplete(document: Document) -> Iterator[Problem]:
-    """Items that a host needs and that neither it, its group nor the defaults say."""
+    """Yield keys that a host needs and that no level sets."""
     faulty = {problem.path[:-1] for _, problem in document.problems}
     for name in _entries(document, "hosts"):
         layers = _levels(document, name)
         wanted = _wanted(document, name)
         for problem in complaints(NodeWanted, wanted):
             parent = problem.path[:-1]
-            said = [layer for layer in layers if (*layer, *parent) in document.lines]
-            blamed = said[-1] if said else layers[-1]
-            told = any((*layer, *parent) in faulty for layer in layers)
-            if parent and at(wanted, problem.path) is None and not told:
+            given = [layer for layer in layers if (*layer, *parent) in document.lines]
+            blamed = given[-1] if given else layers[-1]
+            is_known = any((*layer, *parent) in faulty for layer in layers)
+            if parent and at(wanted, problem.path) is None and not is_known:
                 path = (*blamed, *problem.path)
                 yield problem._replace(path=path, why=f"host {name} needs it")
 
@@ -273,7 +278,7 @@ def _spelled(document: Document, levels: Iterable[KeyPath]) -> list[object]:
 
 
 def _wanted(document: Document, host: str) -> dict[str, object]:
-    """What the levels say together of a node, ways to reach it left out."""
+    """Return what a node should be by all levels, without the keys for reaching it."""
     return wanted_part(merged(_spelled(document, _levels(document, host))))
 
 

@@ -11,11 +11,12 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from inventories import fields
-from inventories.addresses import is_address
-from inventories.problems import InventoryError, Problem, dotted, reason, shown
-from inventories.schema import one_spelling
-from inventories.wanted import Model, complaints
+from gpu_node.inventories.errors import InventoryError, Problem, dotted, reason, shown
+from gpu_node.inventories.fields import kinds as fields
+from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.model import Model
+from gpu_node.inventories.schema import one_spelling
+from gpu_node.inventories.wanted import complaints
 
 _COLUMNS = ("name", "address", "group", "fingerprint")
 _NEEDED = _COLUMNS[:2]
@@ -36,7 +37,7 @@ def _name(value: object) -> object:
         if is_address(value):
             raise ValueError("an address, not a name")
         if _LOOPBACK.fullmatch(value.lower()):
-            raise ValueError("every machine means itself by it")
+            raise ValueError("reserved: it resolves to the local machine")
         longest = max(map(len, value.split(".")))
         if longest > _LABEL:
             raise ValueError(f"{longest} characters; at most {_LABEL} before a dot")
@@ -47,7 +48,7 @@ def _fingerprint(value: object) -> object:
     kind, _, digest = str(value).partition(":")
     if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", str(value)):
         is_long = kind == "SHA256" and len(digest) != 43
-        raise ValueError(f"{len(digest)} characters behind SHA256:" if is_long else "")
+        raise ValueError(f"{len(digest)} characters after SHA256:" if is_long else "")
     return value
 
 
@@ -91,7 +92,7 @@ def wrong_fingerprint(word: str) -> list[Problem]:
 
 
 def read_csv(path: Path) -> list[Newcomer]:
-    """Return the newcomers in a file; InventoryError tells all that is wrong with it at once.
+    """Return the newcomers in a file; InventoryError lists everything that is wrong.
 
     The first line may name the columns; blank lines and those that begin with # are passed over.
     """
@@ -100,14 +101,16 @@ def read_csv(path: Path) -> list[Newcomer]:
     columns = _named_columns(path, *rows[0]) if rows else None
     problems: list[str] = []
     for line, written in rows[1:] if columns else rows:
-        said = _by_column(columns, _cells(written))
-        problems += [_said(path, line, each) for each in _told(said, written, found, columns)]
-        if said is not None:
-            name, address = said.get("name", ""), said.get("address", "")
-            group, key = said.get("group"), said.get("fingerprint")
+        row = _by_column(columns, _cells(written))
+        problems += [
+            _line_of(path, line, each) for each in _problems_of(row, written, found, columns)
+        ]
+        if row is not None:
+            name, address = row.get("name", ""), row.get("address", "")
+            group, key = row.get("group"), row.get("fingerprint")
             found.append(Newcomer(name, address, group, line, key))
     if not found and not problems:
-        problems = [_said(path, 1, Problem((), "no line with a machine", "", _ORDER))]
+        problems = [_line_of(path, 1, Problem((), "no line with a machine", "", _ORDER))]
     if problems:
         raise InventoryError(problems)
     return found
@@ -118,11 +121,11 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         found = reason(error).removeprefix("is ")
-        said = f"{path}: found {found}; allowed: a file with lines of {_ORDER}"
-        raise InventoryError([said]) from None
+        problem = f"{path}: found {found}; allowed: a file with lines of {_ORDER}"
+        raise InventoryError([problem]) from None
     except UnicodeDecodeError:
-        said = "found bytes that are not UTF-8 text; allowed: a file saved as CSV in UTF-8"
-        raise InventoryError([f"{path}: {said}"]) from None
+        problem = "found bytes that are not UTF-8 text; allowed: a file saved as CSV in UTF-8"
+        raise InventoryError([f"{path}: {problem}"]) from None
 
 
 def _rows(text: str) -> Iterator[tuple[int, str]]:
@@ -141,12 +144,12 @@ def _named_columns(path: Path, line: int, written: str) -> tuple[str, ...] | Non
     if named[:2] != _NEEDED and not is_known:
         return None
     whys = (
-        *(f"{each} is none of them" for each in named if each not in _COLUMNS),
+        *(f"{each} is not a column" for each in named if each not in _COLUMNS),
         *(f"{each} twice" for each in _COLUMNS if named.count(each) > 1),
         *(f"no {each}" for each in _NEEDED if each not in named),
     )
     for why in whys:
-        raise InventoryError([_said(path, line, Problem((), shown(written), why, _HEADER))])
+        raise InventoryError([_line_of(path, line, Problem((), shown(written), why, _HEADER))])
     return named
 
 
@@ -155,9 +158,9 @@ def _by_column(columns: tuple[str, ...] | None, cells: list[str]) -> dict[str, s
     most = len(columns or _COLUMNS)
     if not len(_NEEDED) <= len(cells) <= most:
         return None
-    said = zip(columns or _COLUMNS, cells, strict=False)
+    row = zip(columns or _COLUMNS, cells, strict=False)
     # An empty cell says nothing, but of what each machine needs.
-    return {key: cell for key, cell in said if cell or key in _NEEDED}
+    return {key: cell for key, cell in row if cell or key in _NEEDED}
 
 
 def _cells(written: str) -> list[str]:
@@ -171,20 +174,20 @@ def _cells(written: str) -> list[str]:
     return cells
 
 
-def _told(
-    said: dict[str, str] | None,
+def _problems_of(
+    row: dict[str, str] | None,
     written: str,
     before: list[Newcomer],
     columns: tuple[str, ...] | None,
 ) -> Iterator[Problem]:
     """Yield what is wrong with a line, by itself and beside those before it."""
-    if said is None:
+    if row is None:
         count = len(_cells(written))
         counted = f"{count} column{'s'[: count != 1]}{_other_separator(written, count)}"
         yield Problem((), shown(written), counted, ",".join(columns) if columns else _ORDER)
         return
-    yield from complaints(_Newcomer, said)
-    name, address = said.get("name", ""), said.get("address", "")
+    yield from complaints(_Newcomer, row)
+    name, address = row.get("name", ""), row.get("address", "")
     for each in before:
         if each.name == name:
             yield Problem(("name",), shown(name), f"also on line {each.line}", "one line each")
@@ -197,10 +200,10 @@ def _other_separator(written: str, columns: int) -> str:
     """Say what else is between the columns of a line, as spreadsheets write it."""
     for mark, word in ((";", ";"), ("\t", "a tab")):
         if columns == 1 and mark in written:
-            return f"; a comma is between two, not {word}"
+            return f"; separate columns by a comma, not {word}"
     return ""
 
 
-def _said(path: Path, line: int, problem: Problem) -> str:
+def _line_of(path: Path, line: int, problem: Problem) -> str:
     key = f" {dotted(problem.path)}:" if problem.path else ""
     return f"{path}:{line}:{key} {problem}"

@@ -1,92 +1,130 @@
 """What a node should be: an area or item that is None is not managed."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from inventories import fields, packages, places, variables
-from inventories.problems import InventoryError, KeyPath, Problem, did_you_mean, quoted, shown
-
-
-class Model(BaseModel):
-    """Refuses unknown keys and later changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    # The item that a word in the place of a section means: nccl: match-torch, driver: 535.
-    SHORT: ClassVar[str] = ""
+from gpu_node.inventories.checks.supply import SupplyWanted, unsigned_by_http
+from gpu_node.inventories.errors import (
+    InventoryError,
+    KeyPath,
+    Problem,
+    at,
+    did_you_mean,
+    quoted,
+    shown,
+)
+from gpu_node.inventories.fields import kinds as fields
+from gpu_node.inventories.fields import paths as places
+from gpu_node.inventories.fields import variables
+from gpu_node.inventories.model import Model
 
 
 class GpuWanted(Model):
-    model: fields.GpuModel
-    count: fields.Count
+    model: fields.GpuModel = Field(title="the model of all GPUs of the node")
+    count: fields.Count = Field(title="how many GPUs the node has")
 
 
 class DriverPackagesWanted(Model):
     """What installs the driver where there is none, by the family of the package manager."""
 
-    apt: packages.Packages | None = None
-    rpm: packages.Packages | None = None
+    apt: fields.SystemPackages | None = Field(
+        default=None,
+        title="the packages that install the driver on a node with apt that has no driver",
+    )
+    rpm: fields.SystemPackages | None = Field(
+        default=None,
+        title="the packages that install the driver on a node with yum or dnf that has no driver",
+    )
 
 
 class DriverWanted(Model):
     SHORT = "version"
 
-    version: fields.DriverVersion | None = None
-    persistence: fields.Switch | None = None
+    version: fields.DriverVersion | None = Field(
+        default=None, title="the version or branch of the NVIDIA driver"
+    )
+    persistence: fields.Switch | None = Field(
+        default=None,
+        title="whether the driver stays loaded while no process uses a GPU (persistence mode)",
+    )
     packages: DriverPackagesWanted | None = None
-    hold_kernel: fields.Switch | None = None
+    hold_kernel: fields.Switch | None = Field(
+        default=None, title="keeps the newest kernel that has a driver module as the default kernel"
+    )
 
 
 class ShmWanted(Model):
-    size: fields.Size
-    kill_orphans: fields.Switch | None = None
+    size: fields.Size = Field(title="the size of /dev/shm, now and after a reboot")
+    kill_orphans: fields.Switch | None = Field(
+        default=None, title="ends trainers whose launcher has ended, if they hold files in /dev/shm"
+    )
 
 
 class LimitsWanted(Model):
-    nofile: fields.Nofile | None = None
-    memlock: fields.Memlock | None = None
-    stack: fields.Size | None = None
+    nofile: fields.Nofile | None = Field(
+        default=None, title="how many files a process of a login may open"
+    )
+    memlock: fields.Memlock | None = Field(
+        default=None, title="how much memory a process of a login may lock"
+    )
+    stack: fields.Size | None = Field(default=None, title="the stack size of a process of a login")
 
 
 class CmakeWanted(Model):
-    version: fields.Version
-    url: fields.Url
-    sha256: fields.Sha256
-    fetch: fields.Fetch = "node"
+    version: fields.Version = Field(title="the version of cmake")
+    url: fields.Url = Field(title="the tarball of this version")
+    sha256: fields.Sha256 = Field(title="the checksum of the tarball")
+    fetch: fields.Fetch = Field(default="node", title="which machine downloads the tarball")
 
 
 class ToolchainWanted(Model):
     cmake: CmakeWanted | None = None
-    packages: fields.Pins | None = None
+    packages: fields.Pins | None = Field(
+        default=None, title="versions of Python packages in the environments of nccl.environments"
+    )
 
 
 class RepositoryWanted(Model):
-    url: fields.Url
-    # Where nodes of the apt family have another one.
-    apt: fields.Url | None = None
-    key: fields.RepositoryKey
+    url: fields.Url = Field(title="the URL of the package repository")
+    apt: fields.Url | None = Field(
+        default=None, title="the URL for nodes with apt; without it the same URL"
+    )
+    key: fields.RepositoryKey = Field(title="the public key that signs the packages")
 
 
 class NcclWanted(Model):
     SHORT = "version"
 
-    version: fields.NcclVersion = "match-torch"
-    environments: fields.Environments | None = None
-    # The node that an environment is copied from where it is missing.
-    copy_from: places.Node | None = None
-    fetch: fields.Fetch = "node"
-    packages: fields.Switch | None = None
+    version: fields.NcclVersion = Field(
+        default="match-torch",
+        title="the NCCL version: the one that torch is built for, or a fixed one",
+    )
+    environments: fields.Environments | None = Field(
+        default=None, title="the Python environments whose NCCL is compared and repaired"
+    )
+    copy_from: places.Node | None = Field(
+        default=None, title="the node that a missing environment is copied from"
+    )
+    fetch: fields.Fetch = Field(default="node", title="which machine downloads the wheels")
+    packages: fields.Switch | None = Field(
+        default=None,
+        title="whether the system has the packages of NCCL too: library, header, archive",
+    )
     repository: RepositoryWanted | None = None
 
 
 class SshWanted(Model):
     """`mesh`: every node logs in to every other; how the controller does is SshSettings' part."""
 
-    mesh: fields.Switch | None = None
+    mesh: fields.Switch | None = Field(
+        default=None,
+        title="whether the training user can log in from every node to every other node",
+    )
 
 
 _MESH = SshWanted.model_fields
@@ -95,31 +133,44 @@ _MESH = SshWanted.model_fields
 class NetworkWanted(Model):
     SHORT = "interface"
 
-    interface: fields.Interface
+    interface: fields.Interface = Field(
+        title="the interface that NCCL uses; auto: the one that has the address of the node"
+    )
 
 
 class LauncherWanted(Model):
     SHORT = "kind"
 
-    kind: fields.Launcher | None = None
-    user: fields.User | None = None
-    python: places.Python | None = None
+    kind: fields.Launcher | None = Field(default=None, title="the launcher of the training jobs")
+    user: fields.User | None = Field(
+        default=None, title="the training user; without it the SSH user"
+    )
+    python: places.Python | None = Field(
+        default=None,
+        title="the Python of gpu-node verify; without it the first of nccl.environments",
+    )
 
 
 class WorkspaceWanted(Model):
-    path: places.Tree
-    source: places.Source
-    # On the source; where it is not said it is `path`.
-    origin: places.Folder | None = Field(default=None, alias="from")
-    exclude: places.Patterns | None = None
-    delete: fields.Switch | None = None
-    # In percent of the target's files, and of their bytes.
-    delete_limit: places.Share = 20
+    path: places.Tree = Field(title="the directory on the node")
+    source: places.Source = Field(title="the machine that it is copied from")
+    origin: places.Folder | None = Field(
+        default=None, alias="from", title="the directory on the source; without it the same path"
+    )
+    exclude: places.Patterns | None = Field(
+        default=None, title="files that are not copied and not deleted"
+    )
+    delete: fields.Switch | None = Field(
+        default=None, title="deletes files that the source does not have"
+    )
+    delete_limit: places.Share = Field(
+        default=20, title="the share of the files, and of their bytes, that one copy may delete"
+    )
     backup: places.Backup = places.Backup()
 
 
 class Areas(Model):
-    """What may be said of a node on any level: for all, for its group, or for it alone."""
+    """What a level of a cluster file can set: the defaults, a group or a host."""
 
     gpu: GpuWanted | None = None
     driver: DriverWanted | None = None
@@ -127,15 +178,19 @@ class Areas(Model):
     limits: LimitsWanted | None = None
     toolchain: ToolchainWanted | None = None
     nccl: NcclWanted | None = None
+    supply: SupplyWanted | None = None
     ssh: SshWanted | None = None
     network: NetworkWanted | None = None
     launcher: LauncherWanted | None = None
     env: variables.Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
-    # Run on the controller before and after a reboot of the node.
-    drain: fields.Command | None = None
-    resume: fields.Command | None = None
+    drain: fields.Command | None = Field(
+        default=None, title="runs on the controller before the node is rebooted"
+    )
+    resume: fields.Command | None = Field(
+        default=None, title="runs on the controller after the node is rebooted"
+    )
 
 
 class NodeWanted(Areas):
@@ -157,15 +212,15 @@ class NodeWanted(Areas):
             value = data.get(flat_key(path))
             if value is not None:
                 _put(nested, path, value)
-        problems = complaints(cls, nested)
+        problems = [*complaints(cls, nested), *unsigned_by_http(nested)]
         if problems:
             raise InventoryError(f"{flat_key(problem.path)}: {problem}" for problem in problems)
         return cls.model_validate(nested, context=fields.WRITTEN)
 
 
-def wanted_part(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a cluster file says of a node, ways to reach it left out."""
-    part = {key: value for key, value in said.items() if key in NodeWanted.model_fields}
+def wanted_part(layer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a node should be, without the keys for reaching it."""
+    part = {key: value for key, value in layer.items() if key in NodeWanted.model_fields}
     ssh = part.pop("ssh", None)
     if isinstance(ssh, dict) and (mesh := {key: ssh[key] for key in ssh if key in _MESH}):
         part["ssh"] = mesh
@@ -193,33 +248,25 @@ def _keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def complaints(model: type[BaseModel], value: object, *, partial: bool = False) -> list[Problem]:
-    """What is wrong with a written value of a model, in the words of its fields.
+    """Return what is wrong with a written value of a model.
 
-    A partial value may leave out items of its sections: another level may say them.
+    A partial value may leave out keys of its sections: another level can set them.
     """
-    told = {problem.path: problem for problem in _left_empty(model, value)}
+    found = {problem.path: problem for problem in _left_empty(model, value)}
     try:
         model.model_validate(value, context=fields.WRITTEN)
     except ValidationError as error:
         for detail in error.errors():
             missing_inside = detail["type"] == "missing" and len(detail["loc"]) > 1
             if not (partial and missing_inside):
-                told.setdefault(detail["loc"], _problem(model, detail))
-    return list(told.values())
-
-
-def at(value: object, path: KeyPath) -> object:
-    """The value a path leads to, None where it leads nowhere."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+                found.setdefault(detail["loc"], _problem(model, detail))
+    return list(found.values())
 
 
 def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath, object]]:
     """The sections of a written value for which a word stands, each with the mapping it means.
 
-    A word, or a whole number, that is not allowed there is left as it is, to be complained of under
-    its own key.
+    A word, or a whole number, that is not allowed there stays: it is reported under its key.
     """
     for name, field in model.model_fields.items():
         inner, written = _section(field), at(value, (name,))
@@ -239,7 +286,7 @@ def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
     for path in leaf_paths(model):
         holder = at(value, path[:-1])
         if isinstance(holder, dict) and holder.get(path[-1], "") is None:
-            why = "to leave it unsaid, take the key out"
+            why = "remove the key to leave it unset"
             allowed = _allowed(_field(model, path)[1], model)
             yield Problem(path, "nothing", why, allowed)
 
@@ -268,10 +315,36 @@ def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
 
 
 def _description(field: FieldInfo) -> str:
-    """The field's words; those of `Kind | None` are on Kind."""
+    return next((kind.description for kind in _kinds(field) if kind.description), "another value")
+
+
+def _kinds(field: FieldInfo) -> list[FieldInfo]:
+    """The field itself and its kind: the words of `Kind | None` are on Kind."""
     kinds = [meta for kind in get_args(field.annotation) for meta in get_args(kind)[1:]]
-    words = [kind.description for kind in (field, *kinds) if isinstance(kind, FieldInfo)]
-    return next((text for text in words if text), "another value")
+    return [kind for kind in (field, *kinds) if isinstance(kind, FieldInfo)]
+
+
+class Key(NamedTuple):
+    """A key of the inventory, what it does, and the values that it takes.
+
+    `default` is None where the key is needed or where the node is left as it is without it.
+    """
+
+    path: KeyPath
+    does: str
+    allowed: str
+    default: object
+    is_needed: bool
+
+
+def keys_of(model: type[BaseModel]) -> Iterator[Key]:
+    """Yield every key of a model that has a value, in the order of the model."""
+    for path in leaf_paths(model):
+        holder, field = _field(model, path)
+        assert field is not None
+        does = next((kind.title for kind in _kinds(field) if kind.title), "")
+        default = None if field.is_required() else field.default
+        yield Key(path, does, _allowed(field, holder), default, field.is_required())
 
 
 def _field(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], FieldInfo | None]:

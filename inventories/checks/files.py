@@ -4,10 +4,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from inventories.cluster import FILES, NO_FILE, full_path
-from inventories.problems import KeyPath, Problem, shown
-from inventories.reading import Document
-from inventories.wanted import at
+from gpu_node.inventories.cluster import FILES, NO_FILE, full_path
+from gpu_node.inventories.errors import KeyPath, Problem, at, shown
+from gpu_node.inventories.yaml.read import Document
 
 
 def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
@@ -22,11 +21,11 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
             allowed = "an existing file; a relative path starts at the cluster file"
             yield Problem((*layer, *path), shown(written), why, allowed)
         elif not _is_text(file):
-            allowed = "a file of UTF-8 text: one other byte, and no key in it is read"
-            yield Problem((*layer, *path), shown(written), f"{file} is none", allowed)
+            allowed = "a file of UTF-8 text; with any other byte none of its keys is read"
+            yield Problem((*layer, *path), shown(written), f"{file} is not UTF-8 text", allowed)
         elif path in FILES and "-----BEGIN PGP PUBLIC KEY" not in Path(file).read_text("utf-8"):
             allowed = "a public key as text, as gpg --armor --export writes it"
-            yield Problem((*layer, *path), shown(written), f"{file} is none", allowed)
+            yield Problem((*layer, *path), shown(written), f"{file} is not a public key", allowed)
 
 
 def _is_text(file: str) -> bool:

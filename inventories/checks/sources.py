@@ -1,11 +1,10 @@
-"""What a cluster file says of where copies come from: that it is there, and excludes that work."""
+"""Check the sources of copies in a cluster file: the node exists, and the excludes match."""
 
 from collections.abc import Collection, Iterable, Iterator
 
-from inventories.places import CONTROLLER, is_below, relative
-from inventories.problems import KeyPath, Problem, did_you_mean, shown
-from inventories.reading import Document
-from inventories.wanted import at
+from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, shown
+from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
+from gpu_node.inventories.yaml.read import Document
 
 # Where one is named, and what else than a node it may be.
 _SOURCES = (
@@ -37,8 +36,8 @@ def absolute_excludes(
     document: Document, levels: Iterable[KeyPath], wanted: object
 ) -> Iterator[Problem]:
     """Patterns that begin with /: rsync's are relative to the source, and paths exclude nothing."""
-    said = [at(wanted, ("workspace", key)) for key in ("from", "path")]
-    folders = [folder for folder in said if isinstance(folder, str)]
+    sources = [at(wanted, ("workspace", key)) for key in ("from", "path")]
+    folders = [folder for folder in sources if isinstance(folder, str)]
     for level in levels:
         path = (*level, "workspace", "exclude")
         written = at(document.value, path)

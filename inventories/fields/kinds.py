@@ -1,7 +1,7 @@
 """The kinds of value a cluster file holds: what each accepts, and the words that say so."""
 
-import ipaddress
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -10,13 +10,19 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as AnyVersion
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
-from inventories.sizes import ALLOWED as A_SIZE
-from inventories.sizes import parse_size
+from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.fields.sizes import ALLOWED as A_SIZE
+from gpu_node.inventories.fields.sizes import parse_size
 
 WRITTEN = {"written": True}
 """Validation context of what a person wrote: sizes are text there, and plain bytes in Python."""
 
 IFNAME = "NCCL_SOCKET_IFNAME"
+# The key of the inventory with the packages for each package manager.
+FAMILIES: Mapping[str, str] = {"apt-get": "apt", "dnf": "rpm", "yum": "rpm"}
+# What apt (a-z0-9+.-) and rpm (also _ and capitals) allow in a name.
+_SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*")
+_VERSIONED = re.compile(r"=|[._-][0-9]{3}\.[0-9]{2,3}(\.[0-9]+)?(-|$)")
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
 
@@ -48,21 +54,16 @@ def _matching(pattern: str) -> BeforeValidator:
 def _address(value: object) -> str:
     text = _text(value)
     if text.count(":") == 1:
-        raise ValueError("a port goes to ssh.port")
-    if text in ("0.0.0.0", "::"):
+        raise ValueError("give the port as ssh.port")
+    if text in ("0.0.0.0", "::"):  # noqa: S104 (refused; nothing listens)
         raise ValueError("no machine has this address")
     last_label = text.rpartition(".")[2]
-    if not _is_ip(text) and (last_label.isdigit() or not _HOST_NAME.fullmatch(text)):
+    is_plain = re.fullmatch(r"[0-9A-Za-z.:%_-]+", text)
+    if not (is_plain and is_address(text)) and (
+        last_label.isdigit() or not _HOST_NAME.fullmatch(text)
+    ):
         raise ValueError("")
     return text
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return re.fullmatch(r"[0-9A-Za-z.:%_-]+", text) is not None
 
 
 def _url(value: object) -> str:
@@ -70,7 +71,7 @@ def _url(value: object) -> str:
     if not re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&()*+,;=%\[\]-]+", text):
         raise ValueError("")
     if not urlsplit(text).hostname:
-        raise ValueError("it names no server")
+        raise ValueError("it has no server name")
     return text
 
 
@@ -97,7 +98,7 @@ def _sized(*words: str) -> BeforeValidator:
 
 def _nofile(value: object) -> object:
     if value == "unlimited":
-        raise ValueError("the kernel needs a number here, fs.nr_open is its ceiling")
+        raise ValueError("the kernel needs a number here, at most fs.nr_open")
     return value
 
 
@@ -108,9 +109,9 @@ def _folders(value: object) -> tuple[str, ...]:
         raise ValueError("")
     for folder in listed:
         if not re.fullmatch(r"/[A-Za-z0-9._+/-]*", _text(folder)):
-            raise ValueError(f"{folder!r} is no absolute path without blanks")
+            raise ValueError(f"{folder!r} is not an absolute path without blanks")
     if len(set(listed)) < len(listed):
-        raise ValueError("one of them twice")
+        raise ValueError("one of them is listed twice")
     return tuple(listed)
 
 
@@ -122,7 +123,7 @@ def _pins(value: object) -> dict[str, str]:
         pairs = list(value.items()) if isinstance(value, dict) else []
     pins = {_package(name): _pinned(str(name), version) for name, version in pairs}
     if not pins or len(pins) < len(pairs):
-        raise ValueError("one package twice" if pins else "")
+        raise ValueError("one package is listed twice" if pins else "")
     return pins
 
 
@@ -134,10 +135,10 @@ def _halves(entry: str) -> tuple[object, object]:
 def _package(name: object) -> str:
     is_name = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     if not isinstance(name, str) or not re.fullmatch(is_name, name):
-        raise ValueError(f"{name!r} is no name of a package")
+        raise ValueError(f"{name!r} is not a package name")
     plain = canonicalize_name(name)
     if plain.startswith("nvidia-nccl-"):
-        raise ValueError(f"{plain} follows torch: say it by nccl: {{version: ...}}")
+        raise ValueError(f"{plain} follows torch: set it with nccl: {{version: ...}}")
     return plain
 
 
@@ -145,9 +146,25 @@ def _pinned(name: str, version: object) -> str:
     try:
         return str(AnyVersion(_text(version)))
     except InvalidVersion:
-        raise ValueError(f"{version!r} is no version of {name}") from None
+        raise ValueError(f"{version!r} is not a version of {name}") from None
     except ValueError as error:
         raise ValueError(f"{name}: {error}" if str(error) else f"{name} has no version") from None
+
+
+def _system_packages(value: object) -> tuple[str, ...]:
+    """Names of packages of the system as a list, or as text with commas as in --data."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError("")
+    for name in listed:
+        text = _text(name)
+        if _VERSIONED.search(text):
+            raise ValueError(f"{name!r}: set the version with driver.version")
+        if not _SYSTEM_PACKAGE.fullmatch(text):
+            raise ValueError(f"{name!r} is not a package name")
+    if len(set(listed)) < len(listed):
+        raise ValueError("one of them is listed twice")
+    return tuple(listed)
 
 
 def _driver(value: object) -> str:
@@ -159,9 +176,9 @@ def _driver(value: object) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What a check above said beyond "no"; the field's own words say what is allowed."""
-    said = str(error)
-    return "" if said == f"not {A_SIZE}" else said
+    """Return the reason of a check above; the description of the kind lists what is allowed."""
+    text = str(error)
+    return "" if text == f"not {A_SIZE}" else text
 
 
 Name = Annotated[
@@ -247,6 +264,11 @@ Pins = Annotated[
     dict[str, str],
     BeforeValidator(_pins),
     Field(description="""packages with full versions in quotes, such as {pyarrow: "15.0.2"}"""),
+]
+SystemPackages = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_system_packages),
+    Field(description="a list of names of packages, such as [nvidia-dkms-535, nvidia-utils-535]"),
 ]
 Environments = Annotated[
     tuple[str, ...],

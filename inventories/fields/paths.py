@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from inventories.fields import _LABEL, WRITTEN, Size, User, _matching, _text
+from gpu_node.inventories.fields.kinds import _LABEL, WRITTEN, Size, User, _matching, _text
 
 # The word for the machine that all this runs on, where the name of a node may stand.
 CONTROLLER = "controller"
@@ -52,7 +52,7 @@ def _directories(value: object) -> object:
         raise ValueError("")
     found = [each if isinstance(each, Directory) else _directory(each) for each in value]
     if len({each.path for each in found}) < len(found):
-        raise ValueError("one of them twice")
+        raise ValueError("one of them is listed twice")
     return tuple(found)
 
 
@@ -65,12 +65,12 @@ def _directory(entry: object) -> Directory:
         name = entry.get("path") if isinstance(entry, dict) else entry
         if key not in Directory.model_fields:
             keys = ", ".join(Directory.model_fields)
-            raise ValueError(f"{name!r}: {key!r} is none of the keys {keys}") from None
+            raise ValueError(f"{name!r}: {key!r} is not one of the keys {keys}") from None
         field = Directory.model_fields[key]
         words = [each.description for each in field.metadata if isinstance(each, FieldInfo)]
-        said = str(detail["ctx"]["error"]) if detail["type"] == "value_error" else ""
+        problem = str(detail["ctx"]["error"]) if detail["type"] == "value_error" else ""
         found = "nothing" if detail["type"] == "missing" else repr(detail["input"])
-        why = said or field.description or next(iter(words), "") or "not allowed"
+        why = problem or field.description or next(iter(words), "") or "not allowed"
         raise ValueError(f"{name!r}: {key} is {found}: {why}") from None
 
 
@@ -80,10 +80,10 @@ def _directory_mode(value: object) -> str:
         raise ValueError("")
     bits = [int(digit) for digit in text[-3:]]
     if any(bit & 4 and not bit & 1 for bit in bits):
-        # Whoever may list it is to enter it; that all may write to it is meant by nobody.
+        # Who can list it is to enter it; write permission for all is never suggested.
         owner, group, others = (bit | 1 if bit & 4 else bit for bit in bits)
         meant = f"{text[:-3]}{owner}{group}{others & 5}"
-        raise ValueError(f"without x nobody can enter a directory: {meant} is meant")
+        raise ValueError(f"a directory needs x to be entered: use {meant}")
     return text
 
 
@@ -94,7 +94,7 @@ def _patterns(value: object) -> tuple[str, ...]:
         raise ValueError("")
     for pattern in listed:
         if not re.fullmatch(r"[^\x00-\x1f!+][^\x00-\x1f]*", _text(pattern)):
-            raise ValueError(f"{pattern!r} is no pattern")
+            raise ValueError(f"{pattern!r} is not a pattern")
     return tuple(listed)
 
 
@@ -120,7 +120,7 @@ def _folder(value: object) -> str:
     if not re.fullmatch(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*", text):
         raise ValueError("")
     if {".", ".."} & {*text.split("/")}:
-        raise ValueError(". and .. lead elsewhere than the path says")
+        raise ValueError("it must not contain . or ..")
     return text
 
 
@@ -128,7 +128,7 @@ def _tree(value: object) -> str:
     text = _folder(value)
     first, *below = text.strip("/").split("/")
     if first in _SYSTEM and (not below or first in ("boot", "dev", "etc", "proc", "sys")):
-        raise ValueError("that is the system's own")
+        raise ValueError("it is a directory of the system")
     return text
 
 
@@ -145,7 +145,7 @@ Python = Annotated[
 Tree = Annotated[
     str,
     BeforeValidator(_tree),
-    Field(description="a directory of its own, such as /data/workspace"),
+    Field(description="a separate directory, such as /data/workspace"),
 ]
 DirectoryMode = Annotated[
     str,
@@ -187,8 +187,8 @@ class Backup(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    keep: Kept = 3
-    max: Size = 5 << 30
+    keep: Kept = Field(default=3, title="for how many runs deleted and changed files are kept")
+    max: Size = Field(default=5 << 30, title="the size that the kept files of one run may have")
 
 
 class Directory(BaseModel):
@@ -196,14 +196,17 @@ class Directory(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: Folder
-    owner: User | None = None
-    group: Group | None = None
-    mode: DirectoryMode | None = None
+    path: Folder = Field(title="a directory that exists on the node")
+    owner: User | None = Field(default=None, title="its owner")
+    group: Group | None = Field(default=None, title="its group")
+    mode: DirectoryMode | None = Field(default=None, title="its mode")
 
 
 Directories = Annotated[
     tuple[Directory, ...],
     BeforeValidator(_directories),
-    Field(description="""a list such as [{path: /data, owner: train, mode: "775"}]"""),
+    Field(
+        description="""a list such as [{path: /data, owner: train, mode: "775"}]""",
+        title="directories that exist on the node, with owner and mode",
+    ),
 ]

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from inventories.fields import IFNAME
+from gpu_node.inventories.fields.kinds import IFNAME
 
-# Without which, or with another value, nobody might get in any more.
+# Without these, or with another value, logins could fail.
 _SHELLS_OWN = [
     "PATH",
     "HOME",
@@ -29,21 +29,21 @@ _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CR
 
 
 def _variables(value: object) -> dict[str, str]:
-    """Environment variables with their values; what a start file of a shell can say in one line."""
+    """Environment variables with their values; each fits on one line of a start file."""
     if not isinstance(value, dict):
         raise ValueError("")
-    return {_variable(name): _value_of(str(name), said) for name, said in value.items()}
+    return {_variable(name): _value_of(str(name), text) for name, text in value.items()}
 
 
 def _variable(name: object) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{name!r} is no name of a variable")
+        raise ValueError(f"{name!r} is not a variable name")
     if name == IFNAME:
-        raise ValueError(f"{name} differs by host: say it by network: {{interface: ...}}")
+        raise ValueError(f"{name} differs by host: set it with network: {{interface: ...}}")
     if _SECRET.search(name):
         raise ValueError(f"{name} looks like a secret, and reports show values: keep it elsewhere")
     if name in _SHELLS_OWN:
-        raise ValueError(f"a login needs {name} as it is")
+        raise ValueError(f"a login needs its own value of {name}")
     return name
 
 
@@ -58,5 +58,8 @@ def _value_of(name: str, value: object) -> str:
 Variables = Annotated[
     dict[str, str],
     BeforeValidator(_variables),
-    Field(description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}"""),
+    Field(
+        description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}""",
+        title="environment variables of the training user's shells",
+    ),
 ]

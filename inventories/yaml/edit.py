@@ -1,37 +1,46 @@
-"""Hosts and groups of a cluster file come and go: every other byte of it stays what it is."""
+"""Insert and remove hosts and groups of a cluster file: every other byte of it stays."""
 
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from typing_extensions import Self, override
 
-from inventories.problems import did_you_mean, reason, shown
-from inventories.replacing import replace
-from inventories.spelling import Style, lines, style_of
-from inventories.trees import Split, Uneditable, split, tree
+from gpu_node.inventories.atomic_write import replace
+from gpu_node.inventories.errors import did_you_mean, reason, shown
+from gpu_node.inventories.yaml.style import Style, lines, style_of
 
-_BREAK = re.compile(r"\r\n|\n|\r")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _BOM = "\ufeff"
+_BREAK = re.compile(r"\r\n|\n|\r")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)")
 
 
 class EditError(Exception):
     """Why a cluster file is not edited, and what to do about it."""
 
 
-class _InBraces(Uneditable):
+class _Uneditable(ValueError):
+    """What of a text cannot be edited, and on which line."""
+
+    @classmethod
+    def on(cls, line: int, what: str) -> Self:
+        """Name the line, which parsers count from 0."""
+        return cls(f"line {line + 1}: {what}")
+
+
+class _InBraces(_Uneditable):
     """A section, or the whole file, that has no lines to put one between."""
 
 
 class _Entry(NamedTuple):
-    """A key of a mapping and its value, as they stand in the text."""
+    """A key of a mapping and its value, with their positions in the text."""
 
     key: Node
     value: Node
@@ -45,14 +54,26 @@ class _Entry(NamedTuple):
         return int(self.key.start_mark.line)
 
 
-def read(file: Path) -> str:
-    """Return a file's text, line ends and all; EditError where there is none."""
+def write(file: Path, old: str, new: str) -> None:
+    """Replace the old text by the new one, as a whole.
+
+    EditError: the file no longer holds the old text, or cannot be written; it is unchanged then.
+    """
     try:
-        return file.read_bytes().decode("utf-8")
+        if file.read_bytes() != old.encode("utf-8"):
+            raise EditError(f"{file}: changed in the meantime; nothing was written; run this again")
+        replace(file, new.encode("utf-8"))
     except OSError as error:
-        raise EditError(f"{file}: cannot be read: {reason(error)}") from None
-    except UnicodeDecodeError:
-        raise EditError(f"{file}: holds bytes that are not UTF-8 text; it is not edited") from None
+        raise EditError(f"{file}: cannot be written: {reason(error)}; it is unchanged") from None
+
+
+def diff(old: str, new: str, file: str) -> str:
+    """Return what an edit changes, as `diff -u` shows it; the empty text where it is nothing."""
+    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(before, after, file, file)
+    )
 
 
 def with_host(text: str, name: str, entry: Mapping[str, object]) -> str:
@@ -78,77 +99,75 @@ def without_host(text: str, name: str) -> str:
     host, no other one, or no line that is its own.
     """
     try:
-        return _without(text, "hosts", name)
-    except Uneditable as error:
-        raise EditError(f"{error}; take {name} out of hosts by hand") from None
-
-
-def diff(old: str, new: str, file: str) -> str:
-    """Return what an edit changes, as `diff -u` shows it; the empty text where it is nothing."""
-    told = difflib.unified_diff(_diffed(old), _diffed(new), file, file)
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told
-    )
-
-
-def write(file: Path, old: str, new: str) -> None:
-    """Put the new text in place of the old one, as a whole.
-
-    EditError: the file no longer holds the old one, or cannot be written; it is as it was then.
-    """
-    try:
-        if file.read_bytes() != old.encode("utf-8"):
-            raise EditError(f"{file}: has changed meanwhile; nothing was written: run this again")
-        replace(file, new.encode("utf-8"))
-    except OSError as error:
-        raise EditError(f"{file}: cannot be written: {reason(error)}; it is as it was") from None
-
-
-def _diffed(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+        rest, own = _split(text, "hosts", name)
+        if len(own) > 1:
+            raise _Uneditable(f"hosts has {name} twice")
+        new = _whole_lines(text, lambda body: _cut(body, name))
+        return _checked(new, "hosts", name, (rest, []))
+    except _Uneditable as error:
+        raise EditError(f"{error}; remove {name} from hosts manually") from None
 
 
 def _with(text: str, section: str, name: str, entry: Mapping[str, object]) -> str:
     try:
-        before = split(text, section, name)
-        if before.own is not None:
+        rest, own = _split(text, section, name)
+        if own:
             raise EditError(f"{section} has {name} already; allowed: another name")
-        new = _put(text, section, name, entry)
-        if split(new, section, name) != Split(before.rest, tree(json.dumps(entry))):
-            raise Uneditable("more than this would change")
-        return new
+        new = _whole_lines(text, lambda body: _put(body, section, name, entry))
+        return _checked(new, section, name, (rest, [_content(yaml.compose(json.dumps(entry)))]))
     except _InBraces as error:
         raise EditError(
-            f"{error}; write it as a block, each entry on a line of its own, and run this again"
+            f"{error}; write it as a block, each entry on a separate line, and run this again"
         ) from None
-    except Uneditable as error:
-        by_hand = "\n".join(lines(name, entry, Style()))
-        raise EditError(f"{error}; add by hand, under {section}:\n{by_hand}") from None
+    except _Uneditable as error:
+        manual_fix = "\n".join(lines(name, entry, Style()))
+        raise EditError(f"{error}; add manually, under {section}:\n{manual_fix}") from None
+
+
+def _whole_lines(text: str, change: Callable[[str], str]) -> str:
+    """Return the text after a change that sees no byte order mark, and an end of the last line."""
+    bom = _BOM if text.startswith(_BOM) else ""
+    ends = _BREAK.findall(text) or ["\n"]
+    end = "" if text.endswith(ends[-1]) else ends[-1]
+    return bom + change(text.removeprefix(bom) + end).removesuffix(end)
 
 
 def _put(text: str, section: str, name: str, entry: Mapping[str, object]) -> str:
     """Return the text with an entry behind the last one of its section."""
-    text = _opened(text, section)
+    text = _without_braces(text, section)
     sections = _sections(text)
-    if section in sections:
-        holder = sections[section]
-        entries = list(_entries(section, holder))
+    if holder := sections.get(section):
+        entries = _entries(section, holder)
         last = entries[-1] if entries else holder
-        if entries:
-            style = style_of(text, last.key, last.value, holder.column)
-        else:
-            style = _first_style(sections, holder)
-        return _insert(text, _behind(text, last), lines(name, entry, style))
-    if "hosts" not in sections:
-        raise Uneditable("there is no hosts in it")
-    hosts = sections["hosts"]
-    rows = [f"{' ' * hosts.column}{section}:", *lines(name, entry, _first_style(sections, hosts))]
-    place = _above(text, hosts)
-    return _insert(text, place, [*rows, ""] if _is_blank_above(text, place) else rows)
+        first = None if entries else _first_style(sections, holder)
+        rows = lines(name, entry, first or style_of(text, *last, holder.column))
+        place = _behind(text, last)
+    elif hosts := sections.get("hosts"):
+        place = _above(text, hosts)
+        blank = ["" for row in _LINE.findall(text[:place])[-1:] if not row.strip()]
+        rows = lines(name, entry, _first_style(sections, hosts))
+        rows = [f"{' ' * hosts.column}{section}:", *rows, *blank]
+    else:
+        raise _Uneditable("it has no hosts")
+    end = _BREAK.findall(text[:place] or text)[-1]
+    return text[:place] + "".join(row + end for row in rows) + text[place:]
 
 
-def _opened(text: str, section: str) -> str:
-    """Return the text without the braces of a section that has nothing in them: lines may come."""
+def _cut(text: str, name: str) -> str:
+    """Return the text without a host."""
+    sections = _sections(text)
+    hosts = _entries("hosts", sections["hosts"]) if "hosts" in sections else []
+    known = {str(host.key.value): host for host in hosts}
+    if name not in known:
+        why = f"not under hosts{did_you_mean(name, known)}"
+        raise EditError(f"found {shown(name)} ({why}); allowed: {', '.join(known)}")
+    if len(known) == 1:
+        raise EditError(f"{name} is the last host and cannot be removed: a cluster needs one")
+    return text[: _line_start(text, known[name])] + text[_behind(text, known[name]) :]
+
+
+def _without_braces(text: str, section: str) -> str:
+    """Return the text without the braces of a section that has no entries yet."""
     holder = _sections(text).get(section)
     if holder is None or not _is_flow(holder.value) or holder.value.value:
         return text
@@ -166,132 +185,140 @@ def _in_braces(section: str, holder: _Entry) -> _InBraces:
     return _InBraces.on(holder.line, f"{section} is written in one {{...}}")
 
 
-def _without(text: str, section: str, name: str) -> str:
-    before = split(text, section, name)
-    holder = _sections(text).get(section)
-    entries = {str(each.key.value): each for each in _entries(section, holder)} if holder else {}
-    if before.own is None:
-        known = ", ".join(entries)
-        why = f"none of {section}{did_you_mean(name, entries)}"
-        raise EditError(f"found {shown(name)} ({why}); allowed: {known}")
-    if len(entries) == 1:
-        raise EditError(f"{name} is the last of {section} and cannot be removed: one has to stay")
-    start, end = _line_start(text, entries[name]), _behind(text, entries[name])
-    if not text[:end].endswith(("\n", "\r")):
-        # The file's last line had no end before this one came, and has none when it is gone.
-        start -= len(_last_break(text[:start]))
-    new = text[:start] + text[end:]
-    if split(new, section, name) != Split(before.rest, None):
-        raise Uneditable("more than this would change")
-    return new
-
-
-# One edit looks for places in the same text several times.
-@lru_cache(maxsize=4)
 def _sections(text: str) -> Mapping[str, _Entry]:
-    """Return what stands at the top of the text, by its keys."""
-    try:
-        root = YAML(typ="rt").compose(text)
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark else 0
-        raise Uneditable.on(line, f"no YAML: {error.problem}") from None
-    # ruamel.yaml asserts that comments are in few places only.
-    except (YAMLError, RecursionError, AssertionError):
-        raise Uneditable.on(0, "no YAML that can be read") from None
+    """Return what is at the top of the text, by its keys."""
+    root = _composed(text, YAML(typ="rt").compose)
     if not isinstance(root, MappingNode) or root.flow_style:
         raise _InBraces.on(0, "the whole file is written in one {...}")
     return {str(key.value): _Entry(key, value) for key, value in root.value}
 
 
-def _entries(section: str, holder: _Entry) -> Iterator[_Entry]:
-    """Yield the entries of a section, each of which has lines of its own."""
+def _entries(section: str, holder: _Entry) -> list[_Entry]:
+    """Return the entries of a section, each of which has lines of its own."""
     node = holder.value
     if _is_flow(node) and node.value:
         raise _in_braces(section, holder)
     if isinstance(node, MappingNode):
-        for key, value in node.value:
-            yield _Entry(key, value)
-    elif not isinstance(node, ScalarNode) or node.value:
-        raise Uneditable.on(holder.line, f"{section} is no mapping of names")
+        return [_Entry(key, value) for key, value in node.value]
+    if not isinstance(node, ScalarNode) or node.value:
+        raise _Uneditable.on(holder.line, f"{section} is not a mapping of names")
+    return []
 
 
 def _first_style(sections: Mapping[str, _Entry], holder: _Entry) -> Style:
     """Return how the first entry of a section is written: indented as the hosts are."""
-    hosts = list(_entries("hosts", sections["hosts"])) if "hosts" in sections else []
+    hosts = _entries("hosts", sections["hosts"]) if "hosts" in sections else []
     step = hosts[0].column - sections["hosts"].column if hosts else 2
     return Style(column=holder.column + step, step=step, flow=False)
 
 
-def _end(entry: _Entry) -> int:
-    """Return where an entry ends; a parser finds a block's end behind the comments after it."""
-    key, node = entry
-    while isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        key, node = last if isinstance(node, MappingNode) else (key, last)
-    # A value that is left empty has its place somewhere after the key, and no text of its own.
-    is_empty = isinstance(node, ScalarNode) and not node.value and node.style is None
-    return int(key.end_mark.index if is_empty else node.end_mark.index)
-
-
-def _behind(text: str, entry: _Entry) -> int:
-    """Return where the line after an entry begins, and after the comments that are inside of it."""
-    place = _end(entry)
-    if not text[:place].endswith(("\n", "\r")):
-        rest = _line(text, place)
-        if not re.fullmatch(r"\s*:?\s*(#.*)?", rest.rstrip("\r\n")):
-            raise Uneditable.on(entry.line, "something else stands on a line with this")
-        place += len(rest)
-    ahead = place
-    while row := _line(text, ahead):
-        ahead += len(row)
-        indent = len(row) - len(row.lstrip(" "))
-        if row[indent:].startswith("#") and indent > entry.column:
-            place = ahead
-        elif row.strip():
-            break
-    return place
-
-
-def _line(text: str, place: int) -> str:
-    """Return what is left of a line, with its end."""
-    found = _LINE.match(text, place)
-    return found[0] if found else ""
-
-
 def _line_start(text: str, entry: _Entry) -> int:
-    """Return where an entry's line begins, on which nothing stands before it."""
-    place = int(entry.key.start_mark.index)
-    start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
-    start += len(_BOM) if text.startswith(_BOM) and start == 0 else 0
-    if text[start:place].strip(" "):
-        raise Uneditable.on(entry.line, "something else stands on a line with this")
+    """Return where the line of an entry's key begins; _Uneditable where something is before it."""
+    key = int(entry.key.start_mark.index)
+    start = max(text.rfind("\n", 0, key), text.rfind("\r", 0, key)) + 1
+    if text[start:key].strip(" "):
+        raise _Uneditable.on(entry.line, "another value is on the same line")
     return start
 
 
 def _above(text: str, entry: _Entry) -> int:
-    """Return where the comments begin that stand directly above an entry, else its line."""
+    """Return where the comments directly above an entry begin, else its line."""
     place = _line_start(text, entry)
-    rows = re.findall(_LINE, text[:place])
-    for row in reversed([each for each in rows if each]):
+    for row in reversed(_LINE.findall(text[:place])):
         if not row.startswith(f"{' ' * entry.column}#"):
             break
         place -= len(row)
     return place
 
 
-def _is_blank_above(text: str, place: int) -> bool:
-    rows = [each for each in re.findall(_LINE, text[:place]) if each]
-    return bool(rows) and not rows[-1].strip()
+def _behind(text: str, entry: _Entry) -> int:
+    """Return where the line after an entry and the comments inside of it begins."""
+    place = _end(entry)
+    if not text[:place].endswith(("\n", "\r")):
+        rest = _LINE.match(text, place)
+        if not rest or not re.fullmatch(r"\s*:?\s*(#.*)?\s*", rest[0]):
+            raise _Uneditable.on(entry.line, "another value is on the same line")
+        place = rest.end()
+    for row in _LINE.finditer(text, place):
+        comment = row[0].lstrip(" ")
+        if comment.startswith("#") and len(row[0]) - len(comment) > entry.column:
+            place = row.end()
+        elif comment.strip():
+            break
+    return place
 
 
-def _last_break(text: str) -> str:
-    """Return how the last line that has an end ends."""
-    return str((_BREAK.findall(text) or ["\n"])[-1])
+def _end(entry: _Entry) -> int:
+    """Return where an entry ends; the mark of a block is behind the comments after it."""
+    key, node = entry
+    while isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        key, node = last if isinstance(node, MappingNode) else (key, last)
+    # A value that is left empty has its mark somewhere after the key.
+    is_empty = isinstance(node, ScalarNode) and not node.value and node.style is None
+    return int(key.end_mark.index if is_empty else node.end_mark.index)
 
 
-def _insert(text: str, place: int, rows: list[str]) -> str:
-    """Return the text with lines at the start of a line, or behind one that has no end."""
-    end = _last_break(text[:place] if _BREAK.search(text[:place]) else text)
-    if place and not text[:place].endswith(("\n", "\r", _BOM)):
-        return text[:place] + "".join(f"{end}{row}" for row in rows) + text[place:]
-    return text[:place] + "".join(f"{row}{end}" for row in rows) + text[place:]
+class _Loader(yaml.SafeLoader):
+    """The parser that cluster files are read with; an alias is an error."""
+
+    @override
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise _Uneditable.on(self.current_event.start_mark.line, "an alias is not edited")
+        return super().compose_node(parent, index)
+
+
+_Contents = tuple[list[object], list[object]]
+
+
+def _checked(text: str, section: str, name: str, wanted: _Contents) -> str:
+    """Return an edited text that holds what it is to hold, for the parser of cluster files."""
+    if _split(text, section, name) != wanted:
+        raise _Uneditable("the edit would change more than this entry")
+    return text
+
+
+def _split(text: str, section: str, name: str) -> _Contents:
+    """Return what a text holds besides an entry of a section, and what it holds in that entry.
+
+    A section without entries counts as none. _Uneditable: it is no YAML, or has aliases.
+    """
+    root = _composed(text, lambda text: yaml.compose(text, Loader=_Loader))
+    if not isinstance(root, yaml.MappingNode):
+        raise _Uneditable.on(0, "this is not a mapping")
+    rest: list[object] = [root.tag]
+    own: list[object] = []
+    for key, value in root.value:
+        inner = value.value if key.value == section else None
+        if inner and isinstance(value, yaml.MappingNode):
+            own += [_content(each) for known, each in inner if known.value == name]
+            others = [pair for pair in inner if pair[0].value != name]
+            rest += [(section, value.tag, *map(_content, pair)) for pair in others]
+        elif inner is None or inner not in ("", "~", "null", []):
+            rest.append((_content(key), _content(value)))
+    return rest, own
+
+
+def _content(node: yaml.Node | None) -> object:
+    """Return what a node holds, to be compared: order counts, spelling does not."""
+    if isinstance(node, yaml.MappingNode):
+        for key, _ in node.value:
+            if key.tag.endswith(":merge"):
+                raise _Uneditable.on(key.start_mark.line, "a merged mapping (<<) is not edited")
+        return node.tag, [(_content(key), _content(value)) for key, value in node.value]
+    if isinstance(node, yaml.SequenceNode):
+        return node.tag, [_content(each) for each in node.value]
+    return node and (node.tag, node.value)
+
+
+def _composed(text: str, compose: Callable[[str], Any]) -> Any:
+    """Return the nodes of a text by one of the parsers; _Uneditable says on which line it fails."""
+    try:
+        return compose(text)
+    except (yaml.MarkedYAMLError, MarkedYAMLError) as error:
+        mark = error.problem_mark or error.context_mark
+        raise _Uneditable.on(mark.line if mark else 0, f"not valid YAML: {error.problem}") from None
+    # ruamel.yaml asserts that comments are in few places only.
+    except (yaml.YAMLError, YAMLError, RecursionError, AssertionError):
+        raise _Uneditable.on(0, "not readable as YAML") from None

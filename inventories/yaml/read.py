@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from inventories.problems import InventoryError, KeyPath, Problem, dotted, quoted, reason
+from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, dotted, quoted, reason
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -26,13 +26,13 @@ class Document:
     problems: list[tuple[int, Problem]] = field(default_factory=list)
 
     def line(self, path: KeyPath) -> int:
-        """Where the value stands, or the nearest mapping that should hold it."""
+        """Return the line of a value, or of the nearest mapping that should hold it."""
         while path not in self.lines and path:
             path = path[:-1]
         return self.lines.get(path, 1)
 
     def add(self, problem: Problem, line: int = 0) -> None:
-        """Keep a problem; the first one of a value is the one that tells most."""
+        """Keep a problem; only the first one of each value is shown."""
         place = (line or self.line(problem.path), problem.path)
         if place not in [(known, other.path) for known, other in self.problems]:
             self.problems.append((place[0], problem))
@@ -41,9 +41,9 @@ class Document:
         """Raise all the problems kept so far, in the order of the file."""
         if self.problems:
             found = sorted(self.problems, key=lambda entry: (entry[0], dotted(entry[1].path)))
-            raise InventoryError(self._say(line, problem) for line, problem in found)
+            raise InventoryError(self._line_of(line, problem) for line, problem in found)
 
-    def _say(self, line: int, problem: Problem) -> str:
+    def _line_of(self, line: int, problem: Problem) -> str:
         key = f" {dotted(problem.path)}:" if problem.path else ""
         return f"{self.file}:{line}:{key} {problem}"
 
@@ -78,22 +78,24 @@ def _text(file: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        said = f"found bytes that are not UTF-8 text ({raw[error.start]:#04x})"
-        raise InventoryError([f"{file}:{line}: {said}; allowed: a cluster file (YAML)"]) from None
+        problem = f"found bytes that are not UTF-8 text ({raw[error.start]:#04x})"
+        raise InventoryError(
+            [f"{file}:{line}: {problem}; allowed: a cluster file (YAML)"]
+        ) from None
 
 
 def _unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
-    """The parser's complaint and where it stands."""
-    line, said, context = 1, "", ""
+    """Return the line and the problem of an error of the parser."""
+    line, what, context = 1, "", ""
     if isinstance(error, yaml.MarkedYAMLError):
         if error.problem == _TAB and (mark := error.problem_mark):
             return _line(mark), Problem((), f"a tab in column {mark.column + 1}", "", "blanks")
         line = _line(error.problem_mark or error.context_mark)
-        said, context = error.problem or "", error.context or ""
+        what, context = error.problem or "", error.context or ""
     elif isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        said = f"control character {error.character:#04x}"
-    why = " ".join(", ".join(part for part in (context, said) if part).split())
+        what = f"control character {error.character:#04x}"
+    why = " ".join(", ".join(part for part in (context, what) if part).split())
     return line, Problem((), "text that is not YAML", why, "valid YAML")
 
 
@@ -106,10 +108,10 @@ def _refuse_aliases(document: Document, text: str) -> None:
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             why = "an alias hides where a value comes from"
-            said = Problem(
+            problem = Problem(
                 (), f"'*{event.anchor}'", why, "the value; share it by defaults or groups"
             )
-            document.add(said, _line(event.start_mark))
+            document.add(problem, _line(event.start_mark))
     document.finish()
 
 

@@ -1,24 +1,30 @@
-"""An entry of a cluster file as lines of YAML, written as its neighbours are."""
+"""An entry of a cluster file as lines of YAML, written like the entry above it."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
 
 import yaml
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+
+# Text that needs no quotes, inside of braces or not, unless YAML takes it for a number or such.
+_PLAIN = re.compile(r"[\w./~](?:(?: |:+)?[\w./~@%+=-])*")
+# YAML 1.1 and 1.2 differ in what they take for a number.
+_RESOLVERS = (
+    (yaml.resolver.Resolver(), yaml.ScalarNode),
+    (YAML(typ="safe", pure=True).resolver, ScalarNode),
+)
 
 
 @dataclass(frozen=True)
 class Style:
-    """How entries are written: the column of their names, and of what is inside of them.
+    """How an entry is written: the column of its name, and the form of its mappings and texts.
 
-    `flow`: {address: ..., group: ...} behind the name; `inner_flow`: the mappings inside of an
-    entry; `padded`: with blanks inside of the braces; `quotes`: the quote that a key's value has,
-    and that of the names under "".
+    `step` is the indentation of what is inside. `flow` is true where the entry is written in
+    braces behind its name, `inner_flow` where the mappings inside of it are, `padded` where braces
+    have blanks inside. `quotes` holds the quote of each key's value, and under "" that of the name.
     """
 
     column: int = 2
@@ -26,23 +32,28 @@ class Style:
     flow: bool = True
     inner_flow: bool = True
     padded: bool = False
-    quotes: Mapping[str, str] = field(default_factory=dict)
+    quotes: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def style_of(text: str, key: Node, value: Node, above: int) -> Style:
     """Return how an entry of a text is written; `above` is the column of its section's name."""
-    mappings = [*_mappings(value)]
-    flows = [each for each in mappings if each.flow_style]
     column = int(key.start_mark.column)
-    is_block = isinstance(value, MappingNode) and not value.flow_style
-    inner = int(value.value[0][0].start_mark.column) if is_block else 0
+    mappings = list(_mappings(value))
+    scalars = [
+        ("", key),
+        *((str(name.value), each) for node in mappings for name, each in node.value),
+    ]
+    is_flow = isinstance(value, MappingNode) and bool(value.flow_style)
+    inner = above if is_flow or not mappings else int(value.value[0][0].start_mark.column)
     return Style(
         column=column,
-        step=inner - column if is_block else column - above,
-        flow=isinstance(value, MappingNode) and bool(value.flow_style),
+        step=abs(inner - column),
+        flow=is_flow,
         inner_flow=all(each.flow_style for each in mappings[1:]),
-        padded=any(text[each.start_mark.index + 1] in " \r\n" for each in flows),
-        quotes={**dict(_quotes(mappings)), "": _quote(key)},
+        padded=any(
+            text[each.start_mark.index + 1].isspace() for each in mappings if each.flow_style
+        ),
+        quotes={name: each.style for name, each in scalars if isinstance(each, ScalarNode)},
     )
 
 
@@ -53,77 +64,38 @@ def _mappings(node: Node) -> Iterator[MappingNode]:
             yield from _mappings(value)
 
 
-def _quotes(mappings: list[MappingNode]) -> Iterator[tuple[str, str]]:
-    for mapping in mappings:
-        for key, value in mapping.value:
-            yield str(key.value), _quote(value)
-
-
-def _quote(node: Node) -> str:
-    style = node.style if isinstance(node, ScalarNode) else None
-    return style if style in ("'", '"') else ""
-
-
 def lines(name: str, entry: Mapping[str, object], style: Style) -> list[str]:
     """Return the lines of one entry, without their ends; values are text, numbers, mappings."""
-    key = _scalar(name, style.quotes.get("", ""))
-    if style.flow or not entry:
-        return [f"{' ' * style.column}{key}: {_flow(entry, style)}"]
-    first = f"{' ' * style.column}{key}:"
-    return [first, *_block(entry, style, style.column + style.step)]
+    return list(_lines(_scalar(name, style.quotes.get("")), entry, style, style.column, style.flow))
 
 
-def _block(entry: Mapping[str, object], style: Style, column: int) -> Iterator[str]:
-    for key, value in entry.items():
-        if isinstance(value, Mapping) and value and not style.inner_flow:
-            yield f"{' ' * column}{_scalar(key)}:"
-            yield from _block(value, style, column + style.step)
-        else:
-            yield f"{' ' * column}{_scalar(key)}: {_value(key, value, style)}"
+def _lines(key: str, value: object, style: Style, column: int, is_flow: bool) -> Iterator[str]:
+    """Yield the lines of a mapping's key, already in its quotes, and of its value."""
+    if isinstance(value, Mapping) and value and not is_flow:
+        yield f"{' ' * column}{key}:"
+        for name, inner in value.items():
+            yield from _lines(name, inner, style, column + style.step, style.inner_flow)
+    else:
+        yield f"{' ' * column}{key}: {_inline(key, value, style)}"
 
 
-def _flow(entry: Mapping[str, object], style: Style) -> str:
-    inside = ", ".join(f"{_scalar(key)}: {_value(key, entry[key], style)}" for key in entry)
+def _inline(key: str, value: object, style: Style) -> str:
+    if not isinstance(value, Mapping):
+        return _scalar(value, style.quotes.get(key))
+    inside = ", ".join(f"{name}: {_inline(name, inner, style)}" for name, inner in value.items())
     return f"{{ {inside} }}" if style.padded and inside else f"{{{inside}}}"
 
 
-def _value(key: str, value: object, style: Style) -> str:
-    if isinstance(value, Mapping):
-        return _flow(value, style)
-    return _scalar(value, style.quotes.get(key, ""))
-
-
-def _scalar(value: object, quote: str = "") -> str:
-    """Return a value as YAML: text in quotes where it needs them, or where its neighbours have."""
+def _scalar(value: object, quote: str | None = None) -> str:
+    """Return a value as YAML: text in quotes where it needs them, or where its neighbour has."""
     if not isinstance(value, str):
         return json.dumps(value)
     if quote == "'" and value.isprintable():
         return f"""'{value.replace("'", "''")}'"""
-    if not quote and _reads_as_itself(value):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    return value if quote != '"' and _is_plain(value) else json.dumps(value, ensure_ascii=False)
 
 
-# Four texts are read by each of two parsers, and most words come again.
-@lru_cache(maxsize=256)
-def _reads_as_itself(text: str) -> bool:
-    """Whether text without quotes is that very text: inside braces or not, in YAML 1.1 and 1.2."""
-    return all(
-        read(f"{before}{text}: {text}{after}") == {text: text}
-        for read in (_read_1_1, _read_1_2)
-        for before, after in (("", ""), ("{", "}"))
-    )
-
-
-def _read_1_1(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
-        return None
-
-
-def _read_1_2(text: str) -> Any:
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError):
-        return None
+def _is_plain(text: str) -> bool:
+    """Whether YAML reads text without quotes as that text."""
+    tags = {str(each.resolve(kind, text, (True, False))) for each, kind in _RESOLVERS}
+    return bool(_PLAIN.fullmatch(text)) and tags == {"tag:yaml.org,2002:str"}

@@ -1,0 +1,165 @@
+"""What an inventory file hands to pyinfra, or the reasons why it does not."""
+
+import logging
+import os
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra_cli.exceptions import CliError
+from pyinfra_cli.util import parse_cli_arg
+from typing_extensions import override
+
+from gpu_node.facts.areas import AREAS
+from gpu_node.inventories import terminal
+from gpu_node.inventories.cluster import Cluster, PyinfraGroup
+from gpu_node.inventories.connection import handshake
+from gpu_node.inventories.connection.refused_keys import explain
+from gpu_node.inventories.errors import InventoryError, did_you_mean, quoted, shown
+from gpu_node.inventories.escape import visible_lines
+from gpu_node.inventories.schema import NodeWanted, load
+from gpu_node.inventories.wanted import Areas, flat_key, leaf_paths
+
+# pyinfra reports a node that hangs up in one line; without a handler paramiko's log of it, with
+# its traceback, would go to stderr as well.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+# pyinfra connects once it has read its inventory.
+handshake.install()
+
+# What a run may do beyond harmless repairs; no cluster file has them.
+SWITCHES = ("allow_disruption", "allow_deletions", "override_locks", "reboot")
+# What a run repairs alone: of the areas, these; of the nodes, these, the others being asked only.
+PARTS = ("areas", "change")
+
+
+class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]
+    """An InventoryError that pyinfra's command line shows as its lines alone, and exits 1.
+
+    PyinfraError passes the code that runs an inventory file, CliError passes the command around
+    it (pyinfra_cli ships no types, hence the exception above); anything else ends as a traceback.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        InventoryError.__init__(self, lines)
+        self.message = str(self)
+
+    @override
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo("\n".join(map(visible_lines, self.lines)), file=file, err=file is None)
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def groups_of(inventory_file: str) -> dict[str, PyinfraGroup]:
+    """The groups in the cluster file beside an inventory file: `lab.yml` for `lab.py`."""
+    # Not above: pyinfra's command sets up its output first.
+    terminal.install()
+    try:
+        cluster = load(Path(inventory_file).with_suffix(".yml"))
+        context = click.get_current_context(silent=True)
+        if context:
+            _check_options(cluster, context.params)
+    except InventoryError as error:
+        raise InventoryRefused(error.lines) from None
+    explain(shown_path(inventory_file), {each["address"]: each["name"] for each in cluster.nodes()})
+    return cluster.pyinfra_groups()
+
+
+def shown_path(file: str) -> str:
+    """Return a path as typed in this folder."""
+    path = os.path.relpath(file)
+    return file if path.startswith("..") else path
+
+
+def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:
+    """pyinfra takes a name that matches nothing for a wish to do nothing, and exits 0."""
+    limit, exclude = (_words(options.get(option)) for option in ("limit", "exclude"))
+    problems = [
+        _unmatched(cluster, option, word)
+        for option, words in (("--limit", limit), ("--exclude", exclude))
+        for word in words
+        if not _matching(cluster, word)
+    ]
+    chosen = {name for word in limit for name in _matching(cluster, word)} or set(cluster.hosts)
+    chosen -= {name for word in exclude for name in _matching(cluster, word)}
+    if not problems and not chosen:
+        problems.append(
+            "--exclude: found every host; allowed: fewer, so that at least one host is left"
+        )
+    problems += _bad_data(cluster, sorted(chosen), _words(options.get("data")))
+    if problems:
+        raise InventoryError(problems)
+
+
+def _words(option: Any) -> list[str]:
+    return [option] if isinstance(option, str) else [str(word) for word in option or ()]
+
+
+def _matching(cluster: Cluster, word: str) -> list[str]:
+    """The hosts that pyinfra finds for a word: a group's, or those whose name fits."""
+    if word == cluster.file.stem and word not in cluster.groups:
+        return list(cluster.hosts)
+    members = [host.name for host in cluster.hosts.values() if host.group == word]
+    return members or [name for name in cluster.hosts if fnmatch(name, word)]
+
+
+def _unmatched(cluster: Cluster, option: str, word: str) -> str:
+    if word in cluster.groups:
+        return f"{option}: found {shown(word)} (a group without hosts); allowed: one with hosts"
+    names = [*cluster.groups, *cluster.hosts]
+    why = f"matches no host{did_you_mean(word, names)}"
+    allowed = f"{', '.join(names)}, or a pattern with * or ?"
+    return f"{option}: found {shown(word)} ({why}); allowed: {allowed}"
+
+
+def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> list[str]:
+    """Return what is wrong with --data, before any node is contacted."""
+    pairs = [word.partition("=") for word in words]
+    override_data = {key: parse_cli_arg(value) for key, _, value in pairs}
+    lines = dict.fromkeys(line for key in override_data for line in _unknown_key(key))
+    for key in SWITCHES:
+        if not isinstance(override_data.get(key, False), bool):
+            found = shown(override_data[key])
+            lines[f"--data: {key}: found {found}; allowed: true or false"] = None
+    for key, known in (("areas", AREAS), ("change", tuple(cluster.hosts))):
+        for word in _listed(override_data.get(key, known)):
+            if word not in known:
+                why = f"no such name{did_you_mean(str(word), known)}"
+                allowed = f"{', '.join(known)}; several with commas"
+                lines[f"--data: {key}: found {shown(word)} ({why}); allowed: {allowed}"] = None
+    for name in hosts:
+        try:
+            NodeWanted.from_data({**cluster.data_of(name), **override_data})
+        except InventoryError as error:
+            lines.update(dict.fromkeys(f"--data {line}" for line in error.lines))
+    return list(lines)
+
+
+def _listed(value: object) -> list[object]:
+    """The words of a value of --data: text with commas, or a list."""
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",")]
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _unknown_key(key: str) -> list[str]:
+    """What is wrong with a key that looks like one of ours; any other may mean something else."""
+    known = [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES, *PARTS]
+    word = re.sub("[^a-z0-9]+", "_", key.lower())
+    area = word.partition("_")[0]
+    # ssh_port, ssh_timeout and the like are pyinfra's.
+    areas = [name for name in Areas.model_fields if name != "ssh"]
+    ours = get_close_matches(area, areas, n=1, cutoff=0.8)
+    ours += get_close_matches(word, (*SWITCHES, *PARTS), n=1, cutoff=0.8)
+    joined = [name for name in known if name.replace("_", "") == word.replace("_", "")]
+    if key in known or not (ours or joined):
+        return []
+    hint = did_you_mean(word, known)
+    return [f"--data: found {quoted(key)} (no such key{hint}); allowed: {', '.join(known)}"]
