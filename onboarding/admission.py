@@ -1,4 +1,7 @@
-"""Admission: from an address to an entry in the inventory; where it refuses, nothing is written."""
+"""Admission: from an address to an entry in the inventory, which a refusal leaves as it was.
+
+A server that the inventory has already repeats the first stage: it must accept the key.
+"""
 
 from __future__ import annotations
 
@@ -8,50 +11,58 @@ from pathlib import Path
 
 from paramiko import PKey
 
-from drift.report.preflight import table
-from drift.report.visible import visible
-from inventories import editing
-from inventories.cluster import Data
-from inventories.pinned import SSH_PORT
-from inventories.schema import load
-from onboarding import contact, journal
-from onboarding.authorize import install_key
-from onboarding.contact import Server
-from onboarding.early import refuse_early
-from onboarding.entry import Proposal, Refusal, composed, entered, proposed
-from onboarding.forecast import forecast
-from onboarding.journal import Journal
-from onboarding.keys import public_key
-from onboarding.login import open_session, prove_key
-from onboarding.password import Secret, typed
-from onboarding.preflight import Looked, look
-from onboarding.screen import Screen
-from onboarding.session import Session
-from onboarding.signals import undisturbed
-from onboarding.site import Site, known_hosts
-from onboarding.sshd import refuse_passwords
-from onboarding.stopped import Stopped
+from gpu_node.drift.report.preflight import table
+from gpu_node.inventories.cluster import Data
+from gpu_node.inventories.connection.known_hosts import SSH_PORT
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.interrupt import deferred
+from gpu_node.inventories.schema import load
+from gpu_node.inventories.yaml import edit as editing
+from gpu_node.onboarding import journal
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.entry import (
+    Proposal,
+    check_place,
+    composed,
+    entered,
+    expected,
+    proposed,
+)
+from gpu_node.onboarding.errors import ContactError, Refusal, Stopped
+from gpu_node.onboarding.forecast import forecast
+from gpu_node.onboarding.inventory_files import Site, known_hosts
+from gpu_node.onboarding.joining import stages_of
+from gpu_node.onboarding.journal import Journal
+from gpu_node.onboarding.preflight import Answers, look
+from gpu_node.onboarding.trust import host_keys as contact
+from gpu_node.onboarding.trust.host_keys import Server
+from gpu_node.onboarding.trust.keys import install_key, public_key
+from gpu_node.onboarding.trust.login import KeyRefused, open_session, prove_key
+from gpu_node.onboarding.trust.password import Secret, typed
+from gpu_node.onboarding.trust.password_logins import refuse_passwords
+from gpu_node.onboarding.trust.session import Session
 
 STAGES = ("contact", "pre-flight", "entry")
 SSH_USER = "root"
+_REFUSED = "its sshd accepts no key of this machine"
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is asked for: a server's name, and how it is reached; None is not said."""
+class Request:
+    """A server's name, and how to reach it; None where the command line does not specify it."""
 
     name: str
     address: str | None = None
     user: str | None = None
     port: int | None = None
     group: str | None = None
-    # Of the host key that it alone must have.
+    # Of the only host key that is accepted.
     fingerprint: str | None = None
 
 
 @dataclass(frozen=True)
-class Terms:
-    """On what terms: host keys that are vouched for, and what may be changed."""
+class Options:
+    """The fingerprints of accepted host keys, the password, and what may be changed."""
 
     accept: tuple[str, ...] = ()
     secret: Secret | None = None
@@ -59,72 +70,76 @@ class Terms:
     dry: bool = False
 
 
-def _check_characters(wish: Wish) -> None:
-    """What is not UTF-8 could be told to no sshd, and no journal could keep it."""
-    for each in (wish.name, wish.address, wish.user, wish.group):
+def _check_characters(request: Request) -> None:
+    """Raise Stopped for text that is not UTF-8: neither sshd nor a journal can take it."""
+    for each in (request.name, request.address, request.user, request.group):
         if each and visible(each) != each:
-            raise Stopped(f"no name, address, user or group has such characters: {visible(each)}")
+            raise Stopped(
+                "a name, address, user or group cannot contain control characters or bytes that "
+                f"are not UTF-8: {visible(each)}"
+            )
 
 
 class Admission:
     """One server's way into the inventory."""
 
-    def __init__(self, site: Site, wish: Wish, terms: Terms, screen: Screen) -> None:
-        self.site, self.wish, self.terms, self.screen = site, wish, terms, screen
+    def __init__(
+        self, site: Site, request: Request, options: Options, console: UserConsole
+    ) -> None:
+        self.site, self.request, self.options, self.console = site, request, options, console
         self.cluster = site.cluster()
         self.journal = self._begun()
 
     def _begun(self) -> Journal:
-        """Return how far it came before; one with other words begins anew."""
-        before, wish = journal.read(self.site, self.wish.name), self.wish
-        _check_characters(wish)
-        address = wish.address or (before.address if before else None)
-        if address is None and wish.name in self.cluster.hosts:
-            address = str(self.cluster.data_of(wish.name)["ssh_hostname"])
+        """Return how the server is reached: by the request, else the file, else the journal."""
+        before, request = journal.read(self.site, self.request.name), self.request
+        _check_characters(request)
+        address = request.address or (before.address if before else None)
+        if address is None and request.name in self.cluster.hosts:
+            address = str(self.cluster.data_of(request.name)["ssh_hostname"])
         if address is None:
-            raise Stopped(f"no address: gpu-node onboard {wish.name} ADDRESS")
-        is_there = wish.name in self.cluster.hosts
-        level = self.cluster.data_of(wish.name) if is_there else self.cluster.level(wish.group)
-        # What the file says by now goes before what was said when it was begun.
-        old = None if is_there else before
-        said = Journal(
-            name=wish.name,
+            raise Stopped(f"no address: gpu-node onboard {request.name} ADDRESS")
+        if request.name in self.cluster.hosts:
+            level, old = self.cluster.data_of(request.name), None
+        else:
+            level, old = self.cluster.level(request.group), before
+        return Journal(
+            name=request.name,
             address=address,
-            user=wish.user or (old.user if old else level.get("ssh_user") or SSH_USER),
-            port=wish.port or (old.port if old else level.get("ssh_port") or SSH_PORT),
-            group=wish.group or (before.group if before else None),
+            user=request.user or (old.user if old else level.get("ssh_user") or SSH_USER),
+            port=request.port or (old.port if old else level.get("ssh_port") or SSH_PORT),
+            group=request.group or (before.group if before else None),
             pinned=before.pinned if before else (),
         )
-        return before if before is not None and before.anew() == said else said
 
     @property
     def is_entered(self) -> bool:
-        """Whether the inventory has the server; Refusal where its name or address is another's."""
-        return entered(self.cluster, self.wish.name, self.journal.address)
+        """Whether the inventory has the server; Refusal where another has its name or address."""
+        return entered(self.cluster, self.request.name, self.journal.address)
 
-    def refuse_other_words(self) -> None:
-        """Raise Stopped where an entered server is asked for by other words than the file has."""
-        data = self.cluster.data_of(self.wish.name)
+    def refuse_other_options(self) -> None:
+        """Raise Stopped where the command line contradicts the entry of the server."""
+        data = self.cluster.data_of(self.request.name)
         asked = {
-            "--group": (self.wish.group, self.cluster.hosts[self.wish.name].group),
-            "--user": (self.wish.user, data.get("ssh_user") or SSH_USER),
-            "--port": (self.wish.port, data.get("ssh_port") or SSH_PORT),
+            "--group": (self.request.group, self.cluster.hosts[self.request.name].group),
+            "--user": (self.request.user, data.get("ssh_user") or SSH_USER),
+            "--port": (self.request.port, data.get("ssh_port") or SSH_PORT),
         }
-        for option, (word, said) in asked.items():
-            if word is not None and word != said:
+        for option, (value, entry) in asked.items():
+            if value is not None and value != entry:
                 raise Stopped(
-                    f"{option} {word}: {self.site.file} has it with {said}; change it there"
+                    f"{option} {value}: {self.site.file} has it with {entry}; change it there"
                 )
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it was begun, and is no member yet."""
-        return journal.read(self.site, self.wish.name) is not None
+        """Whether its onboarding has begun and not ended."""
+        return journal.begun(self.site, self.request.name) is not None
 
     @property
     def server(self) -> Server:
-        """The server, and how the inventory would reach it."""
-        given, level = self.journal, self._way()
+        """The server, and how the inventory reaches it."""
+        given, level = self.journal, self._level()
         key = level.get("ssh_key")
         return Server(
             name=given.name,
@@ -135,18 +150,18 @@ class Admission:
             key=Path(str(key)) if key else None,
         )
 
-    def _way(self) -> Data:
-        """Return what the inventory says of how to reach it: its own entry, or its group's."""
-        if self.wish.name in self.cluster.hosts:
-            return self.cluster.data_of(self.wish.name)
+    def _level(self) -> Data:
+        """Return the inventory's data about the server: of its entry, or else of its group."""
+        if self.request.name in self.cluster.hosts:
+            return self.cluster.data_of(self.request.name)
         return self.cluster.level(self.journal.group)
 
     def admit(self) -> Journal:
-        """Put the server into the inventory, or say what would be put there.
+        """Put the server into the inventory; with --dry only show its entry.
 
-        Raises Stopped, ContactError or Refusal; the inventory is then as it was.
+        Raises Stopped; the inventory is then as it was.
         """
-        refuse_early(self.site, self.cluster, self.journal)
+        self._refuse_early()
         host_key = self._contact()
         with self._session(host_key) as session:
             text = self.site.text()
@@ -154,35 +169,49 @@ class Admission:
             self._enter(session, text, new, proposal)
         return self.journal
 
+    def _refuse_early(self) -> None:
+        """Raise Refusal where the cluster file cannot take the server, whatever it is.
+
+        The first contact puts this machine's key on the server, and its host key into known_hosts.
+        """
+        text, given = self.site.text(), self.journal
+        trial = expected(
+            self.cluster, given.name, given.address, given.user, given.port, given.group
+        )
+        if trial is None:
+            check_place(self.cluster, text, given.name, given.address)
+        else:
+            composed(self.site.file, text, trial)
+
     def _contact(self) -> str:
-        """Know the server's host key, and have it let in this machine's key."""
-        self.screen.stage(STAGES[0], f"first contact with {self.server.at}")
-        chosen, keys = self.believed(self.screen.asks)
-        self.let_in(chosen, keys)
+        """Verify the server's host key, and have the server accept this machine's key."""
+        self.console.stage(STAGES[0], f"first contact with {self.server.at}")
+        chosen, keys = self._host_key(self.console.asks)
+        self._let_in(chosen, keys)
         return chosen
 
-    def believed(self, asks: Callable[[str], bool] | None) -> tuple[str, list[PKey]]:
-        """Return the host key to believe in, as `kind key`, and all that are offered."""
+    def _host_key(self, asks: Callable[[str], bool] | None) -> tuple[str, list[PKey]]:
+        """Return the host key to trust, as `kind key`, and all that the server offers."""
         keys = contact.offered(self.server)
-        accept = contact.accepted(self.server, keys, self.wish.fingerprint, self.terms.accept)
+        accept = contact.accepted(self.server, keys, self.request.fingerprint, self.options.accept)
         return contact.choose(self.server, keys, accept, asks), keys
 
-    def let_in(self, chosen: str, keys: Sequence[PKey]) -> None:
-        """Pin the host key and have this machine's key let in, by a password where it is not."""
+    def _let_in(self, chosen: str, keys: Sequence[PKey]) -> None:
+        """Pin the host key; where no key logs in, install this machine's key by the password."""
         server = self.server
         with self._session(chosen) as session:
             if refusal := session.sudo_refusal():
                 raise Stopped(refusal)
-            if self.terms.dry:
+            if self.options.dry:
                 return
             self._pin(server, chosen, keys)
             if install_key(session, public_key(server)):
-                self.screen.say(f"  this machine's key is let in as {server.user}")
+                self.console.say(f"  this machine's key is let in as {server.user}")
             prove_key(server, chosen)
 
     def _pin(self, server: Server, chosen: str, keys: Sequence[PKey]) -> None:
-        """Pin the host key, and note by what it was not known before: that can be taken back."""
-        with undisturbed():
+        """Pin the host key; record which names are new in known_hosts, so that remove undoes it."""
+        with deferred():
             before = contact.pinned_by(server)
             contact.pin(server, chosen, keys)
             own = [each for each in contact.pinned_by(server) if each not in before]
@@ -190,25 +219,81 @@ class Admission:
             self.journal = self.journal.model_copy(update={"pinned": pinned})
             journal.write(self.site, self.journal)
 
+    def let_in_again(self, verifies: bool) -> bool:
+        """Check that an entered server accepts this machine's key; return whether it must join.
+
+        It must join where its onboarding is unfinished, and where its key was missing: the server
+        may have been reinstalled. With --dry the stages are listed; `verifies` is whether a job is
+        one of them. Raises Stopped; the report shows why a member cannot be reached.
+        """
+        begun, console, server = self.is_unfinished, self.console, self.server
+        console.stage(STAGES[0], f"does {server.at} still let this machine in?")
+        try:
+            chosen, keys = self._host_key(console.asks if begun else None)
+            refused = _is_refused(server, chosen)
+        except ContactError:
+            if begun:
+                console.say("  it cannot be asked")
+                raise
+            console.say("  it cannot be asked; the report shows why")
+            return False
+        if refused:
+            self._repeat_contact(begun, chosen, keys)
+        else:
+            console.say("  it does")
+            if begun and not self.options.dry:
+                contact.pin(server, chosen, keys)
+        if self.options.dry and (begun or refused):
+            self._list_stages(is_let_in=not refused, verifies=verifies)
+        return begun or refused
+
+    def _repeat_contact(self, begun: bool, chosen: str, keys: Sequence[PKey]) -> None:
+        """Install this machine's key again by the password; Stopped where there is none."""
+        console = self.console
+        if self.options.secret is None and not console.is_attended:
+            raise Stopped(
+                f"{_REFUSED}; give a password (GPU_NODE_PASSWORD, --password-stdin or a terminal), "
+                "and its key is let in again"
+            )
+        if self.options.dry:
+            console.say(f"  {_REFUSED}: with the password it would be let in again")
+            return
+        console.say(f"  {_REFUSED}")
+        if not begun:
+            question = f"Let its key in again, and deploy {self.request.name}?"
+            console.confirm(question, "that its key is let in again")
+        self._let_in(chosen, keys)
+
+    def _list_stages(self, *, is_let_in: bool, verifies: bool) -> None:
+        """Show which stages of an entered server are done, and which the next run executes."""
+        contact_stage = STAGES[:1]
+        done = [*(contact_stage if is_let_in else ()), *STAGES[1:]]
+        joining = stages_of(self.site, self.request.name, verifies)
+        next_run = [*(() if is_let_in else contact_stage), *joining]
+        self.console.print(
+            f"{self.site.file} has it already; done before: {', '.join(done)}; would be done now: "
+            f"{', '.join(next_run)}\n"
+        )
+
     def disable_passwords(self) -> None:
-        """Have its sshd take no passwords any more; it is reached by key and pinned by now."""
+        """Disable password logins in the server's sshd; its key and host key are known by now."""
         server = self.server
         host_key = contact.choose(server, contact.offered(server), None, None)
         with open_session(server, host_key) as session:
             if refuse_passwords(session, host_key):
-                self.screen.say(f"{server.name}: its sshd takes no passwords any more")
+                self.console.say(f"{server.name}: its sshd accepts no passwords any more")
 
     def _session(self, host_key: str) -> Session:
-        """Open a session by key, or else by the password, which is asked for only then."""
+        """Open a session by key, or else by the password; only then the password is asked for."""
         server = self.server
-        return open_session(server, host_key, self.terms.secret or typed(server.login))
+        return open_session(server, host_key, self.options.secret or typed(server.login))
 
     def _preflight(self, session: Session, host_key: str, text: str) -> tuple[str, Proposal]:
-        """Look at the server and the way to the others; return what `text` is to become.
+        """Examine the server and its paths to the others; return the new text of the file.
 
-        Raises Stopped or Refusal where it cannot be a member.
+        Raises Stopped where it cannot be a member.
         """
-        self.screen.stage(STAGES[1], "can it be a member? It is only looked at")
+        self.console.stage(STAGES[1], "can it be a member? Nothing is changed")
         given = self.journal
         folder = self.cluster.defaults.get("workspace_path")
         looked = look(
@@ -228,24 +313,24 @@ class Admission:
             refused = error
         wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
         rows = looked.rows(wanted, given.group)
-        self.screen.show(table(rows))
+        self.console.show(table(rows))
         if stops := [f"{row.subject}: {row.why}" for row in rows if row.verdict == "stop"]:
             raise Stopped("it cannot be a member as it is:\n  " + "\n  ".join(stops))
         if refused:
             raise refused
-        self._refuse_another_way(proposal)
+        self._refuse_other_files(proposal)
         return new, proposal
 
-    def _refuse_another_way(self, proposal: Proposal) -> None:
-        """Raise Stopped where its group is reached by other files than the first contact took."""
-        taken, level = self._way(), self.cluster.level(proposal.group)
-        if any(taken.get(key) != level.get(key) for key in ("ssh_key", "ssh_known_hosts_file")):
+    def _refuse_other_files(self, proposal: Proposal) -> None:
+        """Raise Stopped where its group has another ssh key or known_hosts than was used."""
+        used, level = self._level(), self.cluster.level(proposal.group)
+        if any(used.get(key) != level.get(key) for key in ("ssh_key", "ssh_known_hosts_file")):
             raise Stopped(
-                f"group {proposal.group} has an ssh key or known_hosts of its own: say --group "
+                f"group {proposal.group} has its own ssh key or known_hosts: give --group "
                 f"{proposal.group}"
             )
 
-    def _proposal(self, looked: Looked) -> Proposal:
+    def _proposal(self, looked: Answers) -> Proposal:
         given = self.journal
         return proposed(
             self.cluster,
@@ -259,22 +344,31 @@ class Admission:
         )
 
     def _enter(self, session: Session, text: str, new: str, proposal: Proposal) -> None:
-        """Show what is written to the cluster file, and write it if nobody else has meanwhile."""
-        self.screen.stage(STAGES[2], f"its entry in {self.site.file}")
+        """Show the new entry, and write it unless the file has changed meanwhile."""
+        self.console.stage(STAGES[2], f"its entry in {self.site.file}")
         for reason in proposal.reasons:
-            self.screen.say(f"  {reason}")
-        self.screen.print(editing.diff(text, new, str(self.site.file)))
-        if self.terms.dry:
+            self.console.say(f"  {reason}")
+        self.console.print(editing.diff(text, new, str(self.site.file)))
+        if self.options.dry:
             self._foresee(session, new)
             return
-        self.screen.confirm(
-            f"Write this to {self.site.file}, and deploy {self.wish.name}?", "the entry"
+        self.console.confirm(
+            f"Write this to {self.site.file}, and deploy {self.request.name}?", "the entry"
         )
-        with undisturbed():
+        with deferred():
             journal.write(self.site, self.journal)
             editing.write(self.site.file, text, new)
 
     def _foresee(self, session: Session, new: str) -> None:
-        """Say what is not right yet on the server, and what would be written on the others."""
-        for line in forecast(session, load(self.site.file, new), self.wish.name):
-            self.screen.print(f"{line}\n")
+        """Show what the rules find on the server, and what the others would get."""
+        for line in forecast(session, load(self.site.file, new), self.request.name):
+            self.console.print(f"{line}\n")
+
+
+def _is_refused(server: Server, host_key: str) -> bool:
+    try:
+        prove_key(server, host_key)
+    except KeyRefused:
+        public_key(server)  # raises the better error where this machine has no key to offer
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""What a newcomer's entry in the cluster file is to be: its group by its GPUs, and why."""
+"""A new server's entry in the cluster file: its group, by its GPUs, with the reasons."""
 
 from __future__ import annotations
 
@@ -7,23 +7,90 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drift.builds import known_models
-from inventories.cluster import Cluster, Data
-from inventories.editing import EditError, with_group, with_host
-from inventories.newcomers import wrong
-from inventories.problems import InventoryError, did_you_mean, shown
-from inventories.schema import RESERVED, load, one_spelling
-from onboarding.gpus import Gpus, Refusal, gpus_of
+from typing_extensions import override
 
-__all__ = ["Proposal", "Refusal", "check_place", "composed", "entered", "expected", "proposed"]
+from gpu_node.drift.driver.target import model_of
+from gpu_node.drift.tables import is_model, kinds, known_models, short_model
+from gpu_node.inventories.cluster import Cluster, Data
+from gpu_node.inventories.errors import InventoryError, did_you_mean, shown
+from gpu_node.inventories.schema import RESERVED, load, one_spelling
+from gpu_node.inventories.servers_csv import wrong
+from gpu_node.inventories.yaml.edit import EditError, with_group, with_host
+from gpu_node.onboarding.errors import Refusal
 
-# Stands for the group of a machine whose GPUs nobody has looked at.
+# A placeholder for the group of a machine whose GPUs are not known yet.
 _UNKNOWN_GROUP = "GROUP"
+_PCI_ID = re.compile(r"(?:0x|10de:)?([0-9a-f]{4})", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """GPUs of one model: their names, each once, or the PCI ids that no table knows.
+
+    `model` is the one of gpus.tsv, None where the table has none of that name.
+    """
+
+    names: tuple[str, ...]
+    is_named: bool
+    model: str | None
+    count: int
+
+    def are(self, model: str) -> bool:
+        """Whether all of them are of a model as an inventory names it: in the name's words."""
+        return all(is_model(name, model) for name in self.names)
+
+    def unknown(self) -> str:
+        """Say which table lacks them."""
+        if self.is_named:
+            return f"{self}: drift/data/gpus.tsv does not list this model; add it there"
+        tables = "drift/data/pci_ids.tsv and its model to gpus.tsv"
+        return f"{self}: drift/data/pci_ids.tsv does not list this PCI ID; add it to {tables}"
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.count} x {' / '.join(self.names)}"
+
+
+def gpus_of(gpus: Sequence[str]) -> Gpus:
+    """Return what GPUs are, each given by its PCI id (0x1db6) or by the name nvidia-smi gives it.
+
+    Raises Refusal without a GPU, and for two models, which no inventory can describe.
+    """
+    if not gpus:
+        raise Refusal(
+            "no NVIDIA GPU on its PCI bus; allowed: a machine with one (if it has one: lspci -d "
+            "10de: on it; a card that is not listed is not seated, has no power, or is off in "
+            "the firmware)"
+        )
+    named = [_named(each) for each in gpus]
+    unknown = [_shown_id(each) for each, name in zip(gpus, named, strict=True) if name is None]
+    names = [name for name in named if name is not None]
+    counted = [*names, *unknown]
+    if len(kinds(counted)) > 1:
+        listed = ", ".join(f"{counted.count(each)} x {each}" for each in dict.fromkeys(counted))
+        raise Refusal(
+            f"GPUs of {len(kinds(counted))} models: {listed}; allowed: one model a "
+            "node; remove the other cards, also one for a display, or turn their slots off in the "
+            "firmware"
+        )
+    distinct = tuple(dict.fromkeys(names or unknown))
+    model = short_model(names[0]) if names else None
+    return Gpus(distinct, bool(names), model, len(gpus))
+
+
+def _named(gpu: str) -> str | None:
+    found = _PCI_ID.fullmatch(gpu)
+    return model_of(f"0x{found[1]}") if found else gpu
+
+
+def _shown_id(gpu: str) -> str:
+    found = _PCI_ID.fullmatch(gpu)
+    return f"10de:{found[1].lower()}" if found else gpu
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What is to be written for a newcomer, and one sentence a decision.
+    """What is written for a new server, and one sentence for each decision.
 
     `new_group` is what the group says where the file has no such group yet, else None.
     """
@@ -63,8 +130,8 @@ def entered(cluster: Cluster, name: str, address: str) -> bool:
             )
         if host["name"] != name and same_address:
             raise Refusal(
-                f"{address}: {file} has it as {host['name']}; allowed: an address of its own, "
-                f"or the name {host['name']}"
+                f"{address}: {file} has it as {host['name']}; allowed: a separate "
+                f"address, or the name {host['name']}"
             )
     return name in cluster.hosts
 
@@ -82,11 +149,11 @@ def proposed(
     """Return the entry for a machine that was looked at.
 
     `gpus` are its GPUs, each by its PCI id (0x1db6) or by nvidia-smi's name; `user` and `port` are
-    how it was reached; `interface` is the one that carries `address`, None where nobody could tell.
+    how it was reached; `interface` is the one that carries `address`, None where it is unknown.
     Refusal: there is no group for it, or its name or address is taken.
     """
     if entered(cluster, name, address):
-        raise Refusal(f"{name}: {cluster.file} has it already; nothing is to be written")
+        raise Refusal(f"{name}: {cluster.file} has it already; nothing to write")
     found = gpus_of(gpus)
     choice = _asked(cluster, found, group) if group else _fitting(cluster, found)
     if choice.group == name:
@@ -110,10 +177,10 @@ def proposed(
 def expected(
     cluster: Cluster, name: str, address: str, user: str, port: int, group: str | None
 ) -> Proposal | None:
-    """Return the least that is written for a machine, before anybody has looked at it.
+    """Return the least that is written for a machine, before it is examined.
 
-    None where it is not known enough: nobody has named its group, and its GPUs will tell it.
-    Refusal: a group was named that is none, and that no model's GPUs would make.
+    None without a group: its GPUs decide it later.
+    Raises Refusal for a group that does not exist, and that no GPU model would create.
     """
     if group is None:
         return None
@@ -129,10 +196,10 @@ def check_place(cluster: Cluster, text: str, name: str, address: str) -> None:
     try:
         with_host(text, name, {"address": address, "group": _UNKNOWN_GROUP})
     except EditError as error:
-        told = f"{cluster.file}: {error}"
-        if f"group: {_UNKNOWN_GROUP}" in told:
-            told += f"\nwhere {_UNKNOWN_GROUP} is the one for its GPUs: {_groups(cluster)}"
-        raise Refusal(told) from None
+        message = f"{cluster.file}: {error}"
+        if f"group: {_UNKNOWN_GROUP}" in message:
+            message += f"\nwhere {_UNKNOWN_GROUP} is the one for its GPUs: {_groups(cluster)}"
+        raise Refusal(message) from None
 
 
 def composed(cluster_file: Path, text: str, proposal: Proposal) -> str:
@@ -163,15 +230,15 @@ def _asked(cluster: Cluster, gpus: Gpus, group: str) -> _Choice:
         if new and new.group == group:
             return new
         raise _no_group(group, [*cluster.groups, *([new.group] if new else [])])
-    said = cluster.level(group).get("gpu_model")
-    if said and gpus.is_named and not gpus.are(str(said)):
+    model = cluster.level(group).get("gpu_model")
+    if model and gpus.is_named and not gpus.are(str(model)):
         raise Refusal(
-            f"--group: found {shown(group)} (its gpu.model is {said}, and the node has {gpus}); "
+            f"--group: found {shown(group)} (its gpu.model is {model}, and the node has {gpus}); "
             f"allowed: a group for {gpus.model or gpus}, or none: it is then found by the GPUs"
         )
     if not gpus.is_named:
-        return _Choice(group, None, f"group {group}, as asked: no table knows its GPUs ({gpus})")
-    return _Choice(group, None, f"group {group}, as asked: the node has {gpus}")
+        return _Choice(group, None, f"group {group}, as requested: no table has its GPUs ({gpus})")
+    return _Choice(group, None, f"group {group}, as requested: the node has {gpus}")
 
 
 def _no_group(group: str, known: Collection[str]) -> Refusal:
@@ -188,10 +255,10 @@ def _fit(cluster: Cluster, gpus: Gpus) -> dict[str, str]:
     A count that is theirs is closer than another, then a longer name than a shorter one.
     """
     levels = {group: cluster.level(group) for group in cluster.groups}
-    said = {
+    models = {
         group: str(level["gpu_model"]) for group, level in levels.items() if level.get("gpu_model")
     }
-    fit = {group: model for group, model in said.items() if gpus.is_named and gpus.are(model)}
+    fit = {group: model for group, model in models.items() if gpus.is_named and gpus.are(model)}
     counted = {each: fit[each] for each in fit if levels[each].get("gpu_count") == gpus.count}
     fit = counted or fit
     longest = max(map(len, fit.values()), default=0)
@@ -215,18 +282,18 @@ def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
     model = str(gpus.model)
     group = _named_after(model)
     if group in cluster.groups:
-        said = cluster.level(group).get("gpu_model")
-        if said:
+        other = cluster.level(group).get("gpu_model")
+        if other:
             raise Refusal(
-                f"{gpus}: no group is for them, and {group} is for {said}; name one: "
+                f"{gpus}: no group is for them, and {group} is for {other}; name one: "
                 f"--group {_groups(cluster)}"
             )
         return _Choice(group, None, f"group {group}: it has the name of the node's GPUs, {gpus}")
     if group in cluster.hosts:
-        raise Refusal(f"{gpus}: a group {group} cannot be, a host has this name; name one: --group")
-    said_of = {"gpu": {"model": model, "count": gpus.count}}
+        raise Refusal(f"{gpus}: no group can be called {group}, as a host is; name one: --group")
+    settings = {"gpu": {"model": model, "count": gpus.count}}
     return _Choice(
-        group, said_of, f"group {group} is new: none of {_groups(cluster)} is for {gpus}"
+        group, settings, f"group {group} is new: none of {_groups(cluster)} is for {gpus}"
     )
 
 
@@ -246,9 +313,9 @@ def _own_gpu(level: Data, gpus: Gpus, choice: _Choice) -> Iterator[_Own]:
     if (model or count) and count != gpus.count:
         own["count"] = gpus.count
     if own:
-        said = ", ".join(f"{key} {value}" for key, value in own.items())
+        text = ", ".join(f"{key} {value}" for key, value in own.items())
         has = f"{count} for its count" if count else "no count"
-        yield "gpu", own, f"gpu {said}: its own, as group {choice.group} says {has}"
+        yield "gpu", own, f"gpu {text}: for this host alone, because group {choice.group} has {has}"
 
 
 def _own_ssh(level: Data, user: str, port: int) -> Iterator[_Own]:
@@ -261,14 +328,14 @@ def _own_ssh(level: Data, user: str, port: int) -> Iterator[_Own]:
     if user != "root" and not level.get("_sudo"):
         own["sudo"] = True
     if own:
-        said = ", ".join(
+        text = ", ".join(
             f"{key} {'true' if value is True else value}" for key, value in own.items()
         )
-        yield "ssh", own, f"ssh {said}: it was reached so, and its group says otherwise or nothing"
+        yield "ssh", own, f"ssh {text}: it was reached so, and its group says otherwise or nothing"
 
 
 def _own_network(level: Data, interface: str | None) -> Iterator[_Own]:
-    """Yield the interface where another one is said by name; auto finds each host's own."""
-    said = level.get("network_interface")
-    if interface and said not in (None, "auto", interface):
-        yield "network", interface, f"network {interface}: it carries the address, and not {said}"
+    """Yield the interface where its group names another one; auto finds it on each host."""
+    named = level.get("network_interface")
+    if interface and named not in (None, "auto", interface):
+        yield "network", interface, f"network {interface}: it has the address, and {named} does not"

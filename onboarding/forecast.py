@@ -1,39 +1,48 @@
-"""A forecast: what the rules find on a server that is no member yet, and what its joining does."""
+"""A forecast of --dry: what the rules find on a new server, and what joining would change."""
 
 from __future__ import annotations
 
 from pyinfra.api.exceptions import FactProcessError
 
-from drift.among import Among
-from drift.check import check
-from drift.copied import can_install_rsync, will_have_rsync
-from drift.finding import Finding
-from drift.libnccl import target
-from drift.report.visible import visible
-from facts.named import named_by
-from facts.node import NodeProbe, NodeState
-from facts.probe import MARK, time_limit
-from facts.session import SILENT
-from inventories.cluster import Cluster
-from inventories.schema import NcclWanted
-from onboarding.session import Session
-from onboarding.stopped import Stopped
+from gpu_node.drift.engine.check import check
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.nccl import rules_environments, rules_system
+from gpu_node.drift.nccl.environment_copy import can_install_rsync, will_have_rsync
+from gpu_node.drift.nccl.libnccl import target
+from gpu_node.facts.ask.session import SILENT
+from gpu_node.facts.node import NodeProbe, NodeState
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.protocol import MARK, time_limit
+from gpu_node.facts.probe.request import request_of
+from gpu_node.inventories.cluster import Cluster
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.schema import NcclWanted
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.trust.session import Session
 
 # What is between nodes is judged when it is one of them.
 _BETWEEN = ("ssh", "workspace")
-REPAIRED, BY_HAND = "would be repaired", "by hand"
-_MISSING = "nccl.environment-missing"
+REPAIRED, MANUAL = "would be repaired", "needs manual action"
+_MISSING = rules_environments.environment_missing.id
 # Their version is that of torch, in an environment that is copied before they are installed.
-_PACKAGES = ("nccl.duplicate-packages", "nccl.package-missing", "nccl.package-damaged")
+_PACKAGES = tuple(
+    rule.id
+    for rule in (
+        rules_system.duplicate_packages,
+        rules_system.package_missing,
+        rules_system.package_damaged,
+    )
+)
 
 
 def forecast(session: Session, cluster: Cluster, name: str) -> list[str]:
-    """Return what is wrong on a server by the cluster file that has its entry, and whose it is.
+    """Return what is wrong on a server by the cluster file with its entry, and who repairs it.
 
     It is asked as its own user, as every report does. Raises Stopped where that cannot be.
     """
     fact = NodeProbe()
-    script = fact.asking(named_by(cluster.data_of(name)))
+    script = fact.script_for(request_of(cluster.data_of(name)))
     lines = session.run(script, time_limit(fact.asked)).out
     if not any(line.startswith(MARK) for line in lines):
         raise Stopped(f"the probe could not run: {SILENT}")
@@ -41,6 +50,8 @@ def forecast(session: Session, cluster: Cluster, name: str) -> list[str]:
         found = NodeState.model_validate(fact.process(lines))
     except FactProcessError as error:
         raise Stopped(str(error)) from None
+    except Exception as error:  # of whatever class: an answer of the server's made it
+        raise Stopped(f"its answer is not understood: {in_words(error)}") from None
     return foreseen(found, cluster, name)
 
 
@@ -52,11 +63,11 @@ def foreseen(found: NodeState, cluster: Cluster, name: str) -> list[str]:
     lines = []
     for each in check(found, wanted, Among(name)):
         if each.rule == _MISSING and source is not None:
-            lines.append(_told(each, *_copied(found, name, source)))
+            lines.append(_line(each, *_copied(found, name, source)))
         elif each.rule in _PACKAGES and source is not None and _follows(found, nccl):
-            lines.append(_told(each, "decided when its environment is there", "by its torch"))
+            lines.append(_line(each, "decided when its environment is there", "by its torch"))
         elif each.step not in _BETWEEN:
-            lines.append(_told(each, REPAIRED if each.fixable else BY_HAND, each.fix))
+            lines.append(_line(each, REPAIRED if each.fixable else MANUAL, each.fix))
     return [*lines, *_mesh(cluster, name)]
 
 
@@ -64,11 +75,11 @@ def _copied(found: NodeState, name: str, source: str) -> tuple[str, str]:
     """Return whether an environment comes from another node, which is not asked for it here."""
     if will_have_rsync(found):
         return REPAIRED, f"copied from {source} to the same path"
-    return BY_HAND, f"install rsync on {name}: it copies the environment from {source}"
+    return MANUAL, f"install rsync on {name}: it copies the environment from {source}"
 
 
 def _follows(found: NodeState, wanted: NcclWanted | None) -> bool:
-    """Whether packages are installed once a copied environment tells their version."""
+    """Whether packages are installed once a copied environment has their version."""
     return (
         wanted is not None
         and wanted.packages is True
@@ -79,7 +90,7 @@ def _follows(found: NodeState, wanted: NcclWanted | None) -> bool:
     )
 
 
-def _told(finding: Finding, whose: str, fix: str) -> str:
+def _line(finding: Finding, whose: str, fix: str) -> str:
     what = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"
     return visible(f"{what}; {whose}: {fix}")
 

@@ -1,38 +1,34 @@
-"""A site: the two files of an inventory, the one that pyinfra takes and the one that it reads."""
+"""The two files of an inventory: the one that pyinfra loads and the cluster file."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inventories.cluster import Cluster
-from inventories.schema import InventoryError, load
-from onboarding.stopped import Stopped
+from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, SUFFIX, pyinfra_file
+from gpu_node.inventories.cluster import Cluster
+from gpu_node.inventories.schema import InventoryError, load
+from gpu_node.onboarding.errors import Stopped
 
 
 @dataclass(frozen=True)
 class Site:
-    """`inventory` is a .py for pyinfra, `file` the cluster file beside it."""
+    """`file` is the cluster file, `inventory` the .py file beside it, or `file` without one."""
 
     inventory: Path
     file: Path
 
     def cluster(self) -> Cluster:
-        """Return what the cluster file says by now; Stopped tells all that is wrong with it.
+        """Return the current content of the cluster file; it may have no host yet.
 
-        It may be a new one, to which the first host is to come.
+        Raises Stopped with all that is wrong with the file.
         """
         try:
             return load(self.file, may_be_new=True)
         except InventoryError as error:
             raise Stopped(str(error)) from None
-
-    def digest(self) -> str:
-        """Return a sum of the cluster file."""
-        return hashlib.sha256(self.text().encode()).hexdigest()
 
     def text(self) -> str:
         """Return the cluster file byte for byte."""
@@ -43,17 +39,17 @@ class Site:
 
 
 def known_hosts(data: Mapping[str, Any]) -> Path:
-    """Return the file in which this machine pins a host's key, by what the inventory says of it."""
+    """Return the known_hosts file that the inventory names for a host, or the user's own."""
     return Path(str(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts")).expanduser()
 
 
 def site_of(path: str) -> Site:
-    """Return the site that either of its two files stands for."""
+    """Return the inventory that either of its two files names; the .py file may be missing."""
     given = Path(path)
-    if given.suffix not in (".py", ".yml"):
+    if given.suffix not in (SUFFIX, CLUSTER_SUFFIX):
         raise Stopped(f"{path}: give the cluster file of an inventory, such as inventories/lab.yml")
-    for each in (given.with_suffix(".yml"), given.with_suffix(".py")):
+    file = given.with_suffix(CLUSTER_SUFFIX)
+    for each in (file, given):
         if not each.is_file():
-            hint = "" if each.suffix == ".yml" else ": copy inventories/lab.py beside the other"
-            raise Stopped(f"no such inventory file: {each}{hint}")
-    return Site(given.with_suffix(".py"), given.with_suffix(".yml"))
+            raise Stopped(f"no such inventory file: {each}")
+    return Site(Path(pyinfra_file(str(file))), file)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from drift.report import table
-from drift.report.model import HostReport, Report
-from onboarding import journal
-from onboarding.journal import Journal
-from onboarding.running import ENVIRONMENTS, WHOLE, pyinfra
-from onboarding.screen import Screen
-from onboarding.site import Site
-from onboarding.stopped import Stopped
-from verify.outcome import Outcome
+from gpu_node.drift.report import table
+from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.onboarding import journal
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.inventory_files import Site
+from gpu_node.onboarding.run_pyinfra import ENVIRONMENTS, WHOLE, pyinfra
+from gpu_node.verify.outcome import Outcome
 
 STAGES = ("mesh", "environments", "deploy", "report", "verify")
 _WORDS = {
-    "mesh": "every node knows it and lets it in, and it them",
-    "environments": "the Python environments that it lacks",
-    "deploy": "the whole deploy, of it alone",
-    "report": "it beside the others",
+    "mesh": "logins between it and every node",
+    "environments": "copies of the Python environments that it lacks",
+    "deploy": "the deploy of this node",
+    "report": "comparison with the others",
     "verify": "an all-reduce with another node",
 }
 # With how many nodes a job is tried before it is given up.
@@ -34,10 +33,10 @@ Verify = Callable[[Site, Sequence[str]], Outcome]
 class Joining:
     """Servers that the inventory has, on their way to be members."""
 
-    def __init__(self, site: Site, journals: Sequence[Journal], screen: Screen) -> None:
-        self.site, self.screen = site, screen
-        self.journals = {each.name: each for each in journals}
-        self.failed: dict[str, list[str]] = {name: [] for name in self.journals}
+    def __init__(self, site: Site, names: Sequence[str], console: UserConsole) -> None:
+        self.site, self.console = site, console
+        self.names = list(names)
+        self.failed: dict[str, list[str]] = {name: [] for name in self.names}
         # What went wrong in stages of all, which may be another node's, and in which of them.
         self.errors: dict[str, list[str]] = {}
         # The nodes that gave the report an answer.
@@ -48,17 +47,14 @@ class Joining:
     def join(self, look: Look, verify: Verify | None) -> dict[str, list[str]]:
         """Return what each server lacks to be a member; those that lack nothing are proved.
 
-        A stage that fails does not keep the next from what it can do: whether a server has what it
-        was to bring, the report tells.
+        After a stage that fails the next one runs all the same: the report shows what is missing.
+        Every stage is idempotent, so a server that was stopped half-way runs all of them again.
         """
         self._deployed("mesh", WHOLE, areas="ssh")
-        if _copies_environments(self.site, self.journals):
-            self._deployed("environments", ENVIRONMENTS, change=self._names)
-        self._deployed("deploy", WHOLE, change=self._names)
+        if _copies_environments(self.site, self.names):
+            self._deployed("environments", ENVIRONMENTS, change=",".join(self.names))
+        self._deployed("deploy", WHOLE, change=",".join(self.names))
         self._reported(look)
-        for name, reasons in self.failed.items():
-            if reasons:  # a stage that was done was not enough
-                journal.write(self.site, self.journals[name].anew())
         if verify is not None:
             self._verified(verify)
         for name, reasons in self.failed.items():
@@ -66,25 +62,13 @@ class Joining:
                 journal.forget(self.site, name)
         return self.failed
 
-    @property
-    def _names(self) -> str:
-        return ",".join(self.journals)
-
     def _deployed(self, stage: str, deploy: Path, **data: str) -> None:
-        """Run a deploy where a newcomer has not had it; what fails is noted."""
+        """Run a deploy, and note its failure."""
         self._head(stage)
-        file = self.site.digest()
-        if all(each.has_done(stage, file) for each in self.journals.values()):
-            self.screen.say("  done before")
-            return
         try:
             pyinfra(self.site, deploy, **data)
         except Stopped as error:
             self.errors.setdefault(str(error), []).append(stage)
-            return
-        for name, each in self.journals.items():
-            self.journals[name] = each.with_stage(stage, file)
-            journal.write(self.site, self.journals[name])
 
     def _reported(self, look: Look) -> None:
         """Show the newcomers beside the others; drift of one of them is what it lacks."""
@@ -93,11 +77,11 @@ class Joining:
         self.answering = [
             name for name, host in report.hosts.items() if host.status in ("ok", "drift")
         ]
-        self.screen.show(table.render(report, self.screen.width))
+        self.console.show(table.render(report, self.console.width))
         errors = [f"{', '.join(stages)}: {error}" for error, stages in self.errors.items()]
         for name, reasons in self.failed.items():
-            if found := lacks(report, name, self.journals):
-                # What failed for a node that is not there is told by that.
+            if found := lacks(report, name, self.names):
+                # A node that is unreachable explains the failures.
                 why = [] if found == _awaiting(report, name) else errors
                 reasons += [*why, *(f"report: {each}" for each in found)]
 
@@ -108,7 +92,7 @@ class Joining:
         self._head("verify")
         for name, reasons in self.failed.items():
             if reasons:
-                self.screen.say(f"  {name}: not run, as it is not right yet")
+                self.console.say(f"  {name}: not run, because it is not repaired yet")
             elif why := self._unproved(verify, name):
                 reasons += [why, UNPROVED]
 
@@ -135,19 +119,18 @@ class Joining:
     def _others(self, name: str) -> list[str]:
         """Return the nodes to run a job with: members before other newcomers."""
         others = [each for each in self.answering if each != name]
-        members = [each for each in others if each not in self.journals]
-        return [*members, *(each for each in others if each in self.journals)]
+        members = [each for each in others if each not in self.names]
+        return [*members, *(each for each in others if each in self.names)]
 
     def _head(self, stage: str) -> None:
-        self.screen.stage(stage, _WORDS[stage])
+        self.console.stage(stage, _WORDS[stage])
 
 
-def left(site: Site, begun: Journal, verifies: bool) -> list[str]:
-    """Return the stages that a server which was begun has before it."""
-    skipped = [] if _copies_environments(site, [begun.name]) else ["environments"]
+def stages_of(site: Site, name: str, verifies: bool) -> list[str]:
+    """Return the stages in which a server of the inventory becomes a member."""
+    skipped = [] if _copies_environments(site, [name]) else ["environments"]
     skipped += [] if verifies else ["verify"]
-    file = site.digest()
-    return [each for each in STAGES if each not in skipped and not begun.has_done(each, file)]
+    return [each for each in STAGES if each not in skipped]
 
 
 def is_only_node(site: Site) -> bool:
@@ -163,28 +146,28 @@ def _copies_environments(site: Site, names: Collection[str]) -> bool:
 def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[str]:
     """Return what keeps a node from being a member like the others, by a report of all.
 
-    Other newcomers are no measure, unless there is nobody else.
+    Other newcomers are not compared with, unless there are no members.
     """
     host, awaited = report.hosts[name], _unreachable(report, name)
     what = "has drift" if host.status == "drift" else f"is {host.status}"
     is_right = host.status == "ok" or _is_only_about(host, awaited)
-    told = [] if is_right else [host.error or f"it {what}, see above"]
-    told += [
+    missing = [] if is_right else [host.error or f"it {what}, see above"]
+    missing += [
         f"{each.fact} differs from the others': {each.values.get(name)}"
         for each in report.differences
         if each.drift and _is_alone(each.values, name, newcomers)
     ]
     for other, theirs in report.hosts.items():
         if other != name and theirs.status == "unreadable":
-            told.append(f"not compared with {other}, which is {theirs.status}")
-        told += [
+            missing.append(f"not compared with {other}, which is {theirs.status}")
+        missing += [
             f"{other}: {each.rule}: {each.subject}: {each.found}"
             for each in theirs.findings
             if other != name and each.step == "ssh" and each.subject == name
         ]
-    if not told:
+    if not missing:
         return _awaiting(report, name)
-    return [*told, *(f"not compared with {other}, which is unreachable" for other in awaited)]
+    return [*missing, *(f"not compared with {other}, which is unreachable" for other in awaited)]
 
 
 def _unreachable(report: Report, name: str) -> list[str]:
@@ -208,8 +191,8 @@ def _awaiting(report: Report, name: str) -> list[str]:
     is_one = len(nodes) == 1
     are, them, they = ("is", "it", "it answers") if is_one else ("are", "them", "they answer")
     return [
-        f"{' and '.join(nodes)} {are} unreachable, and only what is between {them} and {name} is "
-        f"missing: run this again when {they}"
+        f"{' and '.join(nodes)} {are} unreachable, and only the checks between {them} "
+        f"and {name} are missing: run this again when {they}"
     ]
 
 

@@ -1,7 +1,6 @@
-"""The journal: how far a server's onboarding came, so that the same command goes on from there.
+"""The journal: what an unfinished onboarding or removal cannot read from the nodes or its files.
 
-It lies beside the caller's other state and not beside the inventory, which stays what its owner
-wrote. No secret is ever in it.
+It is in the caller's state folder, not beside the inventory, and never contains a secret.
 """
 
 from __future__ import annotations
@@ -12,64 +11,61 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from inventories.replacing import replace
-from onboarding.site import Site
+from gpu_node.inventories.atomic_write import replace
+from gpu_node.onboarding.inventory_files import Site
 
 
 class Journal(BaseModel):
-    """What a server was asked for by, and the stages that are behind it."""
+    """How an unfinished server is reached, and what its onboarding pinned.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    While a server of the inventory has one, it is not a member yet. Stages are not in it: they are
+    idempotent, and run again.
+    """
+
+    # One that an older version wrote has more.
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     name: str
     address: str
     user: str
     port: int
     group: str | None = None
-    # By what known_hosts had no key of it until this onboarding pinned one.
+    # The names in known_hosts that had no key of the server before this onboarding pinned one.
     pinned: tuple[str, ...] = ()
-    # The stages that were done, with this cluster file (a sum of it).
-    done: tuple[str, ...] = ()
-    file: str = ""
-
-    def with_stage(self, stage: str, file: str) -> Journal:
-        """Return it with one more stage done; what was done by another cluster file is not."""
-        before = self.done if self.file == file else ()
-        return self.model_copy(update={"done": (*before, stage), "file": file})
-
-    def has_done(self, stage: str, file: str) -> bool:
-        """Whether a stage was done by this cluster file."""
-        return stage in self.done and self.file == file
-
-    def anew(self) -> Journal:
-        """Return it with no stage done."""
-        return self.model_copy(update={"done": (), "file": ""})
+    # The server is out of the cluster file; the other nodes may still know it.
+    removed: bool = False
 
 
 def read(site: Site, name: str) -> Journal | None:
-    """Return a server's journal; None where it has none, or one that nobody understands."""
+    """Return a server's journal; None where it has none, or a damaged one."""
     try:
         return Journal.model_validate_json(_file(site, name).read_text(encoding="utf-8"))
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError):
         return None
 
 
+def begun(site: Site, name: str) -> Journal | None:
+    """Return the journal of a server whose onboarding is unfinished, else None."""
+    found = read(site, name)
+    return None if found is None or found.removed else found
+
+
 def write(site: Site, journal: Journal) -> None:
-    """Keep a server's journal, as a whole or not at all."""
+    """Replace a server's journal, completely or not at all."""
     file = _file(site, journal.name)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     replace(file, f"{journal.model_dump_json()}\n".encode())
 
 
 def forget(site: Site, name: str) -> None:
-    """Take a server's journal away: it is a member, or none any more."""
+    """Delete a server's journal: its onboarding or removal is finished."""
     _file(site, name).unlink(missing_ok=True)
 
 
 def unfinished(site: Site) -> Iterator[Journal]:
-    """Yield the journals of a site."""
+    """Yield the journals of an inventory."""
     for file in sorted(_folder(site).glob("*.json")):
         journal = read(site, file.stem)
         if journal is not None:
@@ -83,5 +79,5 @@ def _folder(site: Site) -> Path:
 
 
 def _file(site: Site, name: str) -> Path:
-    # A name that the inventory would refuse is refused later; here it must be no path.
+    # The inventory refuses a bad name later; here it must not become a path.
     return _folder(site) / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.json"

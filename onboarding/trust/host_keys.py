@@ -10,28 +10,29 @@ from typing import Any
 
 from paramiko import PKey, SSHException
 
-from facts.host_key import SECONDS, UNFINISHED, NoHostKey
-from facts.host_key import offered as offered_at
-from facts.ssh import fingerprint
-from inventories.pinned import (
+from gpu_node.facts.ask.host_key import SECONDS, UNFINISHED, NoHostKey
+from gpu_node.facts.ask.host_key import offered as offered_at
+from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.inventories.connection import handshake
+from gpu_node.inventories.connection.known_hosts import (
     SSH_PORT,
     keys_of,
     lookups,
     read,
     repinned,
-    revoked,
     stale,
     without,
     write,
 )
+from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
+from gpu_node.onboarding.errors import ContactError
+
+# The other end of these connections is not known yet.
+handshake.install()
 
 ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 # A folder for known_hosts that was not there: ~/.ssh as ssh itself makes it.
 _FOLDER_MODE = 0o700
-
-
-class ContactError(Exception):
-    """A server that cannot be reached, logged in to or believed; str() says what to do next."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Server:
 def offered(server: Server) -> list[PKey]:
     """Return the host keys that a server proves to have, ed25519 first.
 
-    Raises ContactError where nobody answers, or what answers is no sshd.
+    Raises ContactError where the server does not answer, or is not an sshd.
     """
     try:
         return offered_at(server.data)
@@ -90,21 +91,21 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
     cause = error.__cause__ or error
     if _is_silence(cause):
         return (
-            f"{server.at} accepts connections, but its sshd says nothing within {seconds} s: is "
+            f"{server.at} accepts connections, but its sshd sends nothing within {seconds} s: is "
             "the machine frozen, or too busy? See its console"
         )
-    # paramiko says the same of a greeting that is none, does not come, or is cut off.
+    # paramiko has one error for a greeting that is invalid, missing or incomplete.
     if isinstance(cause, SSHException) and isinstance(cause.__context__, OSError | EOFError):
         cause = cause.__context__
     if isinstance(cause, socket.gaierror):
-        return f"{server.address} is no address, and no name that this machine knows"
+        return f"{server.address} is not an address, and this machine cannot resolve it"
     if isinstance(cause, ConnectionRefusedError):
         other = ", or on another --port" if server.port == SSH_PORT else ""
-        return f"nobody listens at {server.at}: is sshd running there{other}?"
+        return f"connection refused at {server.at}: is sshd running there{other}?"
     if isinstance(cause, EOFError | ConnectionError):
         return (
-            f"{server.at} hung up before anybody could log in: it is no sshd, has too many "
-            "connections, or shuts this machine out (MaxStartups, fail2ban); see its log"
+            f"{server.at} closed the connection before a login: it is not sshd, "
+            "has too many connections, or blocks this machine (MaxStartups, fail2ban); see its log"
         )
     if isinstance(cause, TimeoutError):
         return (
@@ -114,13 +115,13 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
     if isinstance(cause, OSError):
         return (
             f"{server.at} cannot be reached: {_words(cause)}: is it switched on, is the address "
-            "right, is there a way to it from this machine?"
+            "right, is there a route to it from this machine?"
         )
-    return f"{server.at} does not speak SSH as it should ({_words(cause)}): is it an sshd's port?"
+    return f"{server.at} does not speak SSH correctly ({_words(cause)}): is it the port of an sshd?"
 
 
 def _is_silence(error: BaseException) -> bool:
-    """Whether somebody took the connection, and did not end the handshake in time."""
+    """Whether the connection was accepted, and the handshake did not end in time."""
     is_late = isinstance(error.__context__, TimeoutError) or str(error) == UNFINISHED
     return isinstance(error, SSHException) and is_late
 
@@ -144,17 +145,17 @@ def pinned_by(server: Server) -> list[str]:
 def accepted(
     server: Server, keys: Sequence[PKey], own: str | None, given: Sequence[str]
 ) -> str | None:
-    """Return the fingerprint that vouches for a server's key; None where none is given.
+    """Return the fingerprint that a server's key must have; None where none is given.
 
-    `own` was said of this server alone, so that no other key of it will do, not even one that is
-    pinned; `given` are for any of several. Raises ContactError where `own` is not offered.
+    `own` was given for this server alone, so no other key is accepted, not even a pinned one;
+    `given` are for any of several. Raises ContactError where `own` is not offered.
     """
-    told = [key.fingerprint for key in keys]
+    offers = [key.fingerprint for key in keys]
     if own is not None:
-        if own not in told:
+        if own not in offers:
             raise ContactError(_not_offered(server, _texts(keys), own))
         return own
-    return next((each for each in given if each in told), next(iter(given), None))
+    return next((each for each in given if each in offers), next(iter(given), None))
 
 
 def choose(
@@ -163,72 +164,75 @@ def choose(
     accept: str | None,
     confirm: Callable[[str], bool] | None,
 ) -> str:
-    """Return the host key to believe in, as `kind key`, out of those that are offered.
+    """Return the host key to trust, as `kind key`, out of those that are offered.
 
-    It is the one whose fingerprint `accept` is; else one that is pinned, which needs no word;
-    else, where `confirm` says yes to the text that it is shown, the first. Without a terminal
+    It is the one with the fingerprint `accept`; else a pinned one, without a question; else the
+    first one, if `confirm` returns True for the question. Without a terminal
     `confirm` is None. A key that known_hosts revokes for the server is as good as not offered.
-    Raises ContactError where nobody vouches for a key.
+    Raises ContactError where no key is confirmed.
     """
-    told = _unrevoked(server, _texts(keys), accept)
-    for key in told:
+    offers = _unrevoked(server, _texts(keys), accept)
+    for key in offers:
         if _digest(key) == accept:
             return key
     known = pinned(server)
-    same = [key for key in told if key in known]
-    changed = stale(known, told)
+    same = [key for key in offers if key in known]
+    changed = stale(known, offers)
     if same and not changed:
         return same[0]
     if accept is not None:
-        raise ContactError(_not_offered(server, told, accept))
+        raise ContactError(_not_offered(server, offers, accept))
     if known:
-        raise ContactError(_changed(server, changed or known, told))
+        raise ContactError(_changed(server, changed or known, offers))
     if confirm is None:
         raise ContactError(
-            f"the host key of {server.at} is not known ({_shown(told)}): compare it with what "
+            f"the host key of {server.at} is not known ({_shown(offers)}): compare it with what "
             f"{ON_ITS_CONSOLE} shows on its console, then give it: "
-            f"--accept-host-key {_digest(told[0])}"
+            f"--accept-host-key {_digest(offers[0])}"
         )
-    if not confirm(_question(server, told)):
+    if not confirm(_question(server, offers)):
         raise ContactError(f"the host key of {server.at} was not confirmed; nothing was changed")
-    return told[0]
+    return offers[0]
 
 
-def _unrevoked(server: Server, told: Sequence[str], accept: str | None) -> list[str]:
+def _unrevoked(server: Server, offers: Sequence[str], accept: str | None) -> list[str]:
     """The keys that are not revoked; raises ContactError where none is left or one is accepted."""
-    barred = revoked(_read(server.known_hosts), server.lookups)
-    left = [key for key in told if key not in barred]
-    out = [key for key in told if key in barred]
+    try:
+        barred = revoked_keys(_read(server.known_hosts), server.lookups)
+    except OSError as error:
+        raise ContactError(f"cannot read {GLOBAL}: {error.strerror}") from None
+    left = [key for key in offers if key not in barred]
+    out = [key for key in offers if key in barred]
     if out and (not left or accept in {_digest(key) for key in out}):
         raise ContactError(
             f"the host key of {server.at} is revoked by a @revoked line of {server.known_hosts} "
-            f"({_shown(out)}): whoever has it need not be the server; make its sshd another one "
-            "(ssh-keygen -A, once the old file is gone), or take the line away where it is not "
-            "meant; nothing was changed"
+            f"({_shown(out)}): another machine may have that key; create a new one on the "
+            "server (ssh-keygen -A, after removing the old file), or remove the line if it is "
+            "wrong; nothing was changed"
         )
     return left
 
 
-def _not_offered(server: Server, told: Sequence[str], accept: str) -> str:
+def _not_offered(server: Server, offers: Sequence[str], accept: str) -> str:
     return (
-        f"{accept} is none of the host keys offered at {server.at} ({_shown(told)}); "
+        f"{accept} is not one of the host keys offered at {server.at} ({_shown(offers)}); "
         f"{ON_ITS_CONSOLE} shows on its console which it is; nothing was changed"
     )
 
 
-def _changed(server: Server, known: Sequence[str], told: Sequence[str]) -> str:
+def _changed(server: Server, known: Sequence[str], offers: Sequence[str]) -> str:
     command = f"gpu-node host-key INVENTORY {server.name} --accept"
     return (
         f"the host key of {server.at} has changed: pinned {_shown(known)} in "
-        f"{server.known_hosts}, offered {_shown(told)}; if it was installed anew, compare with "
+        f"{server.known_hosts}, offered {_shown(offers)}; if it was reinstalled, compare with "
         f"what {ON_ITS_CONSOLE} shows on its console, then give it: --accept-host-key "
-        f"{_digest(told[0])}, or for a node of the inventory: {command} {_digest(told[0])}"
+        f"{_digest(offers[0])}, or for a node of the inventory: {command} {_digest(offers[0])}"
     )
 
 
-def _question(server: Server, told: Sequence[str]) -> str:
+def _question(server: Server, offers: Sequence[str]) -> str:
     lines = [f"{server.at} is not known yet. It offers:"]
-    lines += [f"  {fingerprint(key)}" for key in told]
+    lines += [f"  {fingerprint(key)}" for key in offers]
     lines += [f"Compare with what its own console shows: {ON_ITS_CONSOLE}", "Is it the same?"]
     return "\n".join(lines)
 

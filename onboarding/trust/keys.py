@@ -1,7 +1,8 @@
-"""The controller's own keys: those it logs in with, and the public one that a server gets."""
+"""The controller's keys: those it logs in with, and how a server is made to accept one."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +12,19 @@ from paramiko import Agent, PKey, SSHException
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.ssh_util import load_key_with_certificate
 
-from onboarding.contact import ContactError, Server
+from gpu_node.deploy.engine.scripts import as_run
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.facts.probe.training_user import HOME
+from gpu_node.inventories.escape import visible
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.host_keys import Server
+from gpu_node.onboarding.trust.session import ROOT, Session
 
 # Where nothing is named: what ssh itself takes.
 _DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
+_SECONDS = 30
+_CHANGED, _THERE, _RESTRICTED = "changed", "there", "restricted"
+_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( [^\x00-\x1f\x7f]*)?")
 
 
 @contextmanager
@@ -83,24 +93,25 @@ def _loaded(files: list[Path]) -> list[PKey]:
 
 def _public_of(file: Path) -> str:
     beside = file.with_name(f"{file.name}.pub")
-    told = _first_key(file, beside) if beside.is_file() else ""
+    public = _first_key(file, beside) if beside.is_file() else ""
     try:
         key = load_key_with_certificate(str(file), allow_prompt=False)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     except (PyinfraError, SSHException, ValueError):
-        if told and file.exists():  # its passphrase is needed to compare them
-            return told
+        if public and file.exists():  # its passphrase is needed to compare them
+            return public
         problem = (
-            f"is no private key, or has a passphrase; put its public key beside it: {_anew(file)}"
+            "is not a private key, or has a passphrase; put its public key beside it: "
+            f"{_anew(file)}"
             if file.exists()
-            else f"is not there; make it: ssh-keygen -t ed25519 -f {file}"
+            else f"does not exist; create it: ssh-keygen -t ed25519 -f {file}"
         )
     else:
         own = f"{key.get_name()} {key.get_base64()}"
-        if not told or told.split()[:2] == own.split():
-            return told or own
-        problem = f"is not the one of {beside}; make that one anew: {_anew(file)}"
+        if not public or public.split()[:2] == own.split():
+            return public or own
+        problem = f"does not belong to {beside}; create that one again: {_anew(file)}"
     raise ContactError(f"the controller's key {file} {problem}")
 
 
@@ -112,7 +123,7 @@ def _first_key(private: Path, file: Path) -> str:
         raise ContactError(f"{file} cannot be read: {error.strerror}") from None
     words = next((line.split(None, 2) for line in lines if line.strip()), [])
     if len(words) < 2 or not words[1].startswith("AAAA"):
-        raise ContactError(f"{file} is no public key; make it anew: {_anew(private)}")
+        raise ContactError(f"{file} is not a public key; create it again: {_anew(private)}")
     return " ".join(words).strip()
 
 
@@ -124,3 +135,31 @@ def _anew(private: Path) -> str:
 def _comment(key: PKey) -> str:
     """Of a key of the agent."""
     return str(getattr(key, "comment", "") or "")
+
+
+def install_key(session: Session, public: str) -> bool:
+    """Put a public key, `kind key comment`, into the user's authorized_keys; whether that changed.
+
+    A session that was opened by key needs no line: one more would undo what the server's owner
+    restricts that key to (from="..."). A key that is in already stays as it is; where it has
+    options, which then do not let this machine in, ContactError is raised. All other bytes stay;
+    home, folder and file are closed to others as far as sshd insists. Raises ContactError.
+    """
+    if session.by == "key":
+        return False
+    line = public.strip()
+    if not _KEY.fullmatch(line):
+        raise ContactError(f"{visible(line)[:60]!r} is not a public key; nothing was changed")
+    backups = replacement.backups() if session.server.user == ROOT else ""
+    done = session.run(as_run("authorize", HOME, line=line, backups=backups), _SECONDS)
+    outcome = done.out[-1] if done.out else ""
+    if done.code == 0 and outcome == _RESTRICTED:
+        raise ContactError(
+            f"{session.server.login}: its authorized_keys has this machine's key with options "
+            '(from="...", command="..." and the like) that do not let it in: add this '
+            "machine's address to that line, or remove it; it was not changed"
+        )
+    if done.code != 0 or outcome not in (_CHANGED, _THERE):
+        problem = visible(done.err or outcome or f"exit {done.code}")
+        raise ContactError(f"{session.server.login}: the key could not be let in: {problem}")
+    return outcome == _CHANGED

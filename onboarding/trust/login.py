@@ -7,26 +7,27 @@ from contextlib import closing
 
 from paramiko import AuthenticationException, BadAuthenticationType, SSHException, Transport
 
-from facts.host_key import connected
-from facts.ssh import fingerprint
-from onboarding.contact import ContactError, Server, unreachable
-from onboarding.keys import own_keys
-from onboarding.password import VARIABLE, Secret
-from onboarding.session import ROOT, Session
+from gpu_node.facts.ask.host_key import connected
+from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.host_keys import Server, unreachable
+from gpu_node.onboarding.trust.keys import own_keys
+from gpu_node.onboarding.trust.password import VARIABLE, Secret
+from gpu_node.onboarding.trust.session import ROOT, Session
 
 # A busy sshd takes its time to greet and to ask PAM, see inventories.cluster.CONNECTING.
 _BUSY_SECONDS = 60
-# The ways to log in by what somebody types.
+# The methods that ask for a password.
 TYPED = frozenset({"password", "keyboard-interactive"})
-# The way in of an account that asks for nothing at all.
+# The method of an account without a password.
 NONE = "none"
-_HUNG_UP = "it hung up"
+_HUNG_UP = "it closed the connection"
 _NO_ANSWER = "it did not answer in time"
 _LOST = (_HUNG_UP, _NO_ANSWER)
 _REFUSED = "the password is refused"
 # How often ssh asks for a password, too.
 _TRIES = 3
-_NOT_TOLD = "the user or the password is not UTF-8"
+_NOT_UTF_8 = "the user or the password is not UTF-8"
 
 # A password, or what asks for one when it is needed.
 Password = Secret | Callable[[], Secret | None] | None
@@ -40,9 +41,9 @@ class KeyRefused(ContactError):
 def open_session(server: Server, host_key: str, secret: Password = None) -> Session:
     """Log in by the controller's keys, or, where those are refused, by the password.
 
-    `host_key`, as `kind key`, is the only one that is believed. What asks for a password is called
-    only when it is needed, and again where what was typed is refused. Raises ContactError: which
-    ways were tried, and what sshd takes.
+    `host_key`, as `kind key`, is the only accepted one. A function that asks for a password is
+    called only when needed, and again after a refused one. Raises ContactError with the methods
+    that were tried and those that sshd accepts.
     """
     session, refused, allowed = _tried(server, host_key, "key", _log_in_by_key)
     by_password = ""
@@ -61,7 +62,7 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
 
 
 def _passwords(secret: Password) -> Iterator[Secret]:
-    """Yield what to log in by: what was given has one try, somebody who types has more."""
+    """Yield the passwords to try: a given one once, a prompt several times."""
     if isinstance(secret, Secret):
         yield secret
     elif secret is not None:
@@ -81,8 +82,9 @@ def open_by_key(server: Server, host_key: str) -> Session:
         _raise_if_lost(server, refused)
         raise KeyRefused(
             f"{server.login}: {refused}, though ~{server.user}/.ssh/authorized_keys should let it "
-            "in: does sshd read another file (AuthorizedKeysFile), or take no keys "
-            "(PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its console"
+            "in: does sshd read another file (AuthorizedKeysFile), or "
+            "accept no keys (PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its "
+            "console"
         )
     return _greeted(session)
 
@@ -93,17 +95,16 @@ def prove_key(server: Server, host_key: str) -> None:
 
 
 def methods(server: Server, host_key: str) -> Methods:
-    """Return the ways to log in that a server's sshd takes, as it tells whoever offers none.
+    """Return the login methods that a server's sshd lists for a client without credentials.
 
-    It is NONE alone where that one is let in. Raises ContactError where the server cannot be
-    reached, its host key is another, or it does not tell.
+    It is NONE alone where that client is let in. Raises ContactError where the server cannot be
+    reached, its host key is another, or it lists none.
     """
     with closing(_connected(server, host_key)) as transport:
         found = _methods(transport, server.user)
     if found is None:
         raise ContactError(
-            f"{server.login}: its sshd does not tell which ways to log in it takes: try again, or "
-            "see its log"
+            f"{server.login}: its sshd does not list its login methods: try again, or see its log"
         )
     return found
 
@@ -126,9 +127,9 @@ def _raise_if_lost(server: Server, refused: str) -> None:
 def _tried(
     server: Server, host_key: str, by: str, log_in: Callable[[Transport, Server], str]
 ) -> tuple[Session | None, str, Methods]:
-    """A session; or why there is none, and what sshd takes instead.
+    """Return a session; or else the reason, and the methods that sshd accepts.
 
-    Each way has a connection of its own: sshd hangs up after some refusals (MaxAuthTries).
+    Each method has its own connection: sshd hangs up after some refusals (MaxAuthTries).
     """
     transport = _connected(server, host_key)
     try:
@@ -144,7 +145,7 @@ def _tried(
 
 
 def _connected(server: Server, host_key: str) -> Transport:
-    """A connection, encrypted, to whoever has that host key; nobody has logged in yet."""
+    """Connect to the server, which must have that host key; no login yet."""
     transport = None
     try:
         transport = Transport(connected(server.data))
@@ -160,8 +161,8 @@ def _connected(server: Server, host_key: str) -> Transport:
             return transport
         problem = (
             f"the host key of {server.at} has changed since it was confirmed: it was "
-            f"{fingerprint(host_key)}, and is {fingerprint(shown)}: somebody may be in between; "
-            "nothing was said to it"
+            f"{fingerprint(host_key)}, and is {fingerprint(shown)}: another machine may "
+            "have intercepted the connection; no credentials were sent"
         )
     if transport is not None:
         transport.close()
@@ -191,7 +192,7 @@ def _log_in_by_key(transport: Transport, server: Server) -> str:
     named = str(server.key) if server.key else "of an agent or ~/.ssh"
     with own_keys(server) as keys:
         if not keys:
-            return f"no key {named} can be used (is it there, and without a passphrase?)"
+            return f"no key {named} can be used (does it exist, without a passphrase?)"
         for key in keys:
             try:
                 more = transport.auth_publickey(server.user, key)
@@ -202,7 +203,7 @@ def _log_in_by_key(transport: Transport, server: Server) -> str:
             except (SSHException, OSError, EOFError):
                 return _HUNG_UP
             except UnicodeError:
-                return _NOT_TOLD
+                return _NOT_UTF_8
             return _wants(more)
     return f"the key {named} is refused" if server.key else f"every key {named} is refused"
 
@@ -219,21 +220,21 @@ def _by_password(secret: Secret) -> Callable[[Transport, Server], str]:
                 more = transport.auth_password(server.user, secret.reveal(), fallback=False)
             except BadAuthenticationType as error:
                 if "keyboard-interactive" not in error.allowed_types:
-                    return "no password is taken"
+                    return "no password is accepted"
                 more = transport.auth_interactive(server.user, answers)
         except AuthenticationException as error:
             return _lost(transport, error) or _REFUSED
         except (SSHException, OSError, EOFError):
             return _HUNG_UP
         except UnicodeError:
-            return _NOT_TOLD
+            return _NOT_UTF_8
         return _wants(more)
 
     return log_in
 
 
 def _lost(transport: Transport, error: AuthenticationException) -> str:
-    """Why there was no answer, which paramiko tells like a refusal; empty where there was one."""
+    """Return why there was no answer, which paramiko reports like a refusal; else an empty text."""
     if not transport.is_active():
         return _HUNG_UP
     return _NO_ANSWER if "timeout" in str(error).lower() else ""
@@ -241,24 +242,26 @@ def _lost(transport: Transport, error: AuthenticationException) -> str:
 
 def _wants(more: list[str]) -> str:
     """What sshd asks for when one way has worked (AuthenticationMethods)."""
-    return f"sshd wants {', '.join(more)} as well, which is not done here" if more else ""
+    return f"sshd also requires {', '.join(more)}, which gpu-node does not support" if more else ""
 
 
 def _taken(allowed: Methods) -> str:
     if NONE in allowed:
-        return "its sshd lets the account in without any password: give it one, passwd"
-    return f"its sshd takes {', '.join(allowed)}"
+        return "its sshd accepts the account without a password: set one with passwd"
+    return f"its sshd accepts {', '.join(allowed)}"
 
 
 def _advice(server: Server, has_password: bool, allowed: Methods) -> str:
-    by_hand = f"put the controller's public key into ~{server.user}/.ssh/authorized_keys there"
+    manual_fix = f"put the controller's public key into ~{server.user}/.ssh/authorized_keys there"
     if not has_password:
-        return f"give a password (at the prompt, in {VARIABLE}, or --password-stdin), or {by_hand}"
+        return (
+            f"give a password (at the prompt, in {VARIABLE}, or --password-stdin), or {manual_fix}"
+        )
     if allowed and not TYPED & set(allowed):
-        return f"sshd takes no password there (PasswordAuthentication no): {by_hand}"
+        return f"sshd accepts no password there (PasswordAuthentication no): {manual_fix}"
     if server.user == ROOT:
         return (
             "the password is wrong, or root may not log in with one (PermitRootLogin "
-            f"prohibit-password; sshd -T shows it on its console): then {by_hand}"
+            f"prohibit-password; sshd -T shows it on its console): then {manual_fix}"
         )
     return "is it the right password, and the right user?"

@@ -1,4 +1,4 @@
-"""A server's password: from stdin, the environment or a prompt, and shown to nobody."""
+"""A server's password: from stdin, the environment or a prompt; never printed or stored."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import chain, repeat
 
 from typing_extensions import override
 
-from onboarding.contact import ContactError
+from gpu_node.inventories.interrupt import handled
+from gpu_node.onboarding.errors import ContactError
 
 VARIABLE = "GPU_NODE_PASSWORD"
 # No password is longer; a stdin without an end is not read to it.
@@ -38,7 +38,7 @@ class Secret:
 
     @property
     def is_utf_8(self) -> bool:
-        """Whether it can be told to an sshd; bytes that were not decoded are half surrogates."""
+        """Whether it can be sent to an sshd; bytes that were not decoded are half surrogates."""
         # The error of encode would have the text.
         return not _SURROGATE.search(self._text)
 
@@ -53,11 +53,6 @@ class Secret:
         raise TypeError("a secret is not written down")
 
 
-def password(ask_for: str, from_stdin: bool) -> Secret | None:
-    """Return the password that was given, or else the one that is asked for; None without one."""
-    return given(from_stdin) or asked(ask_for)
-
-
 def given(from_stdin: bool) -> Secret | None:
     """Return the first line of stdin where `from_stdin` is set, else what the environment has.
 
@@ -69,13 +64,15 @@ def given(from_stdin: bool) -> Secret | None:
 
 
 def asked(ask_for: str) -> Secret | None:
-    """Return what somebody types at a prompt, unseen; None without a terminal or an answer.
+    """Return what the user types at a prompt, without echo; None without a terminal or an answer.
 
     Raises ContactError where it is not UTF-8.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    with _interruptible(), warnings.catch_warnings():
+    # Only where Ctrl-C raises does getpass show again what is typed.
+    can_raise = handled(signal.default_int_handler, signal.SIGINT)
+    with can_raise, warnings.catch_warnings():
         # Where the terminal cannot be kept from showing it, nothing is asked.
         warnings.simplefilter("error", getpass.GetPassWarning)
         try:
@@ -90,7 +87,7 @@ def asked(ask_for: str) -> Secret | None:
 def typed(login: str) -> Callable[[], Secret | None]:
     """Return what asks for the password of a login, and says that the one before was refused."""
     ask = f"Password of {login}: "
-    prompts = chain([ask], repeat(f"That one is refused. {ask}"))
+    prompts = chain([ask], repeat(f"That password is refused. {ask}"))
     return lambda: asked(next(prompts))
 
 
@@ -138,13 +135,3 @@ def _first_line() -> Secret:
             "password alone"
         )
     return secret
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Have Ctrl-C raise: only so does the terminal show again what is typed."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

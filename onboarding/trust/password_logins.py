@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import fnmatch
 import shlex
 import time
 
 from pyinfra.api import StringCommand
 
-from deploy.confirmation import CONFIRM_SECONDS
-from deploy.replacement import confirm, replace, restore, sum_of
-from deploy.scripts import text
-from drift.report.visible import visible
-from facts.files import FileBytes, FileContent
-from facts.kernels import SBIN
-from onboarding.contact import ContactError
-from onboarding.login import NONE, TYPED, methods, open_by_key, prove_key
-from onboarding.session import Session
+from gpu_node.deploy.engine.scripts import text
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS
+from gpu_node.deploy.files.replace import confirm, replace, reread, restore, sum_of
+from gpu_node.facts.limits.unsettled import FILES, Waiting, listing, parse
+from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
+from gpu_node.facts.probe.globs import matches_any
+from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.shell import SBIN
+from gpu_node.inventories.escape import visible
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.login import NONE, TYPED, methods, open_by_key, prove_key
+from gpu_node.onboarding.trust.session import Session
 
 MAIN = "/etc/ssh/sshd_config"
 # Files are read in the order of their names, and the first value of a setting is the one.
@@ -41,15 +44,16 @@ def refuse_passwords(session: Session, host_key: str) -> bool:
     The session stays open. A new one must open by key, and sshd must no longer offer passwords;
     otherwise the files are put back, by the node itself should this machine be gone. Raises
     ContactError; nothing is changed then. It is raised as well where the user is let in without
-    any password: that is not for this to mend.
+    any password: this does not change that.
     """
+    settle(session, host_key)
     taken = methods(session.server, host_key)
     if NONE in taken:
         user = session.server.user
         raise ContactError(
-            f"{session.server.login} is let in without any password or key, so there is none "
-            f"to call off: give {user} one (passwd {user}), or say PermitEmptyPasswords no in "
-            f"{MAIN}, then run again; nothing was changed"
+            f"{session.server.login} can log in without a password or key, "
+            f"so disabling passwords would not stop that: give {user} one (passwd {user}), or set "
+            f"PermitEmptyPasswords no in {MAIN}, then run again; nothing was changed"
         )
     if not TYPED & set(taken):
         return False
@@ -64,15 +68,41 @@ def refuse_passwords(session: Session, host_key: str) -> bool:
         raise ContactError(f"{session.server.login}: {problem}")
     problem = _problem(session, StringCommand(reload)) or _not_kept(session, host_key, path, new)
     if problem:
-        failure = _problem(session, restore(path, then=reload))
+        failure = _problem(session, restore(path))
         outcome = (
-            f"it could not be put back ({failure}); the node does so itself {CONFIRM_SECONDS} s "
-            "after it was written"
+            f"it could not be restored ({failure}); the node restores it {CONFIRM_SECONDS} "
+            "s after it was written"
             if failure
-            else "it was put back as before"
+            else "the earlier file was restored"
         )
         raise ContactError(f"{session.server.login}: {path}: {problem}: {outcome}")
     return True
+
+
+def settle(session: Session, host_key: str) -> None:
+    """Confirm over a new session what a run that was cut off left of sshd's files, or undo it."""
+    done = session.as_root(listing(replacement.PENDING), _SECONDS)
+    try:
+        waiting = parse("\n".join(done.out), {*FILES, MAIN, OWN}) if done.code == 0 else ()
+    except Unreadable as error:
+        raise ContactError(f"{session.server.login}: {visible(str(error))}") from error
+    for each in (each for each in waiting if each.path in (MAIN, OWN)):
+        if not _problem(session, reread(each.path)) and not _confirmed(session, host_key, each):
+            continue
+        if problem := _problem(session, restore(each.path)):
+            raise ContactError(
+                f"{session.server.login}: {each.path}: an earlier run was cut off, and its change "
+                f"could not be restored: {problem}"
+            )
+
+
+def _confirmed(session: Session, host_key: str, each: Waiting) -> str:
+    """Confirm a change that waits, over a new session by key; why it is not kept, or nothing."""
+    try:
+        with open_by_key(session.server, host_key) as fresh:
+            return _problem(fresh, confirm(each.path, each.after))
+    except ContactError as error:
+        return str(error)
 
 
 def _read(session: Session, path: str) -> FileContent:
@@ -94,7 +124,7 @@ def _place(config: str) -> str:
         if word.lower() in {"match", *ours}:
             break
         named = (f"/etc/ssh/{each}" if not each.startswith("/") else each for each in values)
-        if word.lower() == "include" and any(fnmatch.fnmatch(OWN, each) for each in named):
+        if word.lower() == "include" and matches_any(OWN, named):
             return OWN
     return MAIN
 
@@ -127,7 +157,7 @@ def _not_kept(session: Session, host_key: str, path: str, new: str) -> str:
             if not left:
                 with open_by_key(session.server, host_key) as fresh:
                     return _problem(fresh, confirm(path, sum_of(new)))
-            problem = f"sshd takes {', '.join(sorted(left))} all the same (a Match block?)"
+            problem = f"sshd still accepts {', '.join(sorted(left))} (a Match block?)"
         except ContactError as error:
             problem = str(error)
         if time.monotonic() > end:

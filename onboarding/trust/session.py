@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import time
-from contextlib import closing
 from dataclasses import dataclass
 
-from paramiko import Channel, SSHException, Transport
+from paramiko import SSHException, Transport
 from typing_extensions import Self
 
-from drift.report.visible import visible
-from facts.sudo import why_refused
-from onboarding.contact import ContactError, Server
+from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.inventories.connection.capped import TooMuch, run
+from gpu_node.inventories.escape import visible
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.host_keys import Server
 
 ROOT = "root"
 _SHORT_SECONDS = 20
-_PAUSE = 0.02
-_MOST_BYTES = 16 * 1024 * 1024
-_CHUNK = 32768
 _GREETING = "gpu-node: a session"
 
 
@@ -66,10 +63,6 @@ class Session:
             f"{refused.fix}"
         )
 
-    def can_become_root(self) -> bool:
-        """Whether as_root works."""
-        return not self.sudo_refusal()
-
     def close(self) -> None:
         """End the session."""
         self._transport.close()
@@ -84,29 +77,26 @@ class Session:
         """Raise ContactError unless commands run: the shell may be none, the password expired."""
         done = self.run(f"echo '{_GREETING}'", _SHORT_SECONDS)
         if done.out[-1:] != [_GREETING]:
-            said = visible(" ".join([*done.out, done.err]).strip()) or "nothing"
+            output = visible(" ".join([*done.out, done.err]).strip()) or "nothing"
             raise ContactError(
-                f"{self.server.login} lets us in and runs no commands; it says: {said}; see the "
-                "account's shell, and whether its password has expired"
+                f"{self.server.login} accepts the login but runs no commands; its output: "
+                f"{output}; see "
+                "the account's shell, and whether its password has expired"
             )
 
     def _run(self, command: str, seconds: int, stdin: str) -> Result:
         try:
-            channel = self._transport.open_session(timeout=seconds)
-            with closing(channel):
-                channel.settimeout(seconds)
-                channel.exec_command(command)
-                out, err = _exchanged(channel, stdin.encode("utf-8"), time.monotonic() + seconds)
-                code = channel.recv_exit_status()
+            answer = run(self._transport, command, seconds, stdin.encode("utf-8"))
         except TimeoutError:
             problem = f"did not answer within {seconds} s"
-        except OverflowError:
-            problem = f"said more than {_MOST_BYTES // 1024 // 1024} MiB"
+        except TooMuch as error:
+            problem = str(error)
         except (SSHException, OSError, EOFError) as error:
             problem = f"broke the connection ({str(error) or type(error).__name__})"
         else:
-            if self._transport.is_active() or code >= 0:
-                return Result(code, _lines(out), err.decode("utf-8", "surrogateescape").strip())
+            if self._transport.is_active() or answer.code >= 0:
+                err = answer.of("stderr").decode("utf-8", "surrogateescape").strip()
+                return Result(answer.code, _lines(answer.of("stdout")), err)
             problem = "broke the connection in the middle of a command"
         raise ContactError(f"{self.server.login} {problem}; try again")
 
@@ -114,36 +104,3 @@ class Session:
 def _lines(out: bytes) -> list[str]:
     text = out.decode("utf-8", "surrogateescape").removesuffix("\n")
     return text.split("\n") if text else []
-
-
-def _exchanged(channel: Channel, stdin: bytes, end: float) -> tuple[bytes, bytes]:
-    """Say `stdin`, and return what comes back until the command ends.
-
-    Raises TimeoutError, and OverflowError where it does not stop.
-    """
-    out, err = bytearray(), bytearray()
-    told = False
-    while True:
-        ended = channel.exit_status_ready() and (channel.eof_received or channel.closed)
-        moved = False
-        if stdin and not channel.closed and channel.send_ready():
-            stdin = stdin[channel.send(stdin[:_CHUNK]) :]
-            moved = True
-        if not stdin and not told:
-            channel.shutdown_write()
-            told = True
-        for ready, receive, into in (
-            (channel.recv_ready, channel.recv, out),
-            (channel.recv_stderr_ready, channel.recv_stderr, err),
-        ):
-            while ready():
-                into += receive(_CHUNK)
-                moved = True
-                if len(into) > _MOST_BYTES:
-                    raise OverflowError
-        if ended:
-            return bytes(out), bytes(err)
-        if time.monotonic() > end:
-            raise TimeoutError
-        if not moved:
-            time.sleep(_PAUSE)
