@@ -1,79 +1,81 @@
-"""Causes: what is wrong with a Python before the start, and what stopped a run that began."""
+"""Causes: what is wrong with a node's Python before the start, and why a run stopped."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from verify.nodes import SAY_PYTHON, Look, Told
-from verify.outcome import Row
-from verify.plan import TORCHRUN, Start, kind_of
-from verify.ranks import INFINIBAND, STAGES, Rank
+from gpu_node.inventories.fields.addresses import is_loopback
+from gpu_node.verify.nodes import NAME_PYTHON, RankOutput
+from gpu_node.verify.outcome import Row
+from gpu_node.verify.output import Look
+from gpu_node.verify.plan import TORCHRUN, Start, kind_of
+from gpu_node.verify.ranks import INFINIBAND, STAGES, Rank
 
 _PORTS = (
     "a firewall that blocks ports between the nodes (a job listens on ports that it chooses "
     "itself), or the wrong interface: look at the network of gpu-node drift"
 )
-# What each stage waits for, and what mostly keeps it from coming.
+# Why the next stage is not reached, for each stage: the most frequent reasons.
 _NEXT = {
     "started": "torch was not imported in time: a slow disk, or a package that hangs",
-    "imported": "it did not reach {master} at port {port}: a firewall, or a name that leads "
-    "elsewhere",
-    "connected": f"it found the others and could form no group with them: {_PORTS}",
+    "imported": "it did not reach {master} at port {port}: a firewall, or a name that resolves to "
+    "another address",
+    "connected": f"it found the other ranks but could not form a group with them: {_PORTS}",
     "init": f"the first all-reduce did not end: {_PORTS}; or torch or NCCL of different versions",
-    "small": "the large all-reduce did not end: an MTU that the way between the nodes does not "
-    "take, /dev/shm too small, or a link so slow that --timeout is too short",
-    "large": "the all-reduces were right and the measuring did not end: a larger --timeout",
+    "small": "the large all-reduce did not end: an MTU that a link between the nodes does not "
+    "support, /dev/shm too small, or a link too slow for --timeout",
+    "large": "the all-reduces were correct but the measurement did not end: use a larger --timeout",
 }
-# How ssh ends where it could not log in, or lost the other side.
+# ssh's exit status if it could not log in, or lost the connection.
 _SSH_FAILED = 255
 _WORDS = re.compile(r"[A-Za-z]")
-# What a program says on its way, and no reason.
+# Progress output, which gives no reason.
 _CHATTER = re.compile(r"^\s*File |^\s*\^|^Traceback|\bWARNING\b|\bINFO\b|^\*+$|^\s+|^[WI]\d{4,8} ")
 
 
 def wrong_python(name: str, look: Look) -> str:
-    """Say what keeps a node's Python from being one of a job; "" if nothing does."""
+    """Return why a node's Python cannot take part in a job; "" if it can."""
     if look.error is not None:
-        return f"{name}: {look.python} cannot import torch: {look.error}; {SAY_PYTHON}"
+        return f"{name}: {look.python} cannot import torch: {look.error}; {NAME_PYTHON}"
     if not look.distributed:
         return f"{name}: torch {look.torch} of {look.python} was built without torch.distributed"
     return ""
 
 
 def wrong_gpus(name: str, look: Look, count: int | None) -> str:
-    """Say that torch sees other GPUs than the inventory's `count`, None where it says none."""
+    """Return a message if torch does not see `count` GPUs, else ""; None is any number."""
     if count is None or look.gpus == count:
         return ""
     sees = f"{look.gpus or 'no'} GPU{'s'[: look.gpus != 1]}"
     return (
         f"{name}: torch {look.torch} of {look.python} sees {sees}, the inventory has gpu.count "
-        f"{count}: look with gpu-node drift (a torch for CPUs alone? CUDA_VISIBLE_DEVICES? the "
-        "driver?), or give --backend gloo to leave the GPUs out"
+        f"{count}: check with gpu-node drift (a CPU-only torch? CUDA_VISIBLE_DEVICES? the "
+        "driver?), or use --backend gloo to test without GPUs"
     )
 
 
 def wrong_launcher(kind: str, looks: Mapping[str, Look]) -> Iterator[str]:
-    """Say what keeps DeepSpeed's launcher or mpirun from starting the same Python everywhere."""
+    """Yield why DeepSpeed's launcher or mpirun cannot start the same Python on all nodes."""
     if kind == TORCHRUN:
         return
     pythons = {name: look.python for name, look in looks.items()}
     if len(set(pythons.values())) > 1:
-        told = ", ".join(f"{name} {python}" for name, python in pythons.items())
-        yield f"{kind} starts one path on all nodes, and their Pythons differ: {told}; {SAY_PYTHON}"
+        each = ", ".join(f"{name} {python}" for name, python in pythons.items())
+        why = f"{kind} starts one path on all nodes, but their Pythons differ"
+        yield f"{why}: {each}; {NAME_PYTHON}"
     for name, look in looks.items():
         if kind == "deepspeed" and not look.deepspeed:
             yield (
-                f"{name}: {look.python} has no deepspeed, and the inventory says launcher: "
-                f"deepspeed; install it there, or {SAY_PYTHON}"
+                f"{name}: {look.python} has no deepspeed, but the inventory has launcher: "
+                f"deepspeed; install it there, or {NAME_PYTHON}"
             )
 
 
 def wrong_names(first: str, looks: Mapping[str, Look]) -> Iterator[str]:
-    """Say where a name leads to the node that asks: of the first, and from there.
+    """Yield the names that do not resolve, or to loopback: between the first node and the others.
 
-    ssh may know a name that nobody else does, from its own configuration; PyTorch does not.
+    Only ssh reads its own configuration: a name from there is unknown to PyTorch.
     """
     pairs = [(name, first) for name in looks] + [(first, name) for name in looks]
     for here, other in pairs:
@@ -81,99 +83,97 @@ def wrong_names(first: str, looks: Mapping[str, Look]) -> Iterator[str]:
             continue
         address = looks[here].names.get(other)
         if address is None and other == first:
-            yield f"{here}: nobody knows the name {other} there; {_MEND_NAMES}"
+            yield f"{here}: the name {other} does not resolve there; {_MEND_NAMES}"
         elif address is not None and is_loopback(address):
-            yield f"{here}: {other} is {address} there, which is {here} itself; {_MEND_NAMES}"
+            why = f"{other} resolves to {address} there, which is {here} itself"
+            yield f"{here}: {why}; {_MEND_NAMES}"
 
 
-_MEND_NAMES = "ssh: {mesh: true} in the inventory and a deploy put it into /etc/hosts"
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address leads to the node itself and nowhere else."""
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+_MEND_NAMES = "set ssh: {mesh: true} in the inventory and deploy: that writes it to /etc/hosts"
 
 
 def different(looks: Mapping[str, Look]) -> Iterator[str]:
-    """Say in which versions the nodes differ: of these a job hangs or breaks off."""
+    """Yield the versions that differ between the nodes: a job hangs or fails with them."""
     for what, values in (
         ("torch", {name: look.torch for name, look in looks.items()}),
         ("NCCL", {name: look.nccl for name, look in looks.items()}),
     ):
         if len(set(values.values())) > 1:
-            told = ", ".join(f"{name} {value or 'none'}" for name, value in values.items())
-            yield f"{what} differs: {told}"
+            each = ", ".join(f"{name} {value or 'none'}" for name, value in values.items())
+            yield f"{what} differs: {each}"
 
 
 def beside(rows: Iterable[Row], addresses: Mapping[str, str]) -> Iterator[str]:
-    """Say whose data went by another address than the inventory's; names stand for none there."""
+    """Yield the nodes whose data used another address than the inventory's; names are skipped."""
     for row in rows:
         address = addresses[row.node]
-        is_told = bool(row.network) and not row.network.startswith(INFINIBAND)
+        is_known = bool(row.network) and not row.network.startswith(INFINIBAND)
         if (
-            is_told
+            is_known
             and address[-1:].isdigit()
             and address not in row.network.replace(",", "").split()
         ):
-            yield f"{row.node}: its data went by {row.network}, and not by its address {address}"
+            yield f"{row.node}: its data used {row.network}, not its address {address}"
 
 
-def stopped(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> Iterator[str]:
-    """Say what stopped a run: errors of ranks, ranks that never came, stages not passed.
+def stopped(
+    start: Start, ranks: Sequence[Rank], outputs: Mapping[str, RankOutput]
+) -> Iterator[str]:
+    """Yield why a run stopped: errors of ranks, ranks that never started, stages not passed.
 
-    `told` is what each node told when the time was over, or the launcher back.
+    `outputs` is the output of each node when the time was over or the launcher ended.
     """
     failed = [rank for rank in ranks if rank.error]
     for rank in failed:
         yield f"{rank.node}: rank {rank.number} failed after '{rank.stage}': {rank.error}"
-    missing = list(_missing(start, ranks, told))
+    missing = list(_missing(start, ranks, outputs))
     yield from missing
     waiting = [rank for rank in ranks if not rank.error and rank.stage != STAGES[-1]]
     yield from _waiting(start, waiting, bool(failed or missing))
     if not (failed or missing or waiting):
-        yield from _after_the_end(start, told.get(start.master, Told()))
+        yield from _after_the_end(start, outputs.get(start.master, RankOutput()))
     for rank in waiting:
-        own = rank.says("own_address")
+        own = rank.reported("own_address")
         if start.backend == "gloo" and own and is_loopback(own):
             yield (
-                f"{rank.node}: its own name is {own} there, and that address is what gloo tells "
-                f"the others; {_MEND_NAMES}"
+                f"{rank.node}: its own name resolves to {own} there, and gloo sends that address "
+                f"to the other nodes; {_MEND_NAMES}"
             )
 
 
-def _waiting(start: Start, waiting: Sequence[Rank], is_told: bool) -> Iterator[str]:
-    """Say how far the ranks came that neither failed nor ended; the hindmost kept the others.
+def _waiting(start: Start, waiting: Sequence[Rank], has_cause: bool) -> Iterator[str]:
+    """Yield the last stage of ranks that neither failed nor ended; the slowest delays the rest.
 
-    `is_told` that another cause is told already.
+    `has_cause`: another cause is known already.
     """
     reached = [stage for stage in STAGES if any(rank.stage == stage for rank in waiting)]
     for stage in reached:
         those = [rank for rank in waiting if rank.stage == stage]
         who = ", ".join(f"{rank.number} ({rank.node})" for rank in those)
-        if is_told or stage != reached[0]:
-            yield f"rank {who} came as far as '{stage}', and waited for the others"
+        if has_cause or stage != reached[0]:
+            yield f"rank {who} reached '{stage}' and waited for the other ranks"
         else:
             why = _NEXT[stage].format(master=start.master, port=start.port)
-            yield f"rank {who} came as far as '{stage}' within {start.seconds} s: {why}"
+            yield f"rank {who} did not get past '{stage}' within {start.seconds} s: {why}"
 
 
-def _after_the_end(start: Start, launching: Told) -> Iterator[str]:
-    """Say which launcher failed though every rank was done: it would fail a job as well."""
+def _after_the_end(start: Start, launching: RankOutput) -> Iterator[str]:
+    """Yield a launcher that failed although every rank was done: a job would fail as well."""
     for command, code in launching.exits.items():
         if code:
-            words = last_words(launching.logs.get(command, ()))
-            yield f"every rank was done, and then {kind_of(start)} ended with {code}: {words}"
+            end = f"{kind_of(start)} ended with exit status {code}"
+            reason = last_line(launching.logs.get(command, ()))
+            yield f"every rank was done, but {end}: {reason}"
 
 
-def _missing(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> Iterator[str]:
-    """Say of each node where no rank began what its launcher said."""
-    launching = told.get(start.master, Told())
+def _missing(
+    start: Start, ranks: Sequence[Rank], outputs: Mapping[str, RankOutput]
+) -> Iterator[str]:
+    """Yield the launcher's output for each node where no rank started."""
+    launching = outputs.get(start.master, RankOutput())
     apart = kind_of(start) == TORCHRUN
-    for number, seat in enumerate(start.seats):
-        name = seat.peer.name
+    for number, placement in enumerate(start.placements):
+        name = placement.peer.name
         command = number if apart else 0
         code = launching.exits.get(command)
         is_cut = code is None and any(launching.exits.values())
@@ -185,21 +185,21 @@ def _missing(start: Start, ranks: Sequence[Rank], told: Mapping[str, Told]) -> I
 def _ended(start: Start, name: str, code: int | None) -> str:
     kind = kind_of(start)
     if code is None:
-        return f"{kind} was not back after {start.seconds} s"
+        return f"{kind} did not end within {start.seconds} s"
     if code == _SSH_FAILED and kind == TORCHRUN:
-        return f"{start.master} could not log in to {name}, or lost it"
-    return f"{kind} ended with {code}"
+        return f"{start.master} could not log in to {name}, or lost the connection"
+    return f"{kind} ended with exit status {code}"
 
 
 def _words(name: str, lines: Sequence[str]) -> str:
-    """The reason that a launcher's words hold; pdsh puts a node's name before the node's own."""
+    """Return the reason in a launcher's output; pdsh puts the node's name before its lines."""
     own = [line for line in lines if line.startswith(f"{name}: ")]
-    said = last_words(own or lines)
-    return f": {said}" if said else ", without a word"
+    reason = last_line(own or lines)
+    return f": {reason}" if reason else ", without output"
 
 
-def last_words(lines: Sequence[str]) -> str:
-    """Return the last line that tells a reason; of a traceback that is its end."""
-    told = [line.strip() for line in lines if _WORDS.search(line)]
+def last_line(lines: Sequence[str]) -> str:
+    """Return the last line with a reason: of a traceback its last line."""
+    words = [line.strip() for line in lines if _WORDS.search(line)]
     reasons = [line.strip() for line in lines if _WORDS.search(line) and not _CHATTER.search(line)]
-    return (reasons or told or [""])[-1][:300]
+    return (reasons or words or [""])[-1][:300]

@@ -1,7 +1,7 @@
-"""The job of a verification: tells of a Python and its PyTorch, or is one rank of an all-reduce.
+"""The job of a verification: reports a Python and its PyTorch, or runs one rank of an all-reduce.
 
-It runs on nodes, in the environment's own Python, 3.6 or newer, with PyTorch 1.8 or newer. What a
-rank has to say goes to a file beside this one, a line of JSON for each stage that it has reached.
+It runs on nodes, in the environment's Python, 3.6 or newer, with PyTorch 1.8 or newer. A rank
+writes a line of JSON for each stage that it has reached, to a file beside this one.
 """
 
 import datetime
@@ -33,25 +33,25 @@ MOST_ROUNDS, ROUNDS_SECONDS = 20, 2.0
 
 
 def look(python, names):
-    """Print what this Python has, and what it takes the names of nodes for.
+    """Print what this Python has, and the addresses of nodes' names.
 
-    `python` is how it was called: that may be a program that prepares the way for the real one.
+    `python` is the path that was called, which may be a wrapper of the real one.
     """
-    told = {"python": python, "names": {name: address_of(name) for name in names}}
-    told["root"] = os.getuid() == 0
-    told["deepspeed"] = importlib.util.find_spec("deepspeed") is not None
+    found = {"python": python, "names": {name: address_of(name) for name in names}}
+    found["root"] = os.getuid() == 0
+    found["deepspeed"] = importlib.util.find_spec("deepspeed") is not None
     with socket.socket() as free:
         free.bind(("", 0))
-        told["port"] = free.getsockname()[1]
+        found["port"] = free.getsockname()[1]
     try:
-        told.update(torch_told())
+        found.update(torch_info())
     except Exception as error:
-        told["error"] = in_a_line(error)
-    os.write(1, ("\n" + MARK + json.dumps(told) + "\n").encode())
+        found["error"] = in_a_line(error)
+    os.write(1, ("\n" + MARK + json.dumps(found) + "\n").encode())
 
 
-def torch_told():
-    """What torch is, and which GPUs it sees."""
+def torch_info():
+    """Return the version of torch, and how many GPUs it sees."""
     import torch
 
     seen = torch.cuda.is_available()
@@ -64,7 +64,7 @@ def torch_told():
 
 
 def nccl_version(torch):
-    """NCCL's version as text; before PyTorch 1.10 it was a number such as 2708."""
+    """Return NCCL's version as text; before PyTorch 1.10 it was a number such as 2708."""
     try:
         version = torch.cuda.nccl.version()
     except Exception:
@@ -75,7 +75,7 @@ def nccl_version(torch):
 
 
 def address_of(name):
-    """The address that a name has here; None for one that nobody knows."""
+    """Return the address that a name has here; None if it does not resolve."""
     try:
         return socket.getaddrinfo(name, None)[0][4][0]
     except OSError:
@@ -83,13 +83,13 @@ def address_of(name):
 
 
 def in_a_line(error):
-    """An error's class and its first words."""
-    said = " ".join(str(error).split())
-    return "{}: {}".format(type(error).__name__, said)[:400]
+    """Return an error's class and the start of its text."""
+    text = " ".join(str(error).split())
+    return "{}: {}".format(type(error).__name__, text)[:400]
 
 
 class Rank:
-    """One rank: what it was given, and the file that it tells its stages in."""
+    """One rank: its arguments, and the file in which it reports its stages."""
 
     def __init__(self, arguments):
         backend, size, seconds, master, port = arguments[:5]
@@ -105,8 +105,8 @@ class Rank:
         self.log = os.path.join(HERE, "{}.nccl".format(self.rank))
         self.stage = "nothing"
 
-    def say(self, stage, **more):
-        """Tell a stage, at once: who ends this rank leaves no time for it."""
+    def report(self, stage, **more):
+        """Write a stage at once: a rank that is killed has no time for it."""
         self.stage = stage
         line = json.dumps(dict(more, rank=self.rank, local_rank=self.local, stage=stage)) + "\n"
         end = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -116,20 +116,20 @@ class Rank:
             os.close(end)
 
     def run(self):
-        """Reach stage after stage; an error is told with the stage that came before it."""
-        # Python is not asked: a rank that hangs in a library ends as well.
+        """Run stage after stage; an error is reported with the stage before it."""
+        # The default action also ends a rank that hangs in a library.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(self.seconds)
-        self.say("started", pid=os.getpid(), host=socket.gethostname(), **surroundings())
+        self.report("started", pid=os.getpid(), host=socket.gethostname(), **surroundings())
         try:
             reduce(self)
         except Exception as error:
-            self.say("failed", after=self.stage, error=in_a_line(error))
+            self.report("failed", after=self.stage, error=in_a_line(error))
             sys.exit(1)
 
 
 def surroundings():
-    """What a rank is given by the node and by who started it."""
+    """Return what the node and the launcher give a rank."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     memory = os.statvfs("/dev/shm")
     ifname, source = os.environ.get("NCCL_SOCKET_IFNAME"), "environment"
@@ -145,7 +145,7 @@ def surroundings():
 
 
 def configured(name):
-    """What NCCL's files give a variable; the user's own is read first."""
+    """Return a variable's value in NCCL's files; the user's file is read first."""
     own = os.path.expanduser("~/.nccl.conf")
     for path in (os.environ.get("NCCL_CONF_FILE"), own, "/etc/nccl.conf"):
         try:
@@ -161,7 +161,7 @@ def configured(name):
 
 def reduce(rank):
     """Meet the other ranks, and add up a small and a large tensor with them."""
-    # Where NCCL tells which interfaces it uses.
+    # NCCL logs there which interfaces it uses.
     os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=rank.log)
     import torch
     import torch.distributed as distributed
@@ -174,20 +174,20 @@ def reduce(rank):
         device = torch.device("cuda", rank.local)
     version = nccl_version(torch) if rank.backend == "nccl" else None
     name = torch.cuda.get_device_name(device) if rank.backend == "nccl" else "cpu"
-    rank.say("imported", torch=torch.__version__, nccl=version, device=name)
+    rank.report("imported", torch=torch.__version__, nccl=version, device=name)
 
     store, number, ranks = next(rendezvous("env://", timeout=limit))
-    rank.say("connected")
+    rank.report("connected")
     distributed.init_process_group(
         rank.backend, store=store, rank=number, world_size=ranks, timeout=limit
     )
-    rank.say("init")
+    rank.report("init")
 
     small = torch.full((1,), float(number + 1), device=device)
     distributed.all_reduce(small)
     if small.item() != ranks * (ranks + 1) / 2:
         raise ValueError("1 to {} make {}".format(ranks, small.item()))
-    rank.say("small", **used(rank))
+    rank.report("small", **used(rank))
 
     large = (torch.arange(rank.count, dtype=torch.int32, device=device) % PATTERN + 1).float()
     wanted = large * (ranks * (ranks + 1) / 2)
@@ -197,16 +197,16 @@ def reduce(rank):
     if wrong:
         raise ValueError("{} of {} sums are wrong".format(wrong, rank.count))
     del wanted
-    rank.say("large")
+    rank.report("large")
 
     seconds = timed(distributed, torch, large.zero_(), device)
     distributed.barrier()
-    rank.say("done", seconds=seconds, bytes=rank.count * 4, ranks=ranks)
+    rank.report("done", seconds=seconds, bytes=rank.count * 4, ranks=ranks)
     distributed.destroy_process_group()
 
 
 def timed(distributed, torch, tensor, device):
-    """Seconds that one all-reduce of a tensor takes, by the slowest rank."""
+    """Return the seconds that one all-reduce of a tensor takes on the slowest rank."""
 
     def rounds(count):
         distributed.barrier()
@@ -225,17 +225,17 @@ def timed(distributed, torch, tensor, device):
 
 
 def used(rank):
-    """The addresses of this rank's connections to others, and what NCCL's log says of its own."""
+    """Return the addresses of this rank's connections, and the lines about them in NCCL's log."""
     try:
         with open(rank.log, errors="replace") as lines:
-            said = [line.strip() for line in lines if re.search(r" Using |OOB|NET/", line)]
+            log = [line.strip() for line in lines if re.search(r" Using |OOB|NET/", line)]
     except OSError:
-        said = []
-    return {"connections": connections(), "interfaces": interfaces(), "nccl_log": said[:20]}
+        log = []
+    return {"connections": connections(), "interfaces": interfaces(), "nccl_log": log[:20]}
 
 
 def connections():
-    """Local address, its port, the other's address and port of each connection of this process."""
+    """Return local address, port, remote address, port of each connection of this process."""
     own = set()
     for number in os.listdir("/proc/self/fd"):
         try:
@@ -258,7 +258,7 @@ def connections():
 
 
 def peer(text):
-    """Address and port of /proc/net/tcp's form: words of 32 bits in the machine's own order."""
+    """Return address and port from /proc/net/tcp's form: 32-bit words in host byte order."""
     address, _, port = text.partition(":")
     words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
     raw = struct.pack("={}I".format(len(words)), *words)
@@ -269,20 +269,20 @@ def peer(text):
 
 
 def interfaces():
-    """The IPv4 address of each interface that has one."""
+    """Return the IPv4 address of each interface that has one."""
     found = {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
         for _, name in socket.if_nameindex():
             try:
-                said = fcntl.ioctl(asked, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                answer = fcntl.ioctl(query, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
             except OSError:
                 continue
-            found[name] = socket.inet_ntoa(said[20:24])
+            found[name] = socket.inet_ntoa(answer[20:24])
     return found
 
 
 if __name__ == "__main__":
-    # DeepSpeed puts its own --local_rank before or after what we say.
+    # DeepSpeed puts its own --local_rank before or after our arguments.
     words = [word for word in sys.argv[1:] if not word.startswith("--local")]
     if words[0] == "look":
         look(words[1], words[2:])

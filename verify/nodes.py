@@ -1,9 +1,9 @@
-"""What is run on each node: laying the job there, asking its Python, reading ranks, clearing up."""
+"""What runs on each node: installs the job, checks Python, reads the ranks' output, cleans up."""
 
 from __future__ import annotations
 
 import base64
-import json
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,18 +11,23 @@ from typing import Any
 
 from pydantic import Field
 
-from facts.area import State
-from facts.probe import Section, Unreadable
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.bounds import in_words, read_json
+from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.verify.output import Look, whole
 
 JOB = Path(__file__).with_name("job.py").read_text()
 MARK = "@@gpu-node-verify "
-# Importing PyTorch takes a minute from a cold disk that is shared.
+# Importing PyTorch from a cold, shared disk takes up to a minute.
 LOOK_SECONDS, END_SECONDS = 100, 30
 NO_PYTHON = "no Python"
-SAY_PYTHON = "say which Python: launcher: {python: ...} in the inventory, or --python"
+NAME_PYTHON = "set the Python: launcher: {python: ...} in the inventory, or --python"
 
-# Runs $1 as a shell of the training user, $user, that a launcher starts: bash is made to believe
-# that sshd started it, and reads ~/.bashrc then. The SSH user's own shell has read it already.
+_NUMBER = re.compile(r"[0-9]{1,6}")
+# Runs $1 in a shell of the training user, $user, as a launcher starts it: with SSH_CLIENT set and
+# SHLVL=0 bash reads ~/.bashrc, as under sshd. The SSH user's shell has already read it.
 AS_TRAINER = """
 me=$(id -un) || exit 1
 user=${user:-$me}
@@ -39,7 +44,7 @@ as_trainer() {
 
 
 def unwritten(folder: str) -> dict[str, str]:
-    """Return what keeps whoever imports from writing beside a library, or into the user's home."""
+    """Return variables that keep imports from writing beside a library or into the user's home."""
     caches = {
         "XDG_CACHE_HOME": "cache",
         "TRITON_HOME": "cache",
@@ -52,8 +57,8 @@ def unwritten(folder: str) -> dict[str, str]:
     return {"PYTHONDONTWRITEBYTECODE": "1", **within}
 
 
-# What ranks are started in: their folder, which tells them from all other processes, and a limit
-# on their time that holds even where nobody clears up any more.
+# Ranks start in this folder, which identifies their processes, and with a time limit that ends
+# them even if the controller is gone.
 START = f"""
 cd "$(dirname "$0")" || exit 1
 TMPDIR=$PWD; export TMPDIR
@@ -63,29 +68,48 @@ shift
 ! timeout --version >/dev/null 2>&1 || limit="timeout -k 5 $seconds"
 exec $limit "$@"
 """
-_LAY = """
+_PREPARE = """
 umask 077
 mkdir "$dir" || exit 1
 printf '%s' "$job" | base64 -d >"$dir/job.py" || exit 1
 printf '%s' "$start" | base64 -d >"$dir/start.sh" || exit 1
 found=$(command -v "${python:-python3}") || { echo "NO_PYTHON"; exit 0; }
+if [ "$(id -u)" = 0 ]; then
+  prefix=${found%/*}
+  prefix=${prefix%/bin}
+  owner=$(environment_owner "${prefix:-/}" "$found" 2>&1) || { printf '%s\\n' "$owner"; exit 0; }
+  [ "$owner" = root ] || {
+    echo "root does not run it because $owner may change it: train as $owner (launcher: {user: \
+$owner}), or give it to root: chown -R root: $prefix"
+    exit 0
+  }
+fi
 set -- "$found" "$dir/job.py" look "$found" $names
-said=$(LD_PRELOAD=$gn_preload sh "$dir/start.sh" SECONDS "$@" 2>&1)
-printf '%s\\n' "$said"
+output=$(LD_PRELOAD=$gn_preload sh "$dir/start.sh" SECONDS "$@" 2>&1)
+printf '%s\\n' "$output"
 """
-# Processes in the run's folder, which nothing else knows the name of: ls and awk take one process
-# each, where readlink would take one for each pid.
+# Finds the processes in the run's folder: ls and awk need one process each, readlink would need
+# one for each pid. A folder's name may contain a line like those of ls, and a container may have
+# its own folder of this name: each pid found is checked again, and must belong to this user and
+# these namespaces.
 _MINE = r"""
 mine() {
   ls -l /proc/[0-9]*/cwd 2>/dev/null | awk -v dir="$dir" '{
     at = index($0, " -> "); path = substr($0, at + 4); link = substr($0, 1, at - 1)
     sub(/ \(deleted\)$/, "", path)
     if (path == dir || index(path, dir "/") == 1) { split(link, part, "/proc/"); print part[2] + 0 }
-  }'
+  }' | while read -r pid; do
+    [ -O "/proc/$pid" ] && [ "$(spaces "$pid")" = "$own" ] || continue
+    case $(readlink "/proc/$pid/cwd") in
+      "$dir" | "$dir/"* | "$dir (deleted)") echo "$pid" ;;
+    esac
+  done
 }
+spaces() { readlink "/proc/$1/ns/mnt"; readlink "/proc/$1/ns/pid"; }
+own=$(spaces self)
 """
-# Asked before anything is ended: of the end of one rank the others would tell as of a failure.
-_TOLD = r"""
+# Read before any process is killed: the other ranks would report the end of one as a failure.
+_RANK_OUTPUT = r"""
 for file in "$dir"/*.rank; do
   [ ! -f "$file" ] || awk '{ print "rank " $0 }' "$file"
 done
@@ -97,63 +121,49 @@ for file in "$dir"/log.*; do
     awk -v number="${file##*.}" '{ print "log " number " " $0 }'
 done
 """
-# A killed rank leaves NCCL's segments behind; they go with it where nobody else has them mapped.
+# A killed rank leaves NCCL's segments behind; those that no other process has mapped are removed.
+# Only plain files of this user in that one folder, whatever /proc/PID/maps contains.
 _END = r"""
 segments=
 for try in 1 2 3 4 5 6 7 8 9 10; do
   pids=$(mine)
   [ -n "$pids" ] || break
   for pid in $pids; do
-    segments="$segments $(awk '$6 ~ "^/dev/shm/nccl-" { print $6 }' "/proc/$pid/maps" 2>/dev/null)"
+    segments="$segments $(
+      awk '$6 ~ "^/dev/shm/nccl-[A-Za-z0-9_.-]+$" { print $6 }' "/proc/$pid/maps" 2>/dev/null)"
   done
   kill -9 $pids 2>/dev/null
   sleep 0.2 2>/dev/null || sleep 1
 done
 for pid in $(mine); do echo "left process $pid"; done
 for segment in $(printf '%s\n' $segments | sort -u); do
+  [ -f "$segment" ] && [ ! -L "$segment" ] && [ -O "$segment" ] || continue
   grep -q -s -F "$segment" /proc/[0-9]*/maps || rm -f "$segment"
 done
-rm -rf "$dir"
+[ ! -O "$dir" ] || rm -rf "$dir"
 [ ! -e "$dir" ] || echo "left folder $dir"
 """
 
 
-class Look(State):
-    """What a node's Python has; `error` is why PyTorch cannot be imported there.
+class RankOutput(State):
+    """The output of a node's ranks, line by line; `problem` is why some of it is invalid.
 
-    `names` has the address that each node's name leads to there, `port` is free there.
-    """
-
-    python: str
-    names: dict[str, str | None]
-    port: int
-    root: bool
-    deepspeed: bool
-    torch: str | None = None
-    distributed: bool = False
-    gpus: int = 0
-    nccl: str | None = None
-    error: str | None = None
-
-
-class Told(State):
-    """What a node's ranks said, line by line.
-
-    `exits` and `logs` are of what the launching node started, by number.
+    `exits` and `logs` belong to the commands of the launching node, by number.
     """
 
     ranks: tuple[dict[str, Any], ...] = ()
     exits: dict[int, int] = Field(default_factory=dict)
     logs: dict[int, tuple[str, ...]] = Field(default_factory=dict)
+    problem: str = ""
 
 
 def folder(run: str) -> str:
-    """Return where a run, of an unguessable name, keeps its files on every node."""
-    return f"/tmp/gpu-node-verify-{run}"
+    """Return the folder of a run on every node; the run's name cannot be guessed."""
+    return f"/tmp/gpu-node-verify-{run}"  # noqa: S108 (made with 0700, its name is random)
 
 
 def look(run: str, user: str, python: str, names: Sequence[str]) -> Section:
-    """Return the section that lays the job on a node and asks the Python about itself."""
+    """Return the section that writes the job to a node and checks the Python there."""
     given = {
         "dir": folder(run),
         "job": base64.b64encode(JOB.encode()).decode(),
@@ -161,18 +171,19 @@ def look(run: str, user: str, python: str, names: Sequence[str]) -> Section:
         "python": python,
         "names": " ".join(names),
     }
-    body = _LAY.replace("NO_PYTHON", NO_PYTHON).replace("SECONDS", str(LOOK_SECONDS - 5))
-    return Section("verify.look", as_trainer(user, _given(given) + body), seconds=LOOK_SECONDS)
+    body = _PREPARE.replace("NO_PYTHON", NO_PYTHON).replace("SECONDS", str(LOOK_SECONDS - 5))
+    script = f"{OWNER}{ENVIRONMENT_OWNER}{_given(given)}{body}"
+    return Section("verify.look", as_trainer(user, script), seconds=LOOK_SECONDS)
 
 
-def told(run: str, user: str) -> Section:
-    """Return the section that tells what a run's ranks and commands have said so far."""
-    script = f"{_given({'dir': folder(run)})}{_TOLD}"
-    return Section("verify.told", as_trainer(user, script), seconds=END_SECONDS)
+def rank_output(run: str, user: str) -> Section:
+    """Return the section that prints the output of a run's ranks and commands so far."""
+    script = f"{_given({'dir': folder(run)})}{_RANK_OUTPUT}"
+    return Section("verify.rank_output", as_trainer(user, script), seconds=END_SECONDS)
 
 
 def end(run: str, user: str) -> Section:
-    """Return the section that ends a run on a node, and removes it."""
+    """Return the section that ends a run on a node and removes its files."""
     script = f"{_given({'dir': folder(run)})}{_MINE}{_END}"
     return Section("verify.end", as_trainer(user, script), seconds=END_SECONDS)
 
@@ -187,47 +198,41 @@ def _given(values: dict[str, str]) -> str:
 
 
 def parse_look(text: str) -> Look:
-    """Parse the job's line; raises Unreadable with what was said in its place."""
+    """Parse the job's line; raises Unreadable with the last line of the output instead."""
     lines = text.splitlines()
-    told = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
-    if not told:
-        said = [line for line in lines if line.strip()]
-        raise Unreadable(said[-1].strip() if said else "it said nothing")
-    return Look.model_validate(json.loads(told[-1]))
+    answers = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
+    if not answers:
+        output = [line for line in lines if line.strip()]
+        raise Unreadable(output[-1].strip() if output else "no output")
+    try:
+        found = Look.model_validate(read_json(answers[-1]))
+        checked.path(found.python)
+        checked.addresses(each for each in found.names.values() if each is not None)
+        checked.version(found.torch or "0")
+    except ValueError as error:
+        raise Unreadable(f"invalid answer: {in_words(error)}") from error
+    return found
 
 
-def parse_told(text: str) -> Told:
-    """Parse lines of `rank JSON`, `exit N CODE` and `log N LINE`; others are nobody's."""
-    ranks, exits = [], {}
+def parse_rank_output(text: str) -> RankOutput:
+    """Parse lines of `rank JSON`, `exit N CODE` and `log N LINE`; other lines are ignored."""
+    lines, exits = [], {}
     logs: dict[int, list[str]] = {}
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         number, _, words = rest.partition(" ")
         if kind == "rank":
-            ranks.append(rest)
-        elif kind == "exit" and number.isdigit():
-            exits[int(number)] = int(words or -1)
-        elif kind == "log" and number.isdigit():
+            lines.append(rest)
+        elif kind == "exit" and _NUMBER.fullmatch(number):
+            exits[int(number)] = int(words) if _NUMBER.fullmatch(words) else -1
+        elif kind == "log" and _NUMBER.fullmatch(number):
             logs.setdefault(int(number), []).append(words)
-    return Told(
-        ranks=tuple(_whole(ranks)),
-        exits=exits,
-        logs={number: tuple(lines) for number, lines in logs.items()},
-    )
+    ranks, problem = whole(lines)
+    found = {number: tuple(lines) for number, lines in logs.items()}
+    return RankOutput(ranks=ranks, exits=exits, logs=found, problem=problem)
 
 
 def parse_end(text: str) -> tuple[str, ...]:
-    """Parse `left WHAT` lines, of what could not be ended or removed."""
+    """Parse `left WHAT` lines: what could not be ended or removed."""
     lines = [line.partition(" ") for line in text.splitlines()]
     return tuple(rest for word, _, rest in lines if word == "left")
-
-
-def _whole(lines: list[str]) -> list[dict[str, Any]]:
-    """The lines of JSON that were written to their end."""
-    found = []
-    for line in lines:
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found

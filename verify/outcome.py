@@ -1,4 +1,4 @@
-"""What a verification found: a row a node, the bandwidth, and what went wrong."""
+"""The result of a verification: one row for each node, the bandwidth, the problems."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """A node's part: what its ranks were given and used; "" where that is not known.
+    """One node: what its ranks were given and used; "" if unknown.
 
-    `nofile` is None where there is no limit, or nothing is known; `shm` is in bytes.
+    `nofile` is None if there is no limit or it is unknown; `shm` is in bytes.
     """
 
     node: str
@@ -26,10 +26,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a verification ended: `ok` means that every rank added up what it should.
+    """How a verification ended: `ok` means that every rank computed the right sums.
 
     `how` names the launcher, the ranks and the backend; `size` is that of the large tensor in
-    bytes. `bandwidth` is that of the bus in bytes a second, as nccl-tests count it.
+    bytes. `bandwidth` is the bus bandwidth in bytes a second, as nccl-tests count it.
     """
 
     ok: bool

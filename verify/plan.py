@@ -1,4 +1,4 @@
-"""What the launching node starts, for each kind of launcher: pure, words in and a script out."""
+"""The script of the launching node for each kind of launcher; pure."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from facts.cluster import SSH_PORT, Peer
-from verify.nodes import folder, unwritten
+from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.ssh.options import STRICT
+from gpu_node.verify.nodes import folder, unwritten
 
 TORCHRUN = "torchrun"
 # torch.distributed.run came with PyTorch 1.9.
 _HAS_RUN = (1, 9)
-# How long the others have to say what they saw after the first has failed.
+# How long the other ranks have to report their errors after the first has failed.
 _GRACE_SECONDS = 5
 _CONNECT_SECONDS = 10
-# A login that asks is a login that fails: nobody is there to answer. A shared connection of the
-# user's would outlive the run.
+# A login that needs an answer fails: no user is there. A shared connection of the user would
+# outlive the run.
 _SSH = (
-    *("ssh", "-n", "-x", "-a", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}"),
+    *("ssh", "-n", *STRICT, "-o", f"ConnectTimeout={_CONNECT_SECONDS}"),
     *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
 )
 
-# Each command's words go to a file, and its exit status to another one, which appears whole.
+# Each command's output is written to a file, its exit status to a second one, which is renamed.
 _LAUNCH = """
 cd DIR || exit 1
-PDSH_SSH_ARGS_APPEND="${PDSH_SSH_ARGS_APPEND-} -o BatchMode=yes"; export PDSH_SSH_ARGS_APPEND
+PDSH_SSH_ARGS_APPEND="${PDSH_SSH_ARGS_APPEND-} STRICT"; export PDSH_SSH_ARGS_APPEND
+# Open MPI's own ssh, before and from release 5 on.
+OMPI_MCA_plm_rsh_args="${OMPI_MCA_plm_rsh_args-} STRICT"; export OMPI_MCA_plm_rsh_args
+PRTE_MCA_plm_ssh_args="${PRTE_MCA_plm_ssh_args-} STRICT"; export PRTE_MCA_plm_ssh_args
 go() {
   number=$1
   shift
@@ -49,8 +53,8 @@ done
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A node of the run: its Python, its PyTorch's version, and how many ranks start there."""
+class Placement:
+    """A node of the run: its Python, its version of PyTorch, and how many ranks start there."""
 
     peer: Peer
     python: str
@@ -60,11 +64,11 @@ class Seat:
 
 @dataclass(frozen=True)
 class Start:
-    """A run: the launching node is the first of `seats`; `size` in bytes, `user` "" or a name."""
+    """A run: the launching node is the first of `placements`; `size` is in bytes."""
 
     run: str
     kind: str
-    seats: tuple[Seat, ...]
+    placements: tuple[Placement, ...]
     port: int
     backend: str
     size: int
@@ -74,24 +78,25 @@ class Start:
     @property
     def ranks(self) -> int:
         """How many ranks there are in all."""
-        return sum(seat.ranks for seat in self.seats)
+        return sum(placement.ranks for placement in self.placements)
 
     @property
     def master(self) -> str:
-        """The name that all ranks meet at."""
-        return self.seats[0].peer.name
+        """The name at which all ranks meet."""
+        return self.placements[0].peer.name
 
 
 def script(start: Start) -> str:
-    """Return the sh script for the launching node; it ends when the run has, or its time."""
+    """Return the sh script for the launching node; it ends with the run or its time limit."""
     made = list(commands(start))
     calls = "\n".join(f"go {number} {shlex.join(argv)}" for number, argv in enumerate(made))
     words = {
         "DIR": folder(start.run),
+        "STRICT": shlex.join(STRICT),
         "SECONDS": str(start.seconds),
         "NUMBERS": " ".join(map(str, range(len(made)))),
         "GRACE": str(_GRACE_SECONDS),
-        # Last: a path in it may hold one of the words.
+        # Last: a path in it may contain one of the words.
         "COMMANDS": _hostfile(start) + calls,
     }
     text = _LAUNCH
@@ -101,30 +106,37 @@ def script(start: Start) -> str:
 
 
 def kind_of(start: Start) -> str:
-    """Return the launcher that starts a run: one node alone needs none that reaches others."""
-    return start.kind if start.kind in _COMMANDS and len(start.seats) > 1 else TORCHRUN
+    """Return the launcher of a run: for one node torchrun, which reaches no other node."""
+    return start.kind if start.kind in _COMMANDS and len(start.placements) > 1 else TORCHRUN
 
 
 def commands(start: Start) -> Iterator[list[str]]:
-    """Yield what the launching node runs, side by side; torchrun's are one a node, in order."""
+    """Yield the commands that the launching node runs in parallel; for torchrun one a node."""
     yield from _COMMANDS[kind_of(start)](start)
 
 
 def _torchrun(start: Start) -> Iterator[list[str]]:
-    for number, seat in enumerate(start.seats):
-        argv = _limited(start, [seat.python, *_agent(start, seat, number), *_job(start)])
-        if len(start.seats) == 1:
+    for number, placement in enumerate(start.placements):
+        argv = _limited(start, [placement.python, *_agent(start, placement, number), *_job(start)])
+        if len(start.placements) == 1:
             yield argv
         else:
-            yield [*_SSH, *_port(seat.peer), seat.peer.name, shlex.join(argv)]
+            yield [*_SSH, *_port(placement.peer), placement.peer.name, shlex.join(argv)]
 
 
-def _agent(start: Start, seat: Seat, number: int) -> list[str]:
-    """torchrun on one node, or what it was called before PyTorch 1.9."""
-    where = ["--nnodes", len(start.seats), "--node_rank", number, "--nproc_per_node", seat.ranks]
+def _agent(start: Start, placement: Placement, number: int) -> list[str]:
+    """Return the words of torchrun on one node, or of its predecessor before PyTorch 1.9."""
+    where = [
+        "--nnodes",
+        len(start.placements),
+        "--node_rank",
+        number,
+        "--nproc_per_node",
+        placement.ranks,
+    ]
     where += ["--master_addr", start.master, "--master_port", start.port]
     words = list(map(str, where))
-    if _version(seat.torch) < _HAS_RUN:
+    if _version(placement.torch) < _HAS_RUN:
         return ["-m", "torch.distributed.launch", "--use_env", *words]
     # torch 1.13 on Python 3.11 cannot read its own default of redirects and tee, 0.
     written = ["--redirects", "1", "--tee", "1", "--log_dir", f"{folder(start.run)}/log"]
@@ -134,21 +146,21 @@ def _agent(start: Start, seat: Seat, number: int) -> list[str]:
 
 
 def _deepspeed(start: Start) -> Iterator[list[str]]:
-    first = start.seats[0]
+    first = start.placements[0]
     words = [first.python, "-m", "deepspeed.launcher.runner", "--hostfile", _hosts(start)]
     words += ["--master_addr", start.master, "--master_port", str(start.port)]
-    ports = {seat.peer.port for seat in start.seats} - {SSH_PORT}
+    ports = {placement.peer.port for placement in start.placements} - {SSH_PORT}
     words += ["--ssh_port", str(ports.pop())] if ports else []
     yield _limited(start, [*words, *_job(start)])
 
 
 def _mpirun(start: Start) -> Iterator[list[str]]:
-    places = ",".join(f"{seat.peer.name}:{seat.ranks}" for seat in start.seats)
+    places = ",".join(f"{placement.peer.name}:{placement.ranks}" for placement in start.placements)
     words = ["mpirun", *(["--allow-run-as-root"] if start.is_root else [])]
     words += ["-np", str(start.ranks), "-H", places, "-wdir", folder(start.run)]
     for name, value in unwritten(folder(start.run)).items():
         words += ["-x", f"{name}={value}"]
-    yield _limited(start, [*words, "--bind-to", "none", start.seats[0].python, *_job(start)])
+    yield _limited(start, [*words, "--bind-to", "none", start.placements[0].python, *_job(start)])
 
 
 _COMMANDS = {
@@ -172,10 +184,12 @@ def _hosts(start: Start) -> str:
 
 
 def _hostfile(start: Start) -> str:
-    """DeepSpeed's list of nodes, and of what they are given, where it is who starts them."""
+    """Return sh that writes DeepSpeed's hostfile and environment; "" for other launchers."""
     if kind_of(start) != "deepspeed":
         return ""
-    lines = "".join(f"{seat.peer.name} slots={seat.ranks}\n" for seat in start.seats)
+    lines = "".join(
+        f"{placement.peer.name} slots={placement.ranks}\n" for placement in start.placements
+    )
     given = "".join(f"{name}={value}\n" for name, value in unwritten(folder(start.run)).items())
     return (
         f"printf '%s' {shlex.quote(lines)} >hostfile\n"
@@ -188,6 +202,6 @@ def _port(peer: Peer) -> list[str]:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """The first two numbers of PyTorch's version; a development build's is new enough."""
+    """Return the first two numbers of PyTorch's version; a development build counts as new."""
     parts = text.split(".")[:2]
     return tuple(int(part) if part.isdigit() else 99 for part in parts)

@@ -1,4 +1,4 @@
-"""What a user may ask of a verification; it imports nothing, so that a help text can name it."""
+"""The options of a verification; imports nothing, so that help texts can use it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ SECONDS, SIZE = 120, 64 << 20
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a caller may say: a Python for all nodes, a backend, seconds for the job, bytes."""
+class Request:
+    """Options: a Python for all nodes, a backend, the job's seconds, the tensor's bytes."""
 
     python: str = ""
     backend: str = ""

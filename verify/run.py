@@ -1,49 +1,55 @@
-"""A verification from its start to its end: look at each node, run the job, clear everything up."""
+"""Runs a verification: checks each node, runs the job, removes everything again."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from pyinfra.api import Host, State
+from pyinfra.api.exceptions import PyinfraError
 
-from facts.gather import chosen
-from facts.session import close
-from verify import causes, sessions
-from verify.nodes import Look
-from verify.outcome import Outcome
-from verify.plan import TORCHRUN, Seat, Start, kind_of, script
-from verify.ranks import Rank, bandwidth, ranks_of, rows
-from verify.sessions import Node, Refused
-from verify.stopping import Interrupted, heeding, until
-from verify.wish import GLOO, NCCL, Wish
+from gpu_node.facts.ask.gather import chosen
+from gpu_node.facts.ask.session import close
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.guard import beside
+from gpu_node.inventories.interrupt import Interrupted
+from gpu_node.verify import causes, sessions
+from gpu_node.verify.nodes import RankOutput
+from gpu_node.verify.outcome import Outcome
+from gpu_node.verify.output import Look
+from gpu_node.verify.plan import TORCHRUN, Placement, Start, kind_of, script
+from gpu_node.verify.ranks import bandwidth, ranks_of, rows
+from gpu_node.verify.request import GLOO, NCCL, Request
+from gpu_node.verify.sessions import Node, Refused
+from gpu_node.verify.stopping import stop_requests, until
 
 NO_GPUS_USED = "gloo over CPU: GPUs were not used"
 # Beyond the job's own time, for what the launching node does before and after it.
 _MARGIN_SECONDS = 25
 
-T = TypeVar("T")
+T = TypeVar("T", Host, Node)
 R = TypeVar("R")
 
 
-NOTHING = Wish()
+NOTHING = Request()
 
 
 def verify(
     inventory: str,
     limits: Iterable[str] = (),
-    wish: Wish = NOTHING,
-    tell: Callable[[str], None] = lambda stage: None,
+    request: Request = NOTHING,
+    progress: Callable[[str], None] = lambda stage: None,
 ) -> Outcome:
     """Run an all-reduce across the nodes of an inventory file that `limits` leave.
 
-    The first of them launches it. `tell` is given a few words at each stage. Whatever happens, no
-    process and no file of it stays on a node. Raises PyinfraError where the inventory cannot be
-    used, Interrupted after Ctrl-C, with everything cleared up.
+    The first of them launches it. `progress` is called with a short text at each stage. In every
+    case all its processes and files are removed from the nodes. Raises PyinfraError if the
+    inventory cannot be used, Interrupted after Ctrl-C, when everything is removed.
     """
-    with chosen(inventory, limits) as (state, hosts), heeding() as stopped:
-        run = _Run(state, inventory, wish, tell)
+    with chosen(inventory, limits) as (state, hosts), stop_requests() as stopped:
+        run = _Run(state, inventory, request, progress)
         try:
             return until(stopped, lambda: run.verified(hosts))
         except Interrupted:
@@ -55,23 +61,28 @@ def verify(
 
 
 class _Run:
-    """One verification; `laid` are the nodes that have something of it."""
+    """One verification; `prepared` are the nodes that have files or processes of it."""
 
     def __init__(
-        self, state: State, inventory: str, wish: Wish, tell: Callable[[str], None]
+        self, state: State, inventory: str, request: Request, progress: Callable[[str], None]
     ) -> None:
-        self.state, self.inventory, self.wish, self.tell = state, inventory, wish, tell
+        self.state, self.inventory, self.request, self.progress = (
+            state,
+            inventory,
+            request,
+            progress,
+        )
         self.name = secrets.token_hex(8)
-        self.laid: list[Node] = []
+        self.prepared: list[Node] = []
 
     def verified(self, hosts: Sequence[Host]) -> Outcome:
         names = [host.name for host in hosts]
         try:
-            self.tell(f"Connecting to {', '.join(names)}")
+            self.progress(f"Connecting to {', '.join(names)}")
             nodes = self.each(hosts, lambda host: self.opened(host))
-            if not self.wish.allow_disruption:
+            if not self.request.allow_disruption:
                 self.each(nodes, sessions.require_idle)
-            self.tell("Asking the Python of each node about its torch")
+            self.progress("Checking torch in the Python of each node")
             looks = dict(
                 zip(names, self.each(nodes, lambda node: self.look(node, names)), strict=True)
             )
@@ -81,13 +92,17 @@ class _Run:
         return self.reduced(start, nodes, looks)
 
     def each(self, things: Sequence[T], work: Callable[[T], R]) -> list[R]:
-        """Do something with all of them side by side; raises _Wrong with all that is refused."""
+        """Do `work` for each of them in parallel; raises _Wrong with all reasons."""
 
         def one(thing: T) -> R | Refused:
             try:
                 return work(thing)
             except Refused as error:
                 return error
+            except PyinfraError:  # the inventory is wrong
+                raise
+            except Exception as error:  # a wrong answer of one node does not stop the others
+                return Refused(f"{thing.name}: not understood: {in_words(error)}")
 
         done = self.state.pool.map(one, things)
         _require(str(each) for each in done if isinstance(each, Refused))
@@ -97,10 +112,10 @@ class _Run:
         return sessions.open_node(self.state, host, self.inventory)
 
     def look(self, node: Node, names: list[str]) -> Look:
-        self.laid.append(node)
-        found = sessions.look(node, self.name, self.wish.python or node.python(), names)
+        self.prepared.append(node)
+        found = sessions.look(node, self.name, self.request.python or node.python(), names)
         wrong = causes.wrong_python(node.name, found)
-        if not wrong and self.wish.backend != GLOO:
+        if not wrong and self.request.backend != GLOO:
             count = node.wanted.gpu.count if node.wanted.gpu is not None else None
             wrong = causes.wrong_gpus(node.name, found, count)
         if wrong:
@@ -108,18 +123,18 @@ class _Run:
         return found
 
     def start(self, nodes: Sequence[Node], looks: dict[str, Look]) -> Start:
-        """Return what is to be started; raises _Wrong where that could not end well."""
+        """Return what to start; raises _Wrong if it cannot succeed."""
         first, found = nodes[0], list(looks.values())
         launcher = first.wanted.launcher
-        backend = self.wish.backend or (NCCL if all(look.gpus for look in found) else GLOO)
+        backend = self.request.backend or (NCCL if all(look.gpus for look in found) else GLOO)
         start = Start(
             run=self.name,
             kind=(launcher.kind if launcher is not None else None) or TORCHRUN,
-            seats=tuple(_seat(node, looks[node.name]) for node in nodes),
+            placements=tuple(_placement(node, looks[node.name]) for node in nodes),
             port=found[0].port,
             backend=backend,
-            size=self.wish.size,
-            seconds=self.wish.seconds,
+            size=self.request.size,
+            seconds=self.request.seconds,
             is_root=found[0].root,
         )
         _require(causes.wrong_names(first.name, looks))
@@ -129,26 +144,35 @@ class _Run:
         return start
 
     def reduced(self, start: Start, nodes: Sequence[Node], looks: dict[str, Look]) -> Outcome:
-        """Run the job, clear up, and judge what the ranks told."""
-        self.tell(f"{_counted(start)}: all-reduce, at most {start.seconds} s")
+        """Run the job, clean up, and judge what the ranks report."""
+        self.progress(f"{_counted(start)}: all-reduce, at most {start.seconds} s")
         broken = sessions.launch(nodes[0], script(start), start.seconds + _MARGIN_SECONDS)
-        said = self.state.pool.map(lambda node: sessions.told(node, self.name), nodes)
-        told = {node.name: each for node, each in zip(nodes, said, strict=True)}
-        ranks = ranks_of({name: each.ranks for name, each in told.items()})
-        problems = [*causes.stopped(start, ranks, told), *self.cleared()]
-        problems = [broken, *problems] if broken else problems
-        if not problems and [rank.number for rank in ranks] != list(range(start.ranks)):
-            problems = [f"{len(ranks)} of {start.ranks} ranks told what they found"]
-        return _outcome(start, nodes, looks, ranks, problems)
+        found = self.state.pool.map(lambda node: sessions.rank_output(node, self.name), nodes)
+        outputs = {node.name: each for node, each in zip(nodes, found, strict=True)}
+        problems = [
+            *([broken] if broken else []),
+            *_contradictions(start, outputs),
+            *self.cleared(),
+        ]
+        outcome, blamed = beside(lambda known: _outcome(start, nodes, looks, known), outputs)
+        problems += [
+            f"{name}: cannot read the output of its ranks: {blamed[name]}" for name in blamed
+        ]
+        if outcome is None:
+            return Outcome(False, how=_counted(start), size=start.size, problems=tuple(problems))
+        problems += outcome.problems
+        return replace(outcome, ok=not problems, problems=tuple(problems))
 
     def cleared(self) -> tuple[str, ...]:
-        """End the run on every node that has something of it; return what is left, in words."""
-        if not self.laid:
+        """End the run on every prepared node; return a message for each thing that is left."""
+        if not self.prepared:
             return ()
-        self.tell("Clearing up")
-        left = tuple(each for some in self.state.pool.map(self.ended, self.laid) for each in some)
-        # Not before: whoever is interrupted meanwhile begins again.
-        self.laid = []
+        self.progress("Cleaning up")
+        left = tuple(
+            each for some in self.state.pool.map(self.ended, self.prepared) for each in some
+        )
+        # Only now: after an interrupt the caller cleans up again.
+        self.prepared = []
         return left
 
     def ended(self, node: Node) -> tuple[str, ...]:
@@ -156,10 +180,12 @@ class _Run:
             return sessions.end(node, self.name)
         except Refused as error:
             return (str(error),)
+        except Exception as error:  # of any class: the other nodes are cleaned up
+            return (f"{node.name}: cannot clean up: {in_words(error)}",)
 
 
 class _Wrong(Exception):
-    """What keeps a job from being started."""
+    """A job cannot be started; `problems` are the reasons."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -171,26 +197,44 @@ def _require(problems: Iterable[str]) -> None:
         raise _Wrong(found)
 
 
-def _seat(node: Node, look: Look) -> Seat:
-    """A node's part: a rank for each GPU that torch sees, or one."""
-    return Seat(node.peer, look.python, look.torch or "", look.gpus or 1)
+def _placement(node: Node, look: Look) -> Placement:
+    """Return a node's placement: a rank for each GPU that torch sees, or one."""
+    return Placement(node.peer, look.python, look.torch or "", look.gpus or 1)
 
 
 def _counted(start: Start) -> str:
-    ranks, nodes = start.ranks, len(start.seats)
+    ranks, nodes = start.ranks, len(start.placements)
     return (
         f"{kind_of(start)}, {ranks} rank{'s'[: ranks != 1]} on {nodes} node{'s'[: nodes != 1]}, "
         f"{start.backend}"
     )
 
 
+def _contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[str]:
+    """Yield a message for each node whose ranks report what is impossible."""
+    owners: dict[int, str] = {}
+    for name, each in outputs.items():
+        if each.problem:
+            yield f"{name}: cannot read the output of its ranks: {each.problem}"
+        for number in sorted({line["rank"] for line in each.ranks}):
+            if number >= start.ranks:
+                yield f"{name}: reports rank {number}, but the job has {start.ranks} ranks"
+            elif number in owners:
+                yield f"{name}: reports rank {number}, which {owners[number]} reports as well"
+            owners.setdefault(number, name)
+
+
 def _outcome(
     start: Start,
     nodes: Sequence[Node],
     looks: dict[str, Look],
-    ranks: Sequence[Rank],
-    problems: Sequence[str],
+    outputs: dict[str, RankOutput],
 ) -> Outcome:
+    """Return the outcome of a run from the output of some nodes."""
+    ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
+    problems = list(causes.stopped(start, ranks, outputs))
+    if not problems and [rank.number for rank in ranks] != list(range(start.ranks)):
+        problems = [f"only {len(ranks)} of {start.ranks} ranks reported a result"]
     notes = [NO_GPUS_USED] if start.backend == GLOO else []
     found = rows([node.name for node in nodes], ranks, start.port)
     if len(nodes) > 1:

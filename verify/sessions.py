@@ -1,37 +1,40 @@
-"""Sessions of a verification: each chosen node's own, what it is asked, and its end."""
+"""A verification's session with each node: connecting, asking, starting, ending."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyinfra.api import Host, State, StringCommand
+from pyinfra.api import Host, State
 from pyinfra.api.exceptions import ConnectError
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.context import ctx_host
 
-from facts.cluster import SSH_PORT, Peer, peers_of
-from facts.gather import NotConnected, connect
-from facts.gpu_holders import jobs
-from facts.gpus import SECTIONS, parse_processes
-from facts.named import listed
-from facts.probe import MARK, Section, Unreadable, read, render, time_limit
-from facts.session import fresh
-from facts.sudo import is_refusal, why_refused
-from inventories.refusals import refusal, way_on
-from inventories.schema import InventoryError, NodeWanted
-from verify import nodes
-from verify.nodes import Look, Told
+from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
+from gpu_node.facts.ask.gather import NotConnected, connect
+from gpu_node.facts.ask.session import fresh
+from gpu_node.facts.ask.sudo import is_refusal, why_refused
+from gpu_node.facts.driver.gpu_holders import jobs
+from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
+from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
+from gpu_node.facts.probe.request import listed
+from gpu_node.inventories.connection.refused_keys import next_step, refusal
+from gpu_node.inventories.schema import InventoryError, NodeWanted
+from gpu_node.verify import nodes
+from gpu_node.verify.nodes import RankOutput
+from gpu_node.verify.output import Look
 
 _PROCESSES = next(each for each in SECTIONS if each.name == "driver.processes")
 
 
 class Refused(Exception):
-    """A node that cannot take part; str() says which and why."""
+    """A node cannot take part; str() names it and gives the reason."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A chosen node, connected: its peer as the others reach it, and who trains there."""
+    """A connected node: its peer as the other nodes reach it, and the training user."""
 
     host: Host
     peer: Peer
@@ -44,7 +47,7 @@ class Node:
         return self.peer.name
 
     def python(self) -> str:
-        """The Python that the inventory means; "" where it names none."""
+        """The Python that the inventory names; "" if it names none."""
         if self.wanted.launcher is not None and self.wanted.launcher.python is not None:
             return self.wanted.launcher.python
         environments = listed(self.host.data.dict().get("nccl_environments") or ())
@@ -59,7 +62,7 @@ def open_node(state: State, host: Host, inventory: str) -> Node:
             connect(state, host)
         except NotConnected as error:
             refused = refusal(error.cause)
-            way = f": {way_on(refused, inventory, host.name)}" if refused is not None else ""
+            way = f": {next_step(refused, inventory, host.name)}" if refused is not None else ""
             raise Refused(f"{host.name}: {error}{way}") from error
     try:
         wanted = NodeWanted.from_data(data)
@@ -76,8 +79,9 @@ def require_idle(node: Node) -> None:
     sudo = node.host.data.dict().get("_sudo") is True
     try:
         found = parse_processes(ask(node.host.connector, node.host, _PROCESSES, sudo=sudo))
-    except Unreadable as error:
-        raise Refused(f"{node.name}: could not tell who holds its GPUs: {error}") from error
+    except Exception as error:  # no answer, or one that makes no sense
+        why = f"cannot determine which processes hold its GPUs: {_why(error)}"
+        raise Refused(f"{node.name}: {why}") from error
     if held := jobs(found, "verify"):
         raise Refused(
             f"{node.name}: GPUs are held by {held}; nothing was started. Wait until the job has "
@@ -86,7 +90,7 @@ def require_idle(node: Node) -> None:
 
 
 def look(node: Node, run: str, python: str, names: list[str]) -> Look:
-    """Lay the job on a node and ask its Python about itself; raises Refused."""
+    """Write the job to a node and check its Python; raises Refused."""
     try:
         section = nodes.look(run, node.user, python, names)
         text = ask(node.host.connector, node.host, section)
@@ -94,26 +98,35 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
         raise Refused(f"{node.name}: {error}") from error
     try:
         if nodes.NO_PYTHON in text.splitlines():
-            raise Unreadable("not there, or not in the PATH of a shell without a terminal")
+            raise Unreadable("does not exist, or is not in the PATH of a shell without a terminal")
         return nodes.parse_look(text)
-    except Unreadable as error:
+    except Exception as error:  # no answer, or an invalid one
         who = python or "python3"
-        raise Refused(f"{node.name}: {who}: {error}; {nodes.SAY_PYTHON}") from error
+        raise Refused(f"{node.name}: {who}: {_why(error)}; {nodes.NAME_PYTHON}") from error
 
 
-def told(node: Node, run: str) -> Told:
-    """Return what a node's ranks have said so far; nothing where it cannot be asked any more."""
+def rank_output(node: Node, run: str) -> RankOutput:
+    """Return the output of a node's ranks so far; empty if the node does not answer any more."""
     try:
-        return nodes.parse_told(ask(node.host.connector, node.host, nodes.told(run, node.user)))
+        return nodes.parse_rank_output(
+            ask(node.host.connector, node.host, nodes.rank_output(run, node.user))
+        )
     except Unreadable:
-        return Told()
+        return RankOutput()
+    except Exception as error:  # an invalid answer
+        return RankOutput(problem=_why(error))
+
+
+def _why(error: Exception) -> str:
+    """Return why there is no usable answer."""
+    return str(error) if isinstance(error, Unreadable) else f"not understood: {in_words(error)}"
 
 
 def end(node: Node, run: str) -> tuple[str, ...]:
-    """End a run on a node and remove it, over a new connection if the first is gone.
+    """End a run on a node and remove its files, over a new connection if the first is lost.
 
-    Returns what is left of it. Raises Refused where neither is possible: it then ends there by its
-    own time limit.
+    Returns what is left of it. Raises Refused if the node cannot be reached: there the run ends by
+    its time limit.
     """
     section = nodes.end(run, node.user)
     try:
@@ -124,39 +137,33 @@ def end(node: Node, run: str) -> tuple[str, ...]:
                 left = nodes.parse_end(ask(connector, node.host, section))
     except (Unreadable, ConnectError) as error:
         raise Refused(
-            f"{node.name}: could not be cleared up: {error}; what runs there ends by itself, and "
-            f"{nodes.folder(run)} may be removed then"
+            f"{node.name}: cannot clean up: {error}; what runs there ends by its time limit; "
+            f"then remove {nodes.folder(run)}"
         ) from error
-    return tuple(f"{node.name}: {what} is left" for what in left)
+    return tuple(f"{node.name}: {what} remains" for what in left)
 
 
 def launch(node: Node, script: str, seconds: int) -> str:
-    """Run the launching node's script; return what broke it, "" if it came to its end."""
-    command = StringCommand(nodes.as_trainer(node.user, script))
+    """Run the launching node's script; return what broke it, "" if it ran to its end."""
     try:
         with ctx_host.use(node.host):
-            node.host.connector.run_shell_command(command, False, False, _timeout=seconds)
-    except TimeoutError:
-        return f"{node.name}: the launcher was not back after {seconds} s"
-    except Exception as error:  # the transport broke: paramiko and socket errors of many classes
-        return f"{node.name}: the connection broke: {str(error) or type(error).__name__}"
+            execute(node.host.connector, nodes.as_trainer(node.user, script), seconds)
+    except NoAnswerInTime:
+        return f"{node.name}: the launcher did not end within {seconds} s"
+    except NoAnswer as error:
+        return f"{node.name}: {error}"
     return ""
 
 
 def ask(connector: BaseConnector, host: Host, section: Section, sudo: bool = False) -> str:
     """Return what a node answers to one section; raises Unreadable."""
-    command = StringCommand(render([section]))
-    seconds = time_limit([section])
     try:
         with ctx_host.use(host):
-            _, output = connector.run_shell_command(
-                command, False, False, _timeout=seconds, _sudo=sudo
+            _, output = execute(
+                connector, render([section]), time_limit([section]), {"_sudo": sudo}
             )
-    except TimeoutError:
-        raise Unreadable(f"no answer within {seconds} s") from None
-    except Exception as error:  # as in launch
-        why = f"the connection broke: {str(error) or type(error).__name__}"
-        raise Unreadable(why) from error
+    except NoAnswer as error:
+        raise Unreadable(str(error)) from error
     if sudo and not any(line.startswith(MARK) for line in output.stdout_lines):
         raise Unreadable(_refusal(output.stderr, host))
     try:
