@@ -1,27 +1,25 @@
-"""Asks the nodes of the inventory that a command was given, and tells the way on for a refusal."""
+"""Asks the nodes of an inventory; adds the next step to the error of a refused host key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import click
-from rich.console import Console
 
-from cli.interrupt import at_once
-from cli.words import require_file
-from drift.report.model import Seen
-from facts.cluster import peers_of
-from facts.gather import Answer, gather
-from inventories import handshake
-from inventories.refusals import explained, refusal
-from inventories.schema import InventoryError, NodeWanted
+from gpu_node.cli.console import working
+from gpu_node.drift.report.model import Seen
+from gpu_node.facts.ask.gather import Answer, gather
+from gpu_node.facts.probe.peers import peers_of
+from gpu_node.inventories.connection import handshake
+from gpu_node.inventories.connection.refused_keys import explained, refusal
+from gpu_node.inventories.interrupt import at_once
+from gpu_node.inventories.schema import InventoryError, NodeWanted
 
 
 def ask(inventory: str, limit: Iterable[str] = (), deep: bool = False) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once; every failure of a node stays with it."""
-    require_file(inventory)
     handshake.install()
-    with at_once(), Console(stderr=True).status(f"Reading the nodes of {inventory}"):
+    with at_once(), working(f"Reading the nodes of {inventory}"):
         answers = gather(inventory, limit, deep)
     return {name: _seen(inventory, name, answer) for name, answer in answers.items()}
 
@@ -34,14 +32,14 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
     return Seen(
         wanted,
         answer.state,
-        _with_way_on(inventory, name, answer),
+        _with_next_step(inventory, name, answer),
         answer.reached,
         peers_of(answer.data),
     )
 
 
-def _with_way_on(inventory: str, name: str, answer: Answer) -> str | None:
-    """Say what to do where a host key is unknown or has changed: nothing is ever accepted."""
+def _with_next_step(inventory: str, name: str, answer: Answer) -> str | None:
+    """Add the next step to the error of an unknown or changed host key; it is never accepted."""
     refused = refusal(answer.cause)
     if answer.error is None or refused is None:
         return answer.error

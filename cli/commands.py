@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import click
 
-from cli.drift import drift
-from cli.host_key import host_key
-from cli.hostfile import hostfile
-from cli.lab import lab
-from cli.onboard import onboard
-from cli.remove import remove
-from cli.verify import verify
+from gpu_node.cli.drift import drift
+from gpu_node.cli.explain import explain
+from gpu_node.cli.host_key import host_key
+from gpu_node.cli.hostfile import hostfile
+from gpu_node.cli.lab import lab
+from gpu_node.cli.onboard import onboard
+from gpu_node.cli.remove import remove
+from gpu_node.cli.rules import rules
+from gpu_node.cli.verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,9 +26,11 @@ def commands() -> None:
 
 
 commands.add_command(drift)
+commands.add_command(explain)
 commands.add_command(host_key)
 commands.add_command(hostfile)
 commands.add_command(lab)
 commands.add_command(onboard)
 commands.add_command(remove)
+commands.add_command(rules)
 commands.add_command(verify)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import click
 
-from cli.loading import loading
-from cli.words import require_file
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
+from gpu_node.drift.report.formats import FORMATS
 
 
 @click.command()
-@click.argument("inventory")
+@click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
-@click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE, not stdout.")
 @click.option(
     "--deep",
@@ -24,17 +23,17 @@ from cli.words import require_file
 def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None, deep: bool) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
-    A value that could not be read is reported as unreadable, never left out.
+    INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). A value that could not be
+    read is reported as unreadable, never left out.
 
     \b
-    Exit status:  0 nothing differs   2 drift   1 could not tell (wins over 2)
+    Exit status:  0 nothing differs   2 drift   1 cannot find out (has precedence over 2)
     Examples:     gpu-node drift inventories/lab.py
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
-    require_file(inventory)
     with loading():
-        from cli.asking import ask
-        from cli.reporting import report_of, write
+        from gpu_node.cli.asking import ask
+        from gpu_node.cli.reporting import report_of, write
     report = report_of(inventory, ask(inventory, limit, deep))
     write(report, form, output)
     return report.exit_code()

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import click
 
-from cli.loading import loading
-from cli.words import require_file
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
 
 
 @click.command()
-@click.argument("inventory")
+@click.argument("inventory", callback=words.inventory)
 @click.argument("node")
 @click.option("--accept", metavar="SHA256:...", help="Pin the offered key with this fingerprint.")
 def host_key(inventory: str, node: str, accept: str | None) -> int:
     """Show which host key is pinned for NODE and which it offers; pin another one with --accept.
 
-    A key is pinned only where its fingerprint is the one that is given: take it from the node's own
-    console, ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub. Of the known_hosts file of INVENTORY
-    nothing else is touched.
+    INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). A key is pinned only if its
+    fingerprint is the given one. Read the fingerprint on the console of the node:
+    ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub. Other lines of known_hosts stay as they are.
 
     \b
-    Exit status:  0 the same, or pinned   2 they differ, or none is pinned   1 could not tell
+    Exit status:  0 the same, or pinned   2 they differ, or none is pinned   1 cannot find out
     Examples:     gpu-node host-key inventories/lab.py v100-01
                   gpu-node host-key inventories/lab.py v100-01 --accept SHA256:...
     """
-    require_file(inventory)
     with loading():
-        from cli.pinning import show_or_pin
+        from gpu_node.cli.pinning import show_or_pin
     return show_or_pin(inventory, node, accept)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import click
 
-from cli.loading import loading
-from cli.words import require_file
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
 
 
 @click.command()
-@click.argument("inventory")
+@click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 def hostfile(inventory: str, limit: tuple[str, ...]) -> None:
     """Print DeepSpeed's hostfile of INVENTORY: `NAME slots=N`, N being gpu.count.
 
-    Each node is asked whether it has as many GPUs; where one has not, or does not answer, nothing
-    is printed.
+    INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Checks that each node
+    has as many GPUs; if one has not, or does not answer, prints nothing.
 
     \b
     Exit status:  0 printed   1 a node has other GPUs, or could not be asked
     Examples:     gpu-node hostfile inventories/lab.py > hostfile
                   gpu-node hostfile inventories/lab.py --limit v100 > hostfile
     """
-    require_file(inventory)
     with loading():
-        from cli.asking import ask
-        from drift.hostfile import NoHostfile
-        from drift.hostfile import hostfile as rendered
+        from gpu_node.cli.asking import ask
+        from gpu_node.drift.hostfile import NoHostfile
+        from gpu_node.drift.hostfile import hostfile as rendered
     try:
         click.echo(rendered(ask(inventory, limit)), nl=False)
     except NoHostfile as error:

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import click
 
-from lab.errors import LabError
+from gpu_node.lab.errors import LabError
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Turn a LabError into one line on stderr and exit code 1."""
     try:
         yield
@@ -25,9 +25,9 @@ def lab() -> None:
 @lab.command()
 def up() -> None:
     """Bring the lab up; install by apt what it lacks."""
-    from lab import life
+    from gpu_node.lab import life
 
-    with told_plainly():
+    with plain_errors():
         life.up()
     print_status()
 
@@ -35,9 +35,9 @@ def up() -> None:
 @lab.command()
 def down() -> None:
     """Remove the lab's containers, network and disks, and nothing else."""
-    from lab import life
+    from gpu_node.lab import life
 
-    with told_plainly():
+    with plain_errors():
         life.down()
 
 
@@ -45,10 +45,10 @@ def down() -> None:
 @click.argument("node", nargs=-1)
 def reset(node: tuple[str, ...]) -> None:
     """Put the nodes, or the named ones, back to as found."""
-    from lab import lock, nodes, roster
-    from lab.progress import step
+    from gpu_node.lab import lock, nodes, roster
+    from gpu_node.lab.progress import step
 
-    with told_plainly():
+    with plain_errors():
         chosen = [roster.node(name).name for name in node]
         # Waiting has its own line, which a step's spinner would hide.
         with lock.held(), step(f"resetting {' '.join(chosen) or 'every node'}"):
@@ -58,15 +58,15 @@ def reset(node: tuple[str, ...]) -> None:
 @lab.command()
 def status() -> None:
     """Print every machine of the lab with its address and state."""
-    with told_plainly():
+    with plain_errors():
         print_status()
 
 
 def print_status() -> None:
     """One line a machine on stdout."""
-    from lab import nodes, prerequisites
+    from gpu_node.lab import nodes, prerequisites
 
-    with told_plainly():
+    with plain_errors():
         rows = nodes.status() if prerequisites.which("podman") else nodes.all_absent()
         for name, address, state in [("node", "address", "state"), *rows]:
             click.echo(f"{name:<10} {address:<15} {state}")
@@ -76,10 +76,10 @@ def print_status() -> None:
 @click.argument("fault", required=False)
 def break_(fault: str | None) -> None:
     """Inject one fault of the catalogue into a converged node; without a name, list them."""
-    from lab import disks, faults, lock, nodes
-    from lab.progress import step
+    from gpu_node.lab import disks, faults, lock, nodes
+    from gpu_node.lab.progress import step
 
-    with told_plainly():
+    with plain_errors():
         if fault is None:
             click.echo(faults.listing())
             return

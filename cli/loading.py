@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from cli.interrupt import ending_early
+from gpu_node.inventories.interrupt import during_imports
 
 
 @contextmanager
@@ -15,9 +15,19 @@ def loading() -> Iterator[None]:
 
     Whatever imports socket or ssl belongs here: pyinfra, paramiko, and the rooms that use them.
     """
-    with ending_early():
+    with during_imports():
         cooperate()
+        _set_up()
         yield
+
+
+def _set_up() -> None:
+    """Have pyinfra connect with strict host keys, and all that it prints of a node made visible."""
+    from gpu_node.inventories import terminal
+    from gpu_node.inventories.connection import handshake
+
+    handshake.install()
+    terminal.install()
 
 
 @cache

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
-from cli.interrupt import ending_early, stop
+from gpu_node.inventories.interrupt import during_imports, stop
 
 
 def main() -> None:
     """Run the command and exit as the contract says: a usage error is 1, not click's 2."""
-    with ending_early():
+    with during_imports():
         import click
 
-        from cli.commands import commands
-        from cli.streams import take_every_character
+        from gpu_node.cli.commands import commands
+        from gpu_node.cli.streams import take_every_character
+        from gpu_node.inventories.escape import visible_lines
 
     take_every_character(sys.stdout)
     try:
         sys.exit(commands.main(prog_name="gpu-node", standalone_mode=False) or 0)
     except click.ClickException as error:
-        error.show(sys.stderr)
+        shown = io.StringIO()
+        error.show(shown)
+        print(visible_lines(shown.getvalue()), end="", file=sys.stderr)
     except (click.Abort, KeyboardInterrupt):
         stop()
     except Exception as error:
         if not _is_expected(error):
             raise
-        print(f"gpu-node: {error}", file=sys.stderr)
+        print(f"gpu-node: {visible_lines(str(error))}", file=sys.stderr)
     sys.exit(1)
 
 

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import click
 
-from cli import words
-from cli.loading import loading
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
 
 
 @click.command()
 @click.argument("name", required=False, callback=words.name)
 @click.argument("address", required=False, callback=words.address)
-@click.option("--inventory", required=True, metavar="FILE.yml", help="The cluster file.")
+@click.option(
+    "--inventory",
+    required=True,
+    metavar="FILE.yml",
+    help="The cluster file (.yml), or the .py file beside it.",
+)
 @click.option("--from", "file", metavar="FILE.csv", help="Many servers: see below.")
 @click.option(
     "--user",
     metavar="USER",
     callback=words.user,
-    help="Who logs in; the inventory's ssh user, or root.",
+    help="SSH user; default: that of the inventory, or root.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Of its sshd.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of its sshd.")
 @click.option(
     "--group",
     metavar="GROUP",
     callback=words.group,
-    help="Its group; else the one for its GPUs.",
+    help="Its group; default: the group for its GPUs.",
 )
 @click.option(
     "--accept-host-key",
@@ -32,19 +37,21 @@ from cli.loading import loading
     multiple=True,
     callback=words.fingerprints,
     metavar="SHA256:...",
-    help="The host key that it must have; else you are asked.",
+    help="Fingerprint of the host key to accept; default: ask.",
 )
 @click.option("--password-stdin", is_flag=True, help="The password is the first line of stdin.")
-@click.option("--disable-password", is_flag=True, help="Its sshd then takes no passwords any more.")
+@click.option(
+    "--disable-password", is_flag=True, help="Disable password logins in its sshd at the end."
+)
 @click.option(
     "--verify",
     "proof",
     type=click.Choice(["auto", "nccl", "gloo", "no"]),
     default="auto",
     show_default=True,
-    help="What the job at the end talks by; no: no job is run.",
+    help="The backend of the job at the end; no: run no job.",
 )
-@click.option("--dry", is_flag=True, help="Look, and say what would be done; changes nothing.")
+@click.option("--dry", is_flag=True, help="Show what would be done; changes nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Write the entry without asking.")
 def onboard(
     name: str | None,
@@ -63,13 +70,13 @@ def onboard(
 ) -> int:
     """Make the server NAME at ADDRESS a member of the cluster, and prove it.
 
-    Its host key is shown and confirmed, and pinned; this machine's key is let in; then come a
-    pre-flight, its entry in FILE.yml, the mesh with the others, the whole deploy, a report and a
-    job. The password comes from a prompt, from GPU_NODE_PASSWORD or from stdin, and is kept
-    nowhere. What was stopped goes on when it is run again: ADDRESS need not be said again.
+    The stages: its host key is confirmed and pinned, this machine's key is let in, a pre-flight
+    check, its entry in FILE.yml, the mesh with the other nodes, the deploy, a report and a job. The
+    password comes from a prompt, from GPU_NODE_PASSWORD or from stdin, and is never stored. Run the
+    same command again to resume an interrupted onboarding; ADDRESS may then be omitted.
 
-    FILE.csv has a line a server: name,address[,group[,fingerprint]], or a first line that names
-    its columns. A fingerprint is of the host key that this server must have.
+    FILE.csv has one line for each server: name,address[,group[,fingerprint]], or a first line that
+    names its columns. The fingerprint is that of the only host key that is accepted.
 
     \b
     Exit status:  0 a member, and proved unless --verify no (--dry: could be one)   1 otherwise
@@ -79,18 +86,18 @@ def onboard(
     if bool(name) == (file is not None):
         raise click.UsageError("give the NAME of a server, or --from FILE.csv")
     if file is not None and group:
-        raise click.UsageError("--group: with --from the file says the groups")
+        raise click.UsageError("--group: not with --from: FILE.csv has the groups")
     with loading():
-        from cli.onboarding import Onboarding, listed
-        from onboarding.admission import Terms, Wish
-        from onboarding.failures import FAILURES
-        from onboarding.password import given
-        from onboarding.screen import Screen
-        from onboarding.site import site_of
-    wish = Wish(name or "", address, user, port, group)
+        from gpu_node.cli.onboarding import Onboarding, listed
+        from gpu_node.onboarding.admission import Options, Request
+        from gpu_node.onboarding.console import UserConsole
+        from gpu_node.onboarding.errors import FAILURES
+        from gpu_node.onboarding.inventory_files import site_of
+        from gpu_node.onboarding.trust.password import given
+    request = Request(name or "", address, user, port, group)
     try:
-        wishes = [wish] if file is None else listed(file, wish)
-        terms = Terms(accept, given(password_stdin), disable_password, dry)
-        return Onboarding(site_of(inventory), terms, Screen(yes), proof).run(wishes)
+        requests = [request] if file is None else listed(file, request)
+        options = Options(accept, given(password_stdin), disable_password, dry)
+        return Onboarding(site_of(inventory), options, UserConsole(yes), proof).run(requests)
     except FAILURES as error:
         raise click.ClickException(str(error)) from None

@@ -6,28 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
-from cli.asking import ask
-from cli.interrupt import LINE, at_once, say
-from cli.reporting import report_of
-from cli.verifying import render
-from drift.report import table
-from drift.report.model import Report
-from drift.report.table import DEPLOY
-from drift.report.visible import visible, visible_lines
-from inventories.newcomers import read_csv
-from onboarding.admission import Admission, Terms, Wish
-from onboarding.again import let_in_again
-from onboarding.failures import FAILURES
-from onboarding.joining import Joining, is_only_node, lacks, next_steps
-from onboarding.journal import Journal
-from onboarding.running import Interrupted
-from onboarding.screen import Screen
-from onboarding.site import Site
-from verify.outcome import Outcome
-from verify.run import verify
-from verify.stopping import Interrupted as JobInterrupted
-from verify.wish import Wish as Job
+from gpu_node.cli.asking import ask
+from gpu_node.cli.reporting import report_of
+from gpu_node.cli.verifying import render
+from gpu_node.drift.report import table
+from gpu_node.drift.report.formats import DEPLOY
+from gpu_node.drift.report.model import Report
+from gpu_node.facts.ask.pyinfra_file import pyinfra_command
+from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.interrupt import LINE, Interrupted, at_once, report
+from gpu_node.inventories.servers_csv import read_csv
+from gpu_node.onboarding.admission import Admission, Options, Request
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import FAILURES
+from gpu_node.onboarding.inventory_files import Site
+from gpu_node.onboarding.joining import Joining, is_only_node, lacks, next_steps
+from gpu_node.verify.outcome import Outcome
+from gpu_node.verify.request import Request as Job
+from gpu_node.verify.run import verify
 
 MEMBER, NO_JOB = "a member, and proved", "a member; no job proved it (--verify no)"
 ALONE = "a member; no job proved it (it is the only node)"
@@ -37,110 +35,106 @@ DRY, BEFORE = "could be a member", "a member already, and clean"
 class Onboarding:
     """`results` are what each server lacks, nothing where all is well."""
 
-    def __init__(self, site: Site, terms: Terms, screen: Screen, proof: str) -> None:
-        self.site, self.terms, self.screen, self.proof = site, terms, screen, proof
+    def __init__(self, site: Site, options: Options, console: UserConsole, proof: str) -> None:
+        self.site, self.options, self.console, self.proof = site, options, console, proof
         self.results: dict[str, list[str]] = {}
         self.well: dict[str, str] = {}
-        self.admitted: list[Journal] = []
+        self.admitted: list[str] = []
         self.admissions: dict[str, Admission] = {}
-        # What kept the last job from its end.
-        self.told: tuple[str, ...] = ()
+        # The problems of the last job.
+        self.problems: tuple[str, ...] = ()
 
-    def run(self, wishes: Sequence[Wish]) -> int:
-        """Return the exit code; what came of each server is said."""
+    def run(self, requests: Sequence[Request]) -> int:
+        """Onboard the servers, print the result of each, and return the exit code."""
         try:
-            self._all(wishes)
-        except (Interrupted, JobInterrupted):
-            say(self._way_on())
+            self._all(requests)
+        except Interrupted:
+            report(self._resume_line())
             return 1
-        if wishes[1:]:
-            self.screen.show(_table(self.results, self.well))
+        if requests[1:]:
+            self.console.show(_table(self.results, self.well))
         else:
-            self._say(wishes[0].name)
+            self._say(requests[0].name)
         return 1 if any(self.results.values()) else 0
 
     @property
     def _if_well(self) -> str:
-        if self.terms.dry:
+        if self.options.dry:
             return DRY
         return NO_JOB if self.proof == "no" else MEMBER
 
-    def _all(self, wishes: Sequence[Wish]) -> None:
+    def _all(self, requests: Sequence[Request]) -> None:
         members, report = [], None
-        for wish in wishes:
-            self.results[wish.name] = []
-            self.well[wish.name] = self._if_well
+        for request in requests:
+            self.results[request.name] = []
+            self.well[request.name] = self._if_well
             try:
-                if self._is_member(wish):
-                    members.append(wish.name)
+                if self._is_member(request):
+                    members.append(request.name)
             except FAILURES as error:
-                why = str(error).removeprefix(f"{wish.name}: ")
-                self.results[wish.name].append(why)
-                if wishes[1:]:  # the summary is far away
-                    self.screen.say(visible_lines(f"{wish.name}: {why}"))
-        if self.admitted and not self.terms.dry:
+                why = str(error).removeprefix(f"{request.name}: ")
+                self.results[request.name].append(why)
+                if requests[1:]:  # the summary is far away
+                    self.console.say(f"{request.name}: {why}")
+        if self.admitted and not self.options.dry:
             report = self._join()
-        # Not before: until the others know a newcomer, they are not clean.
+        # Members have drift until they know a new server.
         if members:
             self._judge(members, report or self._look_again(members))
-        if self.terms.disable_password and not self.terms.dry:
+        if self.options.disable_password and not self.options.dry:
             self._disable_passwords()
 
-    def _is_member(self, wish: Wish) -> bool:
+    def _is_member(self, request: Request) -> bool:
         """Admit a server; true where it was a member before."""
-        admission = Admission(self.site, wish, self.terms, self.screen)
-        self.admissions[wish.name] = admission
+        admission = Admission(self.site, request, self.options, self.console)
+        self.admissions[request.name] = admission
         if admission.is_entered:
-            admission.refuse_other_words()
-            with at_once(self._way_on):
-                joins = let_in_again(admission, self.proof != "no")
+            admission.refuse_other_options()
+            with at_once(self._resume_line):
+                joins = admission.let_in_again(self.proof != "no")
         else:
-            with at_once(self._way_on):
+            with at_once(self._resume_line):
                 admission.admit()
             joins = True
         if joins:
-            self.admitted.append(admission.journal)
+            self.admitted.append(request.name)
         return not joins
 
     def _join(self) -> Report | None:
         """Have those that were admitted join the others; return what was read of all then."""
-        joining = Joining(self.site, self.admitted, self.screen)
+        joining = Joining(self.site, self.admitted, self.console)
         self.results.update(joining.join(self._look, None if self.proof == "no" else self._job))
         if self.proof != "no" and is_only_node(self.site):
-            self.well.update((each.name, ALONE) for each in self.admitted)
+            self.well.update((name, ALONE) for name in self.admitted)
         return joining.report
 
     def _look_again(self, members: Sequence[str]) -> Report:
         """Read all nodes, and show it where one that was a member before lacks anything."""
-        self.screen.stage("report", f"{', '.join(members)} beside the others")
+        self.console.stage("report", f"comparison of {', '.join(members)} with the others")
         report = self._look(self.site)
         drifting = [name for name, host in report.hosts.items() if host.status == "drift"]
-        if any(lacks(report, name, self._newcomers) for name in members):
-            self.screen.show(table.render(report, self.screen.width))
+        if any(lacks(report, name, self.admitted) for name in members):
+            self.console.show(table.render(report, self.console.width))
         elif drifting:
             have = "has" if len(drifting) == 1 else "have"
-            self.screen.say(f"{', '.join(drifting)} {have} drift: gpu-node drift tells which")
+            self.console.say(f"{', '.join(drifting)} {have} drift: gpu-node drift lists it")
         return report
 
     def _judge(self, members: Sequence[str], report: Report) -> None:
         """Say what those that were members before lack by a report that was shown."""
         for name in members:
             self.well[name] = BEFORE
-            if found := lacks(report, name, self._newcomers):
-                found += next_steps(report, name, f"pyinfra {self.site.inventory} {DEPLOY}")
+            if found := lacks(report, name, self.admitted):
+                found += next_steps(report, name, pyinfra_command(str(self.site.inventory), DEPLOY))
                 self.results[name] += ["in the inventory already", *found]
-
-    @property
-    def _newcomers(self) -> list[str]:
-        return [each.name for each in self.admitted]
 
     def _disable_passwords(self) -> None:
         """Turn password logins off where a server lacks nothing; the others may need them yet."""
         for name, admission in self.admissions.items():
             if not self.results[name]:
                 try:
-                    with at_once(self._way_on):
-                        # The file has its entry by now.
+                    with at_once(self._resume_line):
+                        # The cluster file has its entry now.
                         admission.cluster = self.site.cluster()
                         admission.disable_passwords()
                 except FAILURES as error:
@@ -148,35 +142,35 @@ class Onboarding:
 
     def _look(self, site: Site) -> Report:
         inventory = str(site.inventory)
-        with at_once(self._way_on):
+        with at_once(self._resume_line):
             return report_of(inventory, ask(inventory))
 
     def _job(self, site: Site, names: Sequence[str]) -> Outcome:
         backend = "" if self.proof == "auto" else self.proof
         outcome = verify(str(site.inventory), names, Job(backend=backend))
-        if outcome.problems and outcome.problems == self.told:
-            self.screen.say(f"  {' and '.join(names)}: the same")
+        if outcome.problems and outcome.problems == self.problems:
+            self.console.say(f"  {' and '.join(names)}: the same")
         else:
-            self.screen.show(render(outcome))
-        self.told = outcome.problems
+            self.console.show(render(outcome))
+        self.problems = outcome.problems
         return outcome
 
-    def _way_on(self) -> str:
-        """Say where it was stopped, and how it goes on."""
-        return f"{LINE} {self.screen.at}; the same command goes on from there".replace("  ", " ")
+    def _resume_line(self) -> str:
+        """Return the line for Ctrl-C: the stage, and how to resume."""
+        return f"{LINE} {self.console.at}; run the same command to continue".replace("  ", " ")
 
     def _say(self, name: str) -> None:
         """Say what came of the one server."""
         if lacking := self.results[name]:
-            self.screen.say(f"Error: {name}: " + visible_lines("\n  ".join(lacking)))
+            self.console.say(f"Error: {name}: " + "\n  ".join(lacking))
         else:
-            self.screen.show(visible(f"{name}: {self.well[name]}"))
+            self.console.show(f"{name}: {self.well[name]}")
 
 
-def listed(file: str, said: Wish) -> list[Wish]:
+def listed(file: str, common: Request) -> list[Request]:
     """Return the servers that a CSV file lists, with what the command line says of all of them."""
     return [
-        Wish(each.name, each.address, said.user, said.port, each.group, each.fingerprint)
+        Request(each.name, each.address, common.user, common.port, each.group, each.fingerprint)
         for each in read_csv(Path(file))
     ]
 
@@ -187,5 +181,6 @@ def _table(results: Mapping[str, Sequence[str]], well: Mapping[str, str]) -> Tab
     table.add_column("server", no_wrap=True)
     table.add_column("result", overflow="fold")
     for name, lacking in results.items():
-        table.add_row(visible(name), visible_lines("\n".join(lacking)) if lacking else well[name])
+        result = "\n".join(lacking) if lacking else well[name]
+        table.add_row(Text(visible(name)), Text(visible_lines(result)))
     return table

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 from paramiko import PKey
 
-from cli.interrupt import at_once
-from facts.gather import host_data
-from facts.host_key import NoHostKey, offered
-from facts.ssh import fingerprint
-from inventories.pinned import keys_of, lookups, read, repinned, stale, write
+from gpu_node.facts.ask.gather import host_data
+from gpu_node.facts.ask.host_key import NoHostKey, offered
+from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.inventories.connection.known_hosts import (
+    keys_of,
+    lookups,
+    read,
+    repinned,
+    stale,
+    write,
+)
+from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.interrupt import at_once
 
 SAME, OTHER = 0, 2
 
@@ -29,10 +38,11 @@ def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
     keys = [f"{key.get_name()} {key.get_base64()}" for key in _offered(node, data)]
     if accept is not None:
         return _accept(file, text, names, keys, accept)
-    pinned = keys_of(text, names[0])
-    _show(f"pinned for {node} in {file}", pinned)
-    _show(f"offered at {names[0]}", keys)
-    return SAME if _is_same(pinned, keys) else OTHER
+    pinned, barred = keys_of(text, names[0]), _revoked(text, names)
+    _show(f"pinned for {node} in {file}", pinned, barred)
+    _show(f"offered at {names[0]}", keys, barred)
+    left = [key for key in keys if key not in barred]
+    return SAME if _is_same(pinned, left) else OTHER
 
 
 def _read(file: Path) -> str:
@@ -40,6 +50,13 @@ def _read(file: Path) -> str:
         return read(file)
     except OSError as error:
         raise click.ClickException(f"cannot read {file}: {error.strerror}") from None
+
+
+def _revoked(text: str, names: tuple[str, ...]) -> list[str]:
+    try:
+        return revoked_keys(text, names)
+    except OSError as error:
+        raise click.ClickException(f"cannot read {GLOBAL}: {error.strerror}") from None
 
 
 def _offered(node: str, data: dict[str, Any]) -> list[PKey]:
@@ -55,26 +72,33 @@ def _is_same(pinned: list[str], keys: list[str]) -> bool:
     return any(key in pinned for key in keys) and not stale(pinned, keys)
 
 
-def _show(title: str, keys: Iterable[str]) -> None:
-    click.echo(f"{title}:")
-    for each in [fingerprint(key) for key in keys] or ["none"]:
-        click.echo(f"  {each}")
+def _show(title: str, keys: Iterable[str], barred: Collection[str]) -> None:
+    click.echo(visible(f"{title}:"))
+    shown = [f"{fingerprint(key)}{' (revoked)' * (key in barred)}" for key in keys]
+    for each in shown or ["none"]:
+        click.echo(visible(f"  {each}"))
 
 
 def _accept(file: Path, text: str, names: tuple[str, ...], keys: list[str], accept: str) -> int:
     chosen = [key for key in keys if fingerprint(key).split()[1] == accept]
     if not chosen:
-        told = ", ".join(fingerprint(key) for key in keys)
+        offers = ", ".join(fingerprint(key) for key in keys)
         raise click.ClickException(
-            f"{accept} is none of the keys offered at {names[0]} ({told}); nothing was changed"
+            f"{accept} is not one of the keys offered at {names[0]} ({offers}); nothing was changed"
+        )
+    if chosen[0] in _revoked(text, names):
+        raise click.ClickException(
+            f"{accept} is revoked by a @revoked line of {file} or {GLOBAL}: another machine may "
+            "have that key; create a new one on the node (remove the old file, then "
+            "ssh-keygen -A), or remove the line if it is wrong; nothing was changed"
         )
     new = repinned(text, names, chosen[0], keys)
     if new == text:
-        click.echo(f"{fingerprint(chosen[0])} is pinned already in {file}")
+        click.echo(visible(f"{fingerprint(chosen[0])} is pinned already in {file}"))
         return SAME
     try:
         write(file, new)
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
-    click.echo(f"pinned {fingerprint(chosen[0])} for {names[0]} in {file}")
+    click.echo(visible(f"pinned {fingerprint(chosen[0])} for {names[0]} in {file}"))
     return SAME

@@ -1,39 +1,44 @@
-"""`gpu-node remove`: a node goes out of the cluster, and stays as it is."""
+"""`gpu-node remove`: take a node out of the cluster, without a change on it."""
 
 from __future__ import annotations
 
 import click
 
-from cli.interrupt import LINE, say
-from cli.loading import loading
+from gpu_node.cli.loading import loading
+from gpu_node.inventories.interrupt import LINE, Interrupted, report
 
 
 @click.command()
 @click.argument("name")
-@click.option("--inventory", required=True, metavar="FILE.yml", help="The cluster file.")
-@click.option("--dry", is_flag=True, help="Show what goes out of FILE.yml; changes nothing.")
+@click.option(
+    "--inventory",
+    required=True,
+    metavar="FILE.yml",
+    help="The cluster file (.yml), or the .py file beside it.",
+)
+@click.option("--dry", is_flag=True, help="Show what is removed from FILE.yml; changes nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
-    """Take the node NAME out of the cluster: out of FILE.yml, and of what the others know.
+    """Remove the node NAME from the cluster: from FILE.yml and the files of the other nodes.
 
-    Its key goes out of every authorized_keys, its host key out of every known_hosts, its line out
-    of every /etc/hosts that gpu-node wrote. The node itself is left as it is.
+    Removes its key from their authorized_keys, its host key from their known_hosts, and its line
+    from each /etc/hosts that gpu-node wrote. The node itself is left as it is. It also cancels an
+    unfinished onboarding.
 
     \b
     Exit status:  0 no node knows it any more   1 otherwise, or FILE.yml has no such node
     Examples:     gpu-node remove v100-02 --inventory inventories/lab.yml
     """
     with loading():
-        from onboarding.failures import FAILURES
-        from onboarding.removal import remove as take_out
-        from onboarding.running import Interrupted
-        from onboarding.screen import Screen
-        from onboarding.site import site_of
+        from gpu_node.onboarding.console import UserConsole
+        from gpu_node.onboarding.errors import FAILURES
+        from gpu_node.onboarding.inventory_files import site_of
+        from gpu_node.onboarding.removal import remove as take_out
     try:
-        take_out(site_of(inventory), name, Screen(yes), dry)
+        take_out(site_of(inventory), name, UserConsole(yes), dry)
     except FAILURES as error:
         raise click.ClickException(f"{name}: {error}") from None
     except Interrupted:
-        say(f"{LINE}; the same command goes on from there")
+        report(f"{LINE}; run the same command to continue")
         return 1
     return 0

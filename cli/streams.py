@@ -6,7 +6,7 @@ import codecs
 import io
 from typing import TextIO
 
-from drift.report.signs import WRONG
+from gpu_node.drift.report.signs import WRONG
 
 _HANDLER = "gpu-node"
 # The sign beside what is wrong has a stand-in of its own width.

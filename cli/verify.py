@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from cli.loading import loading
-from cli.words import require_file
-from inventories.sizes import ALLOWED, parse_size
-from verify.wish import GLOO, NCCL, SECONDS, Wish
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
+from gpu_node.inventories.fields.sizes import ALLOWED, parse_size
+from gpu_node.verify.request import GLOO, NCCL, SECONDS, Request
 
 LEAST_SECONDS = 10
 
@@ -20,7 +20,7 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
 
 
 @click.command()
-@click.argument("inventory")
+@click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option(
     "--python", metavar="PATH", default="", help="The Python that has torch, on every node."
@@ -53,17 +53,17 @@ def verify(
 ) -> int:
     """Run an all-reduce across the nodes of INVENTORY, started as their launcher starts a job.
 
-    The first node starts it over the nodes' own SSH, by their names, as the training user: by
-    launcher.kind of the inventory, or torchrun. The Python is --python, launcher.python, the first
-    of nccl.environments, or python3. Nothing of it stays on a node, after Ctrl-C neither.
+    INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). The first node starts the
+    job as the training user, over SSH from node to node: with launcher.kind of the inventory, or
+    torchrun. The Python is --python, launcher.python, the first of nccl.environments, or python3.
+    No process and no file of the job stays on a node, also after Ctrl-C.
 
     \b
-    Exit status:  0 every rank added up what it should   1 otherwise
+    Exit status:  0 every rank computed the right sums   1 otherwise
     Examples:     gpu-node verify inventories/lab.py
                   gpu-node verify inventories/lab.py --limit a100-01 --limit v100-01
     """
-    require_file(inventory)
     with loading():
-        from cli.verifying import proved
-    wish = Wish(python, backend or "", timeout, size, allow_disruption)
-    return 0 if proved(inventory, limit, wish) else 1
+        from gpu_node.cli.verifying import proved
+    request = Request(python, backend or "", timeout, size, allow_disruption)
+    return 0 if proved(inventory, limit, request) else 1

@@ -7,27 +7,29 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.interrupt import stop
-from drift.report.visible import visible
-from inventories.sizes import format_size
-from verify.outcome import Outcome, Row
-from verify.run import verify
-from verify.stopping import Interrupted
-from verify.wish import Wish
+from gpu_node.cli.console import plain_console, working
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.interrupt import Interrupted, stop
+from gpu_node.verify.outcome import Outcome, Row
+from gpu_node.verify.request import Request
+from gpu_node.verify.run import verify
 
 # Nodes beside each other in one table.
 _BESIDE = 4
 
 
-def proved(inventory: str, limit: Iterable[str], wish: Wish) -> bool:
+def proved(inventory: str, limit: Iterable[str], request: Request) -> bool:
     """Run a verification and write what it found; return whether all is well."""
     try:
-        with Console(stderr=True).status("") as status:
-            outcome = verify(inventory, limit, wish, lambda stage: status.update(visible(stage)))
+        with working("") as status:
+            outcome = verify(
+                inventory, limit, request, lambda stage: status.update(Text(visible(stage)))
+            )
     except Interrupted as error:
         for each in error.left:
             click.echo(visible(each), err=True)
@@ -39,12 +41,12 @@ def proved(inventory: str, limit: Iterable[str], wish: Wish) -> bool:
 
 def write(outcome: Outcome) -> None:
     """Write what a verification found to stdout: a table on a terminal, plain lines elsewhere."""
-    console = Console(file=sys.stdout)
+    console = plain_console(file=sys.stdout)
     if console.is_terminal:
         console.print(render(outcome))
         return
     text = io.StringIO()
-    Console(file=text, width=console.width).print(render(outcome))
+    plain_console(file=text, width=console.width).print(render(outcome))
     for line in text.getvalue().splitlines():
         click.echo(line.rstrip(), file=sys.stdout)
 
@@ -61,7 +63,7 @@ def _table(rows: Iterable[Row]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", style="dim", no_wrap=True)
     for row in rows:
-        table.add_column(visible(row.node), overflow="fold")
+        table.add_column(Text(visible(row.node)), overflow="fold")
     for label, values in _aspects(rows):
         if any(values):
             table.add_row(label, *(Text(visible(value) or "-") for value in values))
@@ -81,7 +83,7 @@ def _aspects(rows: list[Row]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _rounded(size: int) -> str:
-    """8G; half of the memory is no round size, and is told as 23.5G."""
+    """Return 8G for a round size, and 23.5G for one like half of the memory."""
     exact = format_size(size)
     return f"{size / (1 << 30):.1f}G" if exact.isdigit() else exact
 
@@ -92,9 +94,9 @@ def _lines(outcome: Outcome) -> Iterator[RenderableType]:
     for note in outcome.notes:
         yield Text.assemble(("note", "cyan"), "  ", visible(note))
     if outcome.how:
-        yield Text(f"{outcome.how}{_speed(outcome)}")
+        yield Text(visible(f"{outcome.how}{_speed(outcome)}"))
     if outcome.ok:
-        yield Text("verified: every rank added up what it should", style="bold green")
+        yield Text("verified: every rank computed the right sums", style="bold green")
     else:
         yield Text("not verified", style="bold red")
 

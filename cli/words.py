@@ -8,25 +8,30 @@ from pathlib import Path
 
 import click
 
-from cli.loading import loading
-from inventories.addresses import is_address
-from inventories.problems import shown
+from gpu_node.cli.loading import loading
+from gpu_node.facts.ask.pyinfra_file import pyinfra_file
+from gpu_node.inventories.errors import shown
+from gpu_node.inventories.fields.addresses import is_address
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
 
 
-def require_file(inventory: str) -> None:
-    """Refuse a path to no file: pyinfra would take it for the name of a host."""
-    looks_like_file = inventory.endswith((".py", ".yml", ".yaml")) or os.sep in inventory
-    is_folder = not inventory or Path(inventory).is_dir()
-    if is_folder or (looks_like_file and not Path(inventory).is_file()):
-        raise click.UsageError(f"no such inventory file: {inventory}")
-    if inventory.endswith((".yml", ".yaml")):
+def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
+    """Return the inventory for pyinfra: of a cluster file the .py file beside it, if there is one.
+
+    A path without a file is refused: pyinfra would take it for the name of a host.
+    """
+    looks_like_file = word.endswith((".py", ".yml", ".yaml")) or os.sep in word
+    is_folder = not word or Path(word).is_dir()
+    if is_folder or (looks_like_file and not Path(word).is_file()):
+        raise click.UsageError(f"no such inventory file: {word}")
+    if word.endswith(".yaml"):
         raise click.UsageError(
-            f"{inventory} is what an inventory reads; give the inventory itself, "
-            f"{Path(inventory).with_suffix('.py')}"
+            f"{word}: the name of a cluster file ends in .yml; rename it to "
+            f"{Path(word).with_suffix('.yml')}"
         )
+    return pyinfra_file(word)
 
 
 def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
@@ -40,12 +45,12 @@ def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
 
 def address(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     """Take an address, without the blanks around it."""
-    return word if word is None else _said(word.strip(), "an IP address or a host name")
+    return word if word is None else _filled(word.strip(), "an IP address or a host name")
 
 
 def group(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
-    """Take the name of a group; whether there is one the cluster file tells."""
-    return word if word is None else _said(word, "a group of the cluster file")
+    """Take the name of a group; the cluster file decides later whether it exists."""
+    return word if word is None else _filled(word, "a group of the cluster file")
 
 
 def user(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
@@ -67,14 +72,14 @@ def fingerprints(_: click.Context, __: click.Parameter, words: tuple[str, ...]) 
     if not words:
         return words
     with loading():
-        from inventories.newcomers import wrong_fingerprint
+        from gpu_node.inventories.servers_csv import wrong_fingerprint
     for word in words:
         for problem in wrong_fingerprint(word):
             raise click.BadParameter(str(problem))
     return words
 
 
-def _said(word: str, allowed: str) -> str:
+def _filled(word: str, allowed: str) -> str:
     if not word:
         raise click.BadParameter(f"found {shown(word)}; allowed: {allowed}")
     return word

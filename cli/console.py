@@ -1,0 +1,32 @@
+"""Consoles that print what they are given: no markup, no emoji codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO
+
+import click
+from rich.console import Console, RenderableType
+from rich.status import Status
+from rich.text import Text
+
+from gpu_node.drift.report.formats import printed
+from gpu_node.inventories.escape import visible
+
+
+def plain_console(
+    file: IO[str] | None = None, stderr: bool = False, width: int | None = None
+) -> Console:
+    """Return a console on which brackets and colons are text."""
+    return Console(file=file, stderr=stderr, width=width, markup=False, emoji=False)
+
+
+def show(renderable: RenderableType) -> None:
+    """Print to stdout, as wide as the terminal."""
+    console = plain_console(file=sys.stdout)
+    click.echo(printed(renderable, console), nl=False, color=console.is_terminal)
+
+
+def working(stage: str) -> Status:
+    """Return what shows a stage of the work on stderr, on a terminal, while it lasts."""
+    return plain_console(stderr=True).status(Text(visible(stage)))

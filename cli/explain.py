@@ -1,0 +1,32 @@
+"""`gpu-node explain`: what a rule of the report checks, why, and what repairs it."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_node.cli.loading import loading
+
+
+@click.command()
+@click.argument("rule")
+def explain(rule: str) -> None:
+    """Explain RULE: what it checks, why it hurts, what the deploy changes, what you can do.
+
+    RULE is the id of a finding, or an area: then all its rules.
+
+    \b
+    Examples:     gpu-node explain shm.too-small
+                  gpu-node explain ssh
+    """
+    with loading():
+        from gpu_node.cli.console import show
+        from gpu_node.drift.report import explained
+        from gpu_node.facts.areas import AREAS
+        from gpu_node.inventories.errors import did_you_mean, shown
+    known = [*(each.id for each in explained.in_order()), *explained.UNREADABLE, *AREAS]
+    if rule not in known:
+        why = f"an unknown rule{did_you_mean(rule, known)}"
+        raise click.UsageError(
+            f"found {shown(rule)} ({why}); allowed: a rule or an area, see gpu-node rules"
+        )
+    show(explained.texts(rule))

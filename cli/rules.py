@@ -1,0 +1,26 @@
+"""`gpu-node rules`: all rules of the report, and which of them the deploy repairs."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_node.cli.loading import loading
+
+
+@click.command()
+@click.argument("area", required=False)
+def rules(area: str | None) -> None:
+    """List all rules of the report, or those of AREA, and which of them the deploy repairs.
+
+    \b
+    Examples:     gpu-node rules
+                  gpu-node rules driver
+    """
+    with loading():
+        from gpu_node.cli.console import show
+        from gpu_node.drift.report import explained
+        from gpu_node.facts.areas import AREAS
+        from gpu_node.inventories.errors import shown
+    if area not in (None, *AREAS):
+        raise click.UsageError(f"found {shown(area)}; allowed: {', '.join(AREAS)}")
+    show(explained.listed(area))
