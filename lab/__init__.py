@@ -1,1 +1,1 @@
-"""Emulated GPU servers to try and test the project on; no room of the product knows of them."""
+"""Emulated GPU servers to try and test the project on; no product room imports this one."""

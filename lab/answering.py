@@ -1,19 +1,19 @@
-"""Waits until a node answers SSH with the host key that the lab pinned."""
+"""Waits until a node answers SSH with the pinned host key."""
 
 import socket
 import time
 
-from lab import roster
-from lab.errors import LabError
-from lab.machine import run
+from gpu_node.lab import roster
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import run
 
 SECONDS = 15.0
-# A greeting, and each step on the way to it, takes no longer on the lab's own bridge.
+# The limit for an SSH version line, and for each step before it, on the lab's bridge.
 GREETING = 2.0
 
 
 def wait(node: roster.Node) -> None:
-    """Return when the node greets, and lets the lab's key in where that is authorised."""
+    """Return when the node sends its SSH version, and accepts the lab's key if it is authorised."""
     give_up = time.monotonic() + SECONDS
     while not greets(node.address):
         if time.monotonic() > give_up:
@@ -27,7 +27,7 @@ def wait(node: roster.Node) -> None:
 
 
 def greets(address: str) -> bool:
-    """Whether an SSH server says its version."""
+    """Whether an SSH server sends its version."""
     try:
         with socket.create_connection((address, 22), timeout=GREETING) as connection:
             return connection.recv(4) == b"SSH-"
@@ -36,7 +36,7 @@ def greets(address: str) -> bool:
 
 
 def listens(address: str, port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Whether a server accepts connections there."""
     try:
         with socket.create_connection((address, port), timeout=2):
             return True

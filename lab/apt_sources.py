@@ -1,11 +1,11 @@
-"""Reads which of this machine's apt sources are its distribution's own."""
+"""Finds the apt sources of this machine that belong to its distribution."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from lab.errors import LabError
-from lab.machine import run
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import run
 
 KEYRINGS = ("debian-archive", "ubuntu-archive")
 ONE_LINE = re.compile(
@@ -33,7 +33,9 @@ def of_this_machine(suite: str, etc: Path = Path("/etc/apt")) -> list[str]:
     lists = [etc / "sources.list", *sorted(etc.glob("sources.list.d/*.list"))]
     found = one_line(suite, read(lists)) + deb822(suite, read(etc.glob("sources.list.d/*.sources")))
     if not found:
-        raise LabError(f"{etc} holds no source of {suite} main; the lab builds its tree from those")
+        raise LabError(
+            f"{etc} has no source of {suite} main; the lab builds its tree from such sources"
+        )
     return found
 
 

@@ -5,10 +5,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-from lab import roster
-from lab.errors import LabError
-from lab.machine import run
-from lab.tarball import Member, pack
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import run
+from gpu_node.lab.tarball import Member, pack
 
 OLD = "3.23.3"
 NEW = "3.25.2"
@@ -19,7 +18,6 @@ WHEELS = {
 TOP = f"cmake-{NEW}-linux-x86_64"
 TARBALL = f"{TOP}.tar.gz"
 TARBALL_SHA256 = "c5286a4570a19fee4618e25c497f5efefebf2372d9405af0225d51686b41d24b"
-URL = f"http://{roster.MIRROR_ADDRESS}/{TARBALL}"
 KEPT = ("bin", "share")
 # The manual is two thirds of the files, and every reset of a node would have to write them.
 LEFT_OUT = "/Help/"
@@ -30,7 +28,7 @@ def tarball(scratch: Path) -> bytes:
     data = pack(members(download(NEW, scratch), TOP))
     found = hashlib.sha256(data).hexdigest()
     if found != TARBALL_SHA256:
-        raise LabError(f"{TARBALL} came out with sha256 {found}, expected {TARBALL_SHA256}")
+        raise LabError(f"{TARBALL} has the sha256 {found}, expected {TARBALL_SHA256}")
     return data
 
 

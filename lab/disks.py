@@ -1,24 +1,24 @@
-"""Gives each node a disk of its own: an overlay over the shared tree, in the state it was found."""
+"""Gives each node its disk: an overlay over the shared tree, in the state it was found."""
 
 import hashlib
 import shlex
 from pathlib import Path
 
-from lab import keys, mirror, roster, tree
-from lab.machine import as_root
+from gpu_node.lab import keys, mirror, roster, tree
+from gpu_node.lab.machine import as_root
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE / "as_found"
 STAND_INS = HERE / "stand_ins"
 MOUNTS = Path("/proc/self/mountinfo")
-# A sum a file that the node has of its own in /etc, the shared tree's left out.
-# What the mirror serves is at hand in /mnt meanwhile, as a user's downloads once were.
+# The sum of each file that the node has in /etc, without those of the shared tree.
+# Meanwhile the mirror's files are in /mnt, as a user's downloads would be.
 MAKE = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" /bin/sh -eu'
 ETC = 'cd "$1" && find . -type f -exec cksum {} + | LC_ALL=C sort'
 
 
 def home(name: str) -> Path:
-    """Where a node's disk is kept."""
+    """Return the folder of a node's disk."""
     return roster.cache() / "nodes" / name
 
 
@@ -33,7 +33,7 @@ def is_mounted(name: str) -> bool:
 
 
 def is_complete(name: str) -> bool:
-    """Whether the node was brought to its found state to the end; a killed run leaves it not."""
+    """Whether the node is completely in its found state; after a killed run it is not."""
     return (home(name) / "complete").is_file()
 
 
@@ -49,7 +49,7 @@ def mount(name: str) -> None:
 
 
 def layers_of(name: str) -> list[str]:
-    """What lies between the shared tree and the node's own files; nothing after a reset."""
+    """Return the layer between the shared tree and the node's files; empty after a reset."""
     noted = home(name) / "layers"
     return noted.read_text().split() if noted.is_file() else []
 
@@ -62,13 +62,13 @@ def put_under(name: str, layer: Path) -> None:
 
 
 def remove(name: str) -> None:
-    """Unmount and delete the node's disk; none there is fine."""
+    """Unmount and delete the node's disk, if it exists."""
     unmount(name)
     as_root(["rm", "-rf", "--one-file-system", home(name)])
 
 
 def unmount(name: str) -> None:
-    """Unmount the node's disk, lazily if something still looks at it."""
+    """Unmount the node's disk, lazily if a process still uses it."""
     while is_mounted(name):
         if as_root(["umount", root(name)], check=False).returncode != 0:
             as_root(["umount", "--lazy", root(name)])
@@ -94,40 +94,40 @@ def make_as_found(name: str) -> None:
 
 
 def mark_incomplete(name: str) -> None:
-    """Note, before anything is undone, that the node is on its way to as found."""
+    """Record, before anything is undone, that the node is not yet as found."""
     as_root(["rm", "-f", home(name) / "complete"])
 
 
 def mark_complete(name: str) -> None:
-    """Note that the node is as found to the end, its memory included, and what /etc holds."""
+    """Record that the node is completely as found, memory included, and what /etc contains."""
     as_root(["tee", home(name) / "complete"], stdin=etc(name))
 
 
 def is_as_found(name: str) -> bool:
-    """Whether /etc holds what was noted: a boot or a report changes nothing there, a converge does.
+    """Whether /etc is as recorded: a boot or a report changes nothing there, a converge does.
 
-    A node that somebody changed by hand is not taken for one as found.
+    A node that was changed manually does not count as found.
     """
     return is_complete(name) and (home(name) / "complete").read_text() == etc(name)
 
 
 def etc(name: str) -> str:
-    """What the node's /etc holds, for comparison."""
+    """Return the content of the node's /etc, for comparison."""
     return as_root(["sh", "-euc", ETC, "sh", home(name) / "upper" / "etc"]).stdout
 
 
 def kept(name: str) -> Path:
-    """Where the states are kept that a node's disk can be put back to; a reset leaves them."""
+    """Return the folder of the kept states of a node's disk; a reset keeps them."""
     return roster.cache() / "states" / name
 
 
 def is_kept(name: str, state: str) -> bool:
-    """Whether there is such a state; one that a killed run did not finish is none."""
+    """Whether such a state exists; one that a killed run left incomplete does not count."""
     return (kept(name) / state).is_dir()
 
 
 def keep(name: str, state: str) -> None:
-    """Keep all that is written to the disk now as a state, so that `put_back` can return to it."""
+    """Keep the current content of the disk as a state, so that `put_back` can restore it."""
     place = kept(name) / state
     half = place.with_name(f"{state}.half")
     as_root(["rm", "-rf", "--one-file-system", half, place])
@@ -138,7 +138,7 @@ def keep(name: str, state: str) -> None:
 
 
 def put_back(name: str, state: str) -> None:
-    """Make the disk what it was when a state was kept; the node must not run."""
+    """Restore a kept state of the disk; the node must not run."""
     unmount(name)
     written = [home(name) / part for part in ("upper", "work", "layers")]
     as_root(["rm", "-rf", "--one-file-system", *written])
@@ -155,7 +155,7 @@ def as_found(name: str) -> str:
 
 
 def variables(name: str) -> str:
-    """What the scripts need to know of the node, as shell assignments."""
+    """Return the node's values for the scripts, as shell assignments."""
     node = roster.NODES[name]
     key = keys.host_key(name)
     values = {
@@ -182,6 +182,6 @@ def script(name: str) -> str:
 
 
 def leftovers(name: str) -> str:
-    """The script that puts what was found in memory into the running node; often there is none."""
+    """Return the script that restores the memory of the running node; often empty."""
     path = SCRIPTS / f"{name}.memory.sh"
     return path.read_text() if path.is_file() else ""

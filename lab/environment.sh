@@ -16,6 +16,6 @@ rm -rf .venv
 "$python" -m venv .venv || fail "$python cannot make .venv"
 pip install --require-hashes -r requirements.lock ||
     fail "pip cannot install requirements.lock; is the package index reachable?"
-pip install --no-deps --no-build-isolation --config-settings editable_mode=compat -e . ||
+pip install --no-deps --no-build-isolation -e . ||
     fail "pip cannot install this folder into .venv"
 touch "$mark"

@@ -1,5 +1,5 @@
-"""The one exception by which the lab tells its user that something did not work."""
+"""The exception with which the lab reports an error to its user."""
 
 
 class LabError(Exception):
-    """Says in one line what did not work, with what was found and the way on."""
+    """One line: what failed, what was found, and the next step."""

@@ -1,16 +1,16 @@
-"""Gives a node that starts what a container has not: cards, and a kernel that loads modules."""
+"""Gives a starting node what a container lacks: GPUs, and a kernel that loads modules."""
 
 from pathlib import Path
 
-from lab.machine import as_root
+from gpu_node.lab.machine import as_root
 
 SCRIPT = Path(__file__).with_suffix(".sh")
-# The rights are this machine's: a node may have been started with fewer than mounts take.
+# With this machine's rights: a node may lack the rights to mount.
 ENTER = ["nsenter", "--mount", "--wd=/", "--target"]
 
 
 def power_on(pid: int) -> None:
-    """Do what comes before a machine's first process; its network is not there yet."""
+    """Run the steps before a machine's first process; it has no network yet."""
     as_root([*ENTER, str(pid), "/bin/sh", "-eus"], stdin=script())
 
 

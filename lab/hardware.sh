@@ -1,6 +1,6 @@
-# Give a node that starts its cards and its kernel, before anybody can log in. Runs in its mount
-# namespace with this machine's rights, as a node may lack them: mounts over what this machine's
-# own kernel tells of modules, PCI and firmware, then boots.
+# Gives a starting node its GPUs and its kernel before the first login. Runs in its mount namespace
+# with this machine's rights, which a node may lack: mounts over what this machine's kernel shows of
+# modules, PCI and firmware, then boots.
 umask 022
 state=/run/gpu-node-lab
 mkdir -p "$state"

@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import disks, podman
-from lab.errors import LabError
-from lab.machine import SYSTEM_PATH, sudo
+from gpu_node.lab import disks, podman
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import SYSTEM_PATH, sudo
 
 ENV = ("HOME=/root", f"PATH={SYSTEM_PATH}")
 SPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")

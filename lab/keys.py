@@ -5,12 +5,12 @@ import secrets
 from collections.abc import Collection
 from pathlib import Path
 
-from lab import roster
-from lab.machine import owner, run
+from gpu_node.lab import roster
+from gpu_node.lab.machine import owner, run
 
 
 def make() -> None:
-    """Leave a complete `.lab/` that belongs to the calling user; what is there stays as it is."""
+    """Make `.lab/` complete; it belongs to the calling user, and existing files stay."""
     host_keys = roster.STATE / "host_keys"
     host_keys.mkdir(parents=True, exist_ok=True)
     roster.STATE.chmod(0o700)
@@ -24,9 +24,9 @@ def make() -> None:
 
 
 def pin(names: Collection[str]) -> None:
-    """Leave the nodes' host keys in known_hosts: what else it says of them goes.
+    """Write the nodes' host keys to known_hosts, and remove their other lines.
 
-    Lines of others stay, except where all nodes are named: then it says nothing else.
+    Lines of other hosts stay, unless all nodes are named: then nothing else stays.
     """
     wanted = known_hosts({name: public(host_key(name)) for name in names}).splitlines()
     found = roster.KNOWN_HOSTS.read_text().splitlines() if roster.KNOWN_HOSTS.exists() else []
@@ -40,7 +40,7 @@ def pin(names: Collection[str]) -> None:
 
 
 def host_key(name: str) -> Path:
-    """Where a node's private host key is kept."""
+    """Return the file of a node's private host key."""
     return roster.STATE / "host_keys" / name
 
 
@@ -58,7 +58,7 @@ def known_hosts(public_keys: dict[str, str]) -> str:
 
 
 def make_key(path: Path, comment: str) -> None:
-    """A new ed25519 key pair where there is none; a half that a killed run left is replaced."""
+    """Make an ed25519 key pair if it is missing; an incomplete one is replaced."""
     if path.exists() and Path(f"{path}.pub").exists():
         return
     path.unlink(missing_ok=True)

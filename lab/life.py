@@ -1,6 +1,6 @@
 """Brings the whole lab up and takes it down again."""
 
-from lab import (
+from gpu_node.lab import (
     answering,
     disks,
     keys,
@@ -14,9 +14,9 @@ from lab import (
     roster,
     tree,
 )
-from lab.kernel import machine
-from lab.machine import as_root
-from lab.progress import step
+from gpu_node.lab.kernel import machine
+from gpu_node.lab.machine import as_root
+from gpu_node.lab.progress import step
 
 SERVE = ["python3", "-m", "http.server", "80", "--directory", "/srv/mirror"]
 
@@ -70,7 +70,7 @@ def start_mirror() -> None:
 
 
 def start_nodes() -> None:
-    """Leave nodes that answer alone, boot those that do not, and make those that are not there."""
+    """Keep nodes that answer, boot those that do not, and make missing ones."""
     found = podman.containers()
     made = []
     for node in roster.NODES.values():

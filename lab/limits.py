@@ -1,4 +1,4 @@
-"""Chooses the ulimits a node starts with from what this machine may give."""
+"""Chooses the ulimits of a node within the limits of this machine."""
 
 import resource
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 CAP_SYS_RESOURCE = 24
 UNLIMITED = resource.RLIM_INFINITY
 
-# As found in the field, soft and hard; the hard ones leave room for what the inventory wants.
+# As found in the field, soft and hard; the hard ones are above the inventory's values.
 AS_FOUND = {
     "nofile": (1024, 20000),
     "memlock": (64 << 10, 8 << 20),
@@ -37,7 +37,7 @@ def machine_hard() -> dict[str, int]:
 
 
 def may_raise(status: str) -> bool:
-    """Whether /proc/PID/status tells of CAP_SYS_RESOURCE among what root may get."""
+    """Whether /proc/PID/status lists CAP_SYS_RESOURCE in the bounding set."""
     for line in status.splitlines():
         if line.startswith("CapBnd:"):
             return bool(int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1)

@@ -9,9 +9,9 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from lab import roster
-from lab.errors import LabError
-from lab.machine import as_root
+from gpu_node.lab import roster
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import as_root
 
 LOCKS = Path("/proc/locks")
 MODE = 0o644
@@ -19,19 +19,19 @@ MAKE = f': >>"$1"; chmod {MODE:o} "$1"'
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Whether this process is at it already: bringing the lab up resets nodes, too.
+# Whether this process holds the lock already: `lab up` resets nodes, too.
 _held = False
 
 
 def file() -> Path:
-    """The file that is locked; it is never removed, and nobody holds it who does not live."""
+    """The file that is locked; it is never removed, and only a living process holds the lock."""
     folder = Path("/run/lock")
     return (folder if folder.is_dir() else Path("/tmp")) / f"{roster.NETWORK}.lock"
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold the lab, and wait for whoever has it; to ask again within is fine."""
+    """Hold the lab's lock, and wait for the process that has it; may be nested."""
     global _held
     if _held:
         yield
@@ -58,7 +58,7 @@ def alone(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def holder(at: os.stat_result, locks: str) -> str:
-    """The process that holds a file, as /proc/locks tells; empty where it does not."""
+    """Return the pid that holds a file, from /proc/locks; empty if it has none."""
     place = f"{os.major(at.st_dev):02x}:{os.minor(at.st_dev):02x}:{at.st_ino}"
     for words in map(str.split, locks.splitlines()):
         # One that waits has an arrow in front; one outside our pid namespace is a zero.
@@ -71,7 +71,7 @@ def _opened() -> int:
     try:
         try:
             return _open()
-        except PermissionError:  # some systems let nobody but root write to /run/lock
+        except PermissionError:  # on some systems only root may write to /run/lock
             as_root(["sh", "-euc", MAKE, "sh", file()])
             return _open()
     except OSError as error:
@@ -102,4 +102,4 @@ def _lock(descriptor: int) -> None:
 def _say_who_is_waited_for(descriptor: int) -> None:
     pid = holder(os.fstat(descriptor), LOCKS.read_text() if LOCKS.is_file() else "")
     who = f" (pid {pid})" if pid else ""
-    print(f"lab: another lab command is at work{who}; waiting", file=sys.stderr, flush=True)
+    print(f"lab: another lab command is running{who}; waiting", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Runs commands on the machine the lab lives on, with sudo where they take root."""
+"""Runs commands on the lab's machine, with sudo if they need root."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.errors import LabError
+from gpu_node.lab.errors import LabError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -31,8 +31,8 @@ def run(
     except subprocess.TimeoutExpired:
         raise LabError(f"{shown(command)} did not end within {timeout:g} s") from None
     if check and done.returncode != 0:
-        said = last_line(done.stderr) or last_line(done.stdout) or "it said nothing"
-        raise LabError(f"{shown(command)} failed ({done.returncode}): {said}")
+        reason = last_line(done.stderr) or last_line(done.stdout) or "no output"
+        raise LabError(f"{shown(command)} failed ({done.returncode}): {reason}")
     return done
 
 
@@ -44,7 +44,7 @@ def as_root(
 
 
 def sudo() -> list[str]:
-    """What to put before a command that takes root."""
+    """Return the prefix of a command that needs root."""
     if os.geteuid() == 0:
         return []
     if not shutil.which("sudo"):
@@ -59,13 +59,13 @@ def shown(command: Sequence[str]) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line that is not blank: where tools put what went wrong."""
+    """Return the last line that is not blank: tools print their error there."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
 def owner() -> tuple[int, int]:
-    """Who called: the user behind sudo, else the user itself."""
+    """Return the calling user: the one who ran sudo, else the user itself."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if os.geteuid() == 0 and uid and gid:
         return int(uid), int(gid)

@@ -1,12 +1,12 @@
-"""Makes what the lab serves its nodes: a cmake release, wheels, and repositories of packages."""
+"""Builds the files for the lab's nodes: a cmake release, wheels, and package repositories."""
 
 import hashlib
 import os
 import tempfile
 from pathlib import Path
 
-from lab import cmake, packages, roster, wheels
-from lab.machine import as_root
+from gpu_node.lab import cmake, packages, roster, wheels
+from gpu_node.lab.machine import as_root
 
 
 def recipe() -> str:
@@ -16,19 +16,19 @@ def recipe() -> str:
 
 
 def directory() -> Path:
-    """What the mirror serves; it only ever appears whole, and that of another recipe elsewhere."""
+    """Return the mirror's folder, one for each recipe; it only ever appears complete."""
     return roster.cache() / f"mirror-{recipe()}"
 
 
 def remove_outdated() -> None:
-    """Delete what mirrors of other recipes served, and what killed builds left."""
+    """Delete mirrors of other recipes, and what killed builds left."""
     others = [path for path in roster.cache().glob("mirror*") if path != directory()]
     if others:
         as_root(["rm", "-rf", "--one-file-system", *others])
 
 
 def build() -> None:
-    """Build it beside its place, and rename it when it is complete; the tree must be there."""
+    """Build it in a temporary folder and rename it when it is complete; the tree must exist."""
     half = roster.cache() / f"mirror-building-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
         made = Path(scratch)

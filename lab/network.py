@@ -1,4 +1,4 @@
-"""Connects the lab's machines by a bridge of the lab's own, made with plain `ip`.
+"""Connects the lab's machines by a separate bridge, made with plain `ip`.
 
 podman's networks differ by release, and one killed half-way keeps addresses and bridges for good.
 """
@@ -6,15 +6,15 @@ podman's networks differ by release, and one killed half-way keeps addresses and
 import zlib
 from ipaddress import ip_interface
 
-from lab import roster
-from lab.errors import LabError
-from lab.machine import as_root, run
+from gpu_node.lab import roster
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import as_root, run
 
 BRIDGE = roster.NETWORK
 GATEWAY = ip_interface("10.168.144.1/24")
 LABEL = "gpu-node.lab=1"
 
-# Where docker is, FORWARD drops what goes over any bridge.
+# With docker installed, FORWARD drops the traffic of every other bridge.
 ALLOW = f"FORWARD -i {BRIDGE} -o {BRIDGE} -j ACCEPT"
 IPTABLES = "command -v iptables >/dev/null 2>&1 || exit 0"
 
@@ -51,7 +51,7 @@ iptables -D {ALLOW} 2>/dev/null || :
 
 
 def ensure() -> None:
-    """Leave the bridge in place; refuse where another interface has the lab's addresses."""
+    """Make the bridge; refuse if another interface has the lab's addresses."""
     routes = run(["ip", "-4", "route", "show", roster.SUBNET]).stdout
     if taken := interface_of_other(routes):
         raise LabError(f"{roster.SUBNET} is in use on this machine by the interface {taken}")
@@ -82,7 +82,7 @@ def port(machine: str) -> str:
 
 
 def remove() -> None:
-    """Remove the bridge and the ports; none there is fine."""
+    """Remove the bridge and the ports, if they exist."""
     ports = [port(machine) for machine in (*roster.NODES, roster.MIRROR)]
     as_root(["sh", "-eus", *ports], stdin=REMOVE)
 

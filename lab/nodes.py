@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lab import (
+from gpu_node.lab import (
     answering,
     disks,
     hardware,
@@ -20,10 +20,10 @@ from lab import (
     roster,
     tree,
 )
-from lab.errors import LabError
-from lab.machine import as_root
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import as_root
 
-# What a boot does before sshd: the file systems of fstab, /dev/shm among them.
+# The steps of a boot before sshd: the file systems of fstab, with /dev/shm.
 BOOT = """\
 mkdir -p /run/sshd
 mount -o remount /dev/shm 2>/dev/null
@@ -39,14 +39,14 @@ CAPABILITIES = ("SYS_ADMIN",)
 
 
 def reset(names: Iterable[str] | None = None) -> None:
-    """Put the nodes back to as found: new disk, new container, the host key pinned.
+    """Reset the nodes to as found: new disk, new container, the host key pinned.
 
     All of them if none is named.
     """
     chosen = [roster.node(name) for name in names or roster.NODES]
     with lock.held():
         require_up()
-        keys.pin([node.name for node in chosen])  # it is by these that they are logged in to
+        keys.pin([node.name for node in chosen])  # logins to them use these keys
         _each(_make_as_found, chosen)
 
 
@@ -62,14 +62,14 @@ def _make_as_found(node: roster.Node) -> None:
 
 
 def _each(work: Callable[[roster.Node], None], chosen: Sequence[roster.Node]) -> None:
-    """Do something with several nodes side by side; an error is raised when all have ended."""
+    """Run a function for several nodes in parallel; an error is raised when all have ended."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(work, chosen))
 
 
 @lock.alone
 def put_back(names: Iterable[str], state: str) -> None:
-    """Boot the nodes anew on their disks as they were when `disks.keep` kept a state."""
+    """Boot the nodes again on their disks, as of the state that `disks.keep` kept."""
     _each(lambda node: _put_back(node, state), [roster.node(name) for name in names])
 
 
@@ -92,7 +92,7 @@ def recreate(name: str, cap_drop: Sequence[str] = ()) -> None:
 
 @lock.alone
 def put_under(name: str, layer: Path) -> None:
-    """Boot a node anew with a layer under its disk: as if its packages had been installed."""
+    """Boot a node again with a layer under its disk, as if its packages were installed."""
     node = roster.node(name)
     podman.remove(node.container)
     disks.put_under(name, layer)
@@ -114,7 +114,7 @@ def run(node: roster.Node, cap_drop: Sequence[str] = ()) -> None:
 
 
 def labels() -> list[str]:
-    """What tells the lab's containers from others, and this clone's from another's."""
+    """Labels that identify the lab's containers, and the clone that started them."""
     values = {
         podman.LABEL: "1",
         podman.REPOSITORY_LABEL: str(roster.REPOSITORY),
@@ -124,7 +124,7 @@ def labels() -> list[str]:
 
 
 def recipe() -> str:
-    """A hash of all a node is made from; another one means that the node is out of date."""
+    """A hash of all that a node is made from; if it differs, the node is out of date."""
     parts = [tree.recipe(), mirror.recipe(), hardware.script(), BOOT, *ALWAYS, *SHARED_MEMORY]
     parts += [disks.as_found(name) + disks.leftovers(name) for name in roster.NODES]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
@@ -145,19 +145,19 @@ def execute(name: str, script: str, check: bool = False) -> subprocess.Completed
     """Run a POSIX sh script as root on the node, beside its sshd; the script is one argument."""
     done = inside.run(roster.node(name).container, name, script)
     if check and done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip()
-        raise LabError(f"{name}: a script of the lab failed ({done.returncode}): {said}")
+        output = done.stderr.strip() or done.stdout.strip()
+        raise LabError(f"{name}: a script of the lab failed ({done.returncode}): {output}")
     return done
 
 
 def logs(name: str) -> str:
-    """All that the node's sshd has logged since its container was made."""
+    """Return the log of the node's sshd since its container was made."""
     done = podman.podman("logs", roster.node(name).container)
     return done.stdout + done.stderr
 
 
 def require_up() -> None:
-    """Refuse where the lab was not brought up, or was from another clone."""
+    """Refuse if the lab is not up, or belongs to another clone."""
     found = podman.containers().get(roster.PREFIX + roster.MIRROR)
     if found is None or not tree.place().is_dir():
         raise LabError("the lab is not up; run: gpu-node lab up")
@@ -167,7 +167,7 @@ def require_up() -> None:
 
 
 def require_running(name: str) -> None:
-    """Refuse where the node does not run."""
+    """Refuse if the node does not run."""
     container = podman.containers().get(roster.node(name).container)
     if container is None or not container.running:
         found = container.state if container else "absent"
@@ -175,17 +175,17 @@ def require_running(name: str) -> None:
 
 
 def status() -> list[tuple[str, str, str]]:
-    """Name, address and state of every machine of the lab; `absent` for one that is not there."""
+    """Name, address and state of every machine of the lab; `absent` if it does not exist."""
     found = podman.containers()
-    with ThreadPoolExecutor() as pool:  # one that is silent takes two seconds to find out
-        told = pool.map(lambda machine: _told(found, *machine), machines())
-    return list(told)
+    with ThreadPoolExecutor() as pool:  # a node without SSH takes two seconds
+        rows = pool.map(lambda machine: _status(found, *machine), machines())
+    return list(rows)
 
 
-def _told(found: dict[str, podman.Container], name: str, address: str) -> tuple[str, str, str]:
-    said = state(found, name)
-    silent = said == "running" and name in roster.NODES and not answering.greets(address)
-    return name, address, f"{said}, no SSH" if silent else said
+def _status(found: dict[str, podman.Container], name: str, address: str) -> tuple[str, str, str]:
+    word = state(found, name)
+    silent = word == "running" and name in roster.NODES and not answering.greets(address)
+    return name, address, f"{word}, no SSH" if silent else word
 
 
 def all_absent() -> list[tuple[str, str, str]]:
@@ -200,7 +200,7 @@ def machines() -> list[tuple[str, str]]:
 
 
 def state(found: dict[str, podman.Container], name: str) -> str:
-    """A machine's state in a word, and whose it is if another clone started it."""
+    """Return a machine's state in one word, with the clone's path if another one started it."""
     container = found.get(roster.PREFIX + name)
     if container is None:
         return "absent"
@@ -209,7 +209,7 @@ def state(found: dict[str, podman.Container], name: str) -> str:
 
 
 def sweep() -> None:
-    """Unmount and delete every disk, those of nodes that no roster names any more included.
+    """Unmount and delete every disk, also of nodes that no roster names any more.
 
     What was kept of them goes, too.
     """

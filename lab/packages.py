@@ -4,19 +4,19 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from lab import tree, wheels
-from lab.machine import as_root
+from gpu_node.lab import tree, wheels
+from gpu_node.lab.machine import as_root
 
 RECIPES = Path(__file__).parent / "repositories"
 DRIVER = Path(__file__).parent / "driver"
-# What the driver's packages bring beside its sources and its library.
+# What the driver's packages contain beside its sources and its library.
 SMI = Path(__file__).parent / "stand_ins" / "nvidia-smi"
 # NCCL and the CUDA it was built for, as NVIDIA's repositories have them.
 RELEASES = [("2.14.3", "11.7"), ("2.18.1", "12.0"), ("2.18.1", "12.1"), ("2.19.3", "12.2")]
-# The distribution's own; for which CUDA, its version does not say.
+# The distribution's NCCL, whose version does not name its CUDA.
 DISTRIBUTION = ("2.18.3", "12.2")
-# Runs in a mount namespace of its own, so that a killed build leaves no mount behind. What is
-# written to the tree, as dkms does, goes beside it.
+# Runs in a separate mount namespace, so that a killed build leaves no mount behind. Writes to the
+# tree, as by dkms, go to an overlay.
 IN_TREE = """\
 mkdir -p "$3/upper" "$3/work"
 mount -t overlay -o "lowerdir=$2,upperdir=$3/upper,workdir=$3/work" lab "$2"
@@ -24,7 +24,7 @@ mount --bind "$1" "$2/mnt"
 mount --bind /dev "$2/dev"
 exec chroot "$2" sh /mnt/build.sh
 """
-# What comes out of it; `distribution` holds what the apt node's own distribution has.
+# Its results; `distribution` has the packages of the apt node's distribution.
 MADE = ("rpm", "deb", "distribution", "rpm-base", "deb-base", "driver", "repository.asc")
 
 
@@ -56,5 +56,5 @@ def build(into: Path) -> None:
         as_root(["rm", "-rf", "--one-file-system", written])
         for name in MADE:
             as_root(["cp", "-r", made / name, into / name])
-        # Written by root: whoever else runs this could not remove the temporary folder.
+        # Written by root: another user could not remove the temporary folder.
         as_root(["rm", "-rf", *(made / name for name in (*MADE, "home"))])

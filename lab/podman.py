@@ -1,4 +1,4 @@
-"""Speaks to podman, and reads what it says, about the lab's own containers only."""
+"""Runs podman and parses its output, for the lab's containers only."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.machine import as_root
+from gpu_node.lab.machine import as_root
 
 LABEL = "gpu-node.lab"
 REPOSITORY_LABEL = "gpu-node.lab.repository"
@@ -45,7 +45,7 @@ def containers() -> dict[str, Container]:
 
 
 def parse_containers(text: str) -> dict[str, Container]:
-    """What `podman ps --format json` says, by container name."""
+    """Parse the output of `podman ps --format json`, by container name."""
     found: list[dict[str, Any]] = json.loads(text or "[]") or []
     read = [
         Container(item["Names"][0], str(item["State"]).lower(), item.get("Labels") or {})
@@ -55,10 +55,10 @@ def parse_containers(text: str) -> dict[str, Container]:
 
 
 def pid(container: str) -> int:
-    """The process id, on this machine, of what runs as 1 in the container."""
+    """Return the process id, on this machine, of the container's process 1."""
     return int(podman("inspect", "--format", "{{.State.Pid}}", container).stdout)
 
 
 def remove(container: str) -> None:
-    """Remove a container at once, running or not; none there is fine."""
+    """Remove a container at once, running or not, if it exists."""
     podman("rm", "--force", "--ignore", container)

@@ -1,22 +1,22 @@
-"""Installs by apt what the lab needs of the machine and does not find: see needs.tsv."""
+"""Installs by apt the programs that the lab needs and does not find: see needs.tsv."""
 
 import platform
 import shutil
 from pathlib import Path
 
-from lab.errors import LabError
-from lab.machine import SYSTEM_PATH, last_line, run
-from lab.progress import step
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import SYSTEM_PATH, last_line, run
+from gpu_node.lab.progress import step
 
 INSTALL = Path(__file__).parent / "install.sh"
-# A slow mirror, and another process that holds apt's lock for ten minutes.
+# For a slow mirror, and another process that holds apt's lock for ten minutes.
 SECONDS = 2400
 
 
 def install(group: str = "lab") -> None:
-    """Leave the machine with everything that a group of needs.tsv names.
+    """Install everything that a group of needs.tsv names.
 
-    Nothing is touched where it is all there; a LabError says what cannot be installed.
+    Changes nothing if all of it is installed; a LabError names what cannot be installed.
     """
     check_machine()
     if packages := missing(group):
@@ -27,7 +27,7 @@ def install(group: str = "lab") -> None:
 
 
 def check_machine() -> None:
-    """Refuse in one line a machine that the lab cannot run on."""
+    """Refuse, in one line, a machine that cannot run the lab."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         found = f"{platform.system()} {platform.machine()}"
         raise LabError(f"the lab needs Linux on x86_64, this is {found}")
@@ -36,7 +36,7 @@ def check_machine() -> None:
 
 
 def missing(group: str = "lab") -> list[str]:
-    """Packages of a group whose commands are not there, each once.
+    """Return the packages of a group whose commands are missing, each once.
 
     One that not every distribution has is no reason to call apt, and is not named alone.
     """
@@ -44,5 +44,5 @@ def missing(group: str = "lab") -> list[str]:
 
 
 def which(command: str) -> str | None:
-    """Where a command is, the system's own directories included, whoever asks."""
+    """Return the path of a command, also in the system's directories, for every user."""
     return shutil.which(command, path=SYSTEM_PATH)

@@ -1,4 +1,4 @@
-"""Tells on stderr which step the lab is at: a spinner on a terminal, plain lines elsewhere."""
+"""Shows the lab's current step on stderr: a spinner on a terminal, plain lines elsewhere."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def step(what: str) -> Iterator[None]:
     """Show `what` while the body runs, then that it is done and how long it took."""
-    # Not above: who only asks for the lab's status sees no step.
+    # Imported here: `lab status` shows no step.
     from rich.console import Console
 
     started = time.monotonic()

@@ -1,11 +1,11 @@
-"""Which machines the lab has, by what names and addresses they go, and where its files lie."""
+"""The machines of the lab, their names and addresses, and the places of its files."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lab.errors import LabError
+from gpu_node.lab.errors import LabError
 
 NETWORK = "gpu-node-lab"
 SUBNET = "10.168.144.0/24"
@@ -17,13 +17,13 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 STATE = REPOSITORY / ".lab"
 CLIENT_KEY = STATE / "id_ed25519"
 KNOWN_HOSTS = STATE / "known_hosts"
-# What signs the packages that the mirror serves.
+# The key that signs the mirror's packages.
 REPOSITORY_KEY = STATE / "repository.asc"
 
 
 @dataclass(frozen=True)
 class Node:
-    """One emulated server; `bare` means: a password for root and nobody's key."""
+    """One emulated server; `bare` means: a password for root and no authorised key."""
 
     name: str
     address: str
@@ -33,7 +33,7 @@ class Node:
 
     @property
     def container(self) -> str:
-        """The name podman knows it by."""
+        """Its name in podman."""
         return PREFIX + self.name
 
 
@@ -48,17 +48,17 @@ NODES = {
 
 
 def node(name: str) -> Node:
-    """The node of that name, or a LabError that names those there are."""
+    """Return the node of that name; LabError with the known names otherwise."""
     if name not in NODES:
-        raise LabError(f"no node {name!r} in the lab; there are: {', '.join(NODES)}")
+        raise LabError(f"no node {name!r} in the lab; known: {', '.join(NODES)}")
     return NODES[name]
 
 
 def cache() -> Path:
-    """Where the built tree, the mirror and the nodes' disks lie."""
+    """Return the folder of the built tree, the mirror and the nodes' disks."""
     return Path(os.environ.get("GPU_NODE_LAB_CACHE") or "/var/cache/gpu-node-lab").absolute()
 
 
 def password_file(name: str) -> Path:
-    """Where the throw-away root password of a bare node is kept."""
+    """Return the file of a bare node's throw-away root password."""
     return STATE / f"{name}.password"

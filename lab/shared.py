@@ -1,13 +1,16 @@
-"""Builds what lanes of the tests share, before they start: python -m lab.shared lab kernel."""
+"""Builds what the lanes of the tests share, before they start.
+
+python -m gpu_node.lab.shared lab kernel
+"""
 
 import sys
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from lab import life, lock
-from lab.errors import LabError
-from lab.kernel import ready
-from lab.launcher import layer
+from gpu_node.lab import life, lock
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.kernel import ready
+from gpu_node.lab.launcher import layer
 
 
 @lock.alone

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab import disks, inside, lock, roster
-from lab.machine import as_root
+from gpu_node.lab import disks, inside, lock, roster
+from gpu_node.lab.machine import as_root
 
 # Numbers of x86 and arm64 alike, and flags, of linux/mount.h and linux/sched.h: a mount is copied
 # without a place (open_tree), and given one in a node's own tree (move_mount).
@@ -47,5 +47,5 @@ def mount(names: Sequence[str], path: str) -> None:
         pids = [str(inside.pid(node.container)) for node in chosen]
         as_root(["python3", "-c", _MOVE, at, path, *pids])
     finally:
-        # The nodes keep theirs; bindfs ends with the last of them.
+        # The nodes keep their mounts; bindfs ends with the last of them.
         as_root(["umount", "-l", at])

@@ -27,7 +27,7 @@ def pack(members: Iterable[Member]) -> bytes:
 
 
 def tar(members: Iterable[Member]) -> bytes:
-    """A USTAR archive with nothing in it that depends on who packs, when or where."""
+    """A USTAR archive that depends on no user, time or machine."""
     ordered = sorted(members, key=lambda member: member.path)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:

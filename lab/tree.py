@@ -5,8 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from lab import apt_sources, cmake, roster
-from lab.machine import as_root
+from gpu_node.lab import apt_sources, cmake, roster
+from gpu_node.lab.machine import as_root
 
 PACKAGES = [
     *[
@@ -23,11 +23,11 @@ PACKAGES = [
     *["cpio", "python3-pip", "python3-venv", "rpm", "rsync", "screen", "sudo", "systemd"],
     *["xz-utils"],
 ]
-# Any kernel's: modules are built for real with them, and none of them is ever loaded.
+# Of any kernel: modules are really built with them, but never loaded.
 HEADERS = "linux-headers-amd64"
 HEADERS_OF_UBUNTU = "linux-headers-generic"
 
-# Runs in a mount namespace of its own, so that a killed build leaves no mount behind.
+# Runs in a separate mount namespace, so that a killed build leaves no mount behind.
 BUILD = ["unshare", "--mount", "mmdebstrap", "--mode=root", "--variant=minbase", "--quiet"]
 LEFT_OUT = ["doc", "info", "locale", "man"]
 
@@ -38,7 +38,7 @@ rm -f etc/hostname etc/resolv.conf
 rm -rf var/cache/apt/* var/lib/apt/lists/* var/log/*.log
 ln -sf dnf usr/bin/yum
 cp -R "$2/usr/." usr/
-# What is there to build modules with belongs to no kernel that a node has.
+# The headers in the tree belong to no kernel of a node.
 mkdir -p usr/lib/gpu-node-lab
 ln -s "$(readlink usr/lib/modules/*/build)" usr/lib/gpu-node-lab/headers
 rm -rf usr/lib/modules/*
@@ -67,12 +67,12 @@ def packages() -> list[str]:
 
 
 def place() -> Path:
-    """Where the finished tree lies; it only ever appears whole."""
+    """Return the folder of the tree; it only ever appears complete."""
     return roster.cache() / f"tree-{recipe()}"
 
 
 def build() -> None:
-    """Build the tree beside its place and rename it when it is complete."""
+    """Build the tree in a temporary folder and rename it when it is complete."""
     remove_leftovers()
     half = roster.cache() / f"building-{os.getpid()}"
     as_root(["mkdir", "-p", roster.cache()])
@@ -84,7 +84,7 @@ def build() -> None:
 
 
 def debootstrap(target: Path, scratch: Path) -> None:
-    """A minimal system of this machine's own distribution with the lab's packages."""
+    """Build a minimal system of this machine's distribution with the lab's packages."""
     suite, sources = origin()
     files = []
     for number, source in enumerate(sources):
@@ -108,13 +108,13 @@ def unpack_cmake(wheel: Path, into: Path) -> None:
 
 
 def remove_leftovers() -> None:
-    """Clear away what killed builds left."""
+    """Remove what killed builds left."""
     for path in roster.cache().glob("building-*"):
         as_root(["rm", "-rf", "--one-file-system", path])
 
 
 def remove_outdated() -> None:
-    """Clear away trees of earlier recipes; nothing may be mounted from them any more."""
+    """Remove trees of earlier recipes; nothing may be mounted from them any more."""
     for path in roster.cache().glob("tree-*"):
         if path != place():
             as_root(["rm", "-rf", "--one-file-system", path])

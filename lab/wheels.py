@@ -1,4 +1,4 @@
-"""Makes wheels that collide as NVIDIA's do: stub NCCLs of one path, and a torch that loads one."""
+"""Makes wheels that collide like NVIDIA's: stub NCCLs with one path, and a torch that loads one."""
 
 import base64
 import hashlib
@@ -7,12 +7,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lab.machine import run
+from gpu_node.lab.machine import run
 
-# Where each nvidia-nccl-cuXX wheel puts its library, and the way there from torch's.
+# The path of the library in each nvidia-nccl-cuXX wheel, and from torch's folder to it.
 LIBRARY = "nvidia/nccl/lib/libnccl.so.2"
 RPATH = "$ORIGIN/../../nvidia/nccl/lib"
-# As torch 2.1.2 has it, and tells it by torch.cuda.get_arch_list().
+# As in torch 2.1.2: the result of torch.cuda.get_arch_list().
 ARCHITECTURES = "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90"
 CUDA = {"nvidia-nccl-cu11": "11.0", "nvidia-nccl-cu12": "12.1"}
 NCCL = """
@@ -32,7 +32,7 @@ from torch.version import __version__, cuda
 _library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libtorch_cuda.so"))
 nccl = _library.torchNccl()
 """
-# What the mirror serves beside torch; pyarrow stands for a package that the inventory pins.
+# The mirror's wheels beside torch; pyarrow stands for a package that the inventory pins.
 SERVED = [("nvidia-nccl-cu11", "2.14.3"), ("nvidia-nccl-cu12", "2.18.1")]
 PLAIN = [("pyarrow", "11.0.0"), ("pyarrow", "15.0.2")]
 # No C library is linked in, so that no headers of one are needed.
@@ -40,7 +40,7 @@ COMPILE = ["cc", "-shared", "-fPIC", "-nostdlib", "-O1", "-s"]
 
 
 def recipe() -> str:
-    """What the wheels are made from."""
+    """The sources of the wheels."""
     return Path(__file__).read_text()
 
 
@@ -54,13 +54,13 @@ def all_of_them(into: Path) -> None:
 
 
 def code(version: str) -> int:
-    """The number that ncclGetVersion answers."""
+    """Return the number that ncclGetVersion returns."""
     major, minor, patch = map(int, version.split("."))
     return major * 10000 + minor * 100 + patch
 
 
 def library(target: Path, version: str, cuda: str) -> Path:
-    """Compile a libnccl.so.2 that answers its version."""
+    """Compile a libnccl.so.2 that returns its version."""
     source = target.with_suffix(".c")
     source.write_text(NCCL.format(code=code(version), version=version, cuda=cuda))
     run([*COMPILE, "-Wl,-soname,libnccl.so.2", "-o", target, source])
@@ -68,7 +68,7 @@ def library(target: Path, version: str, cuda: str) -> Path:
 
 
 def empty_library(target: Path, soname: str) -> Path:
-    """Compile a library of nothing but its name."""
+    """Compile an empty library with this name."""
     source = target.with_suffix(".c")
     source.write_text("extern int nothing;\n")
     run([*COMPILE, f"-Wl,-soname,{soname}", "-o", target, source])
@@ -76,7 +76,7 @@ def empty_library(target: Path, soname: str) -> Path:
 
 
 def torch_library(target: Path, rpath: bool) -> Path:
-    """Compile a libtorch_cuda.so that asks for libnccl.so.2, by DT_RPATH or by nothing."""
+    """Compile a libtorch_cuda.so that needs libnccl.so.2, with DT_RPATH or without."""
     with tempfile.TemporaryDirectory() as folder:
         nccl = library(Path(folder) / "libnccl.so.2", "2.18.1", "12.1")
         source = Path(folder) / "torch.c"
@@ -99,10 +99,10 @@ def torch_wheel(
     """A wheel of a torch that loads its NCCL when it is imported."""
     with tempfile.TemporaryDirectory() as folder:
         built = torch_library(Path(folder) / "libtorch_cuda.so", rpath=bool(pin)).read_bytes()
-    said = f"__version__ = '{version}'\ncuda = '12.1'\n"
+    text = f"__version__ = '{version}'\ncuda = '12.1'\n"
     files = {
         "torch/__init__.py": INIT.encode(),
-        "torch/version.py": said.encode(),
+        "torch/version.py": text.encode(),
         "torch/lib/libtorch_cuda.so": built,
         "torch/lib/libtorch_python.so": b"\0" + ARCHITECTURES.encode() + b"\0",
     }

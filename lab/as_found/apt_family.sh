@@ -1,11 +1,11 @@
-# A Debian or Ubuntu server straight from its installer: rpm and dnf are not there.
+# A Debian or Ubuntu server straight from its installer: rpm and dnf are not installed.
 rm -f /usr/bin/rpm* /usr/bin/dnf* /usr/bin/yum
 rm -rf /etc/dnf /etc/rpm /usr/lib/rpm
 put_stand_in /usr/sbin/update-initramfs
 stand_in lsinitrd >/usr/bin/lsinitramfs
 chmod 755 /usr/bin/lsinitramfs
 
-# As Debian's installer writes it: this name then means this machine, and to nobody else.
+# As Debian's installer writes it: on this machine alone the name means the machine itself.
 printf '127.0.1.1   %s\n' "$NODE" >>/etc/hosts
 
 rm -f /etc/apt/sources.list.d/*

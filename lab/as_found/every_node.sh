@@ -23,7 +23,7 @@ AcceptEnv LANG LC_*
 Subsystem	sftp	/usr/lib/openssh/sftp-server
 END
 rm -f /etc/ssh/sshd_config.d/*
-mkdir -p -m 700 /root/.ssh
+mkdir -p /root/.ssh
 chmod 700 /root /root/.ssh
 if [ -n "$CLIENT_KEY" ]; then
     (umask 077; printf '%s gpu-node-lab\n' "$CLIENT_KEY" >/root/.ssh/authorized_keys)

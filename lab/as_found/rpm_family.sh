@@ -1,4 +1,4 @@
-# A CentOS 7 server, as far as its files tell. rpm and dnf are real; apt and dpkg are not there.
+# A CentOS 7 server, judging by its files. rpm and dnf are real; apt and dpkg are not installed.
 rm -f /usr/bin/apt /usr/bin/apt-* /usr/bin/dpkg /usr/bin/dpkg-* /etc/debian_version
 rm -rf /etc/apt /usr/lib/apt
 
@@ -48,7 +48,7 @@ cat >/etc/bashrc <<'END'
 
 # System wide functions and aliases
 
-# A shell that is no login shell reads profile.d from here: so does that of `ssh node command`.
+# A shell that is not a login shell reads profile.d from here: so does that of `ssh node command`.
 for i in /etc/profile.d/*.sh; do
     if [ -r "$i" ]; then
         . "$i" >/dev/null
@@ -109,7 +109,7 @@ ln -s libnvidia-ml.so.535.154.05 /usr/lib64/libnvidia-ml.so.1
 ln -s libnvidia-ml.so.1 /usr/lib64/libnvidia-ml.so
 ldconfig
 
-# The daemon's unit, which the driver brings and nobody has enabled.
+# The daemon's unit, which the driver installs; it is not enabled.
 mkdir -p /usr/lib/systemd/system
 cat >/usr/lib/systemd/system/nvidia-persistenced.service <<'END'
 [Unit]

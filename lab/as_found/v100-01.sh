@@ -5,7 +5,7 @@ cat >/usr/lib/gpu-node-lab/gpus <<'END'
 1, Tesla V100-PCIE-32GB, GPU-8d1b7c40-22c5-4e0f-b4d1-7c9a5e0b2002, 32768, 00000000:AF:00.0, 7.0
 END
 
-# The right wheel came last, over the wrong one: right by luck.
+# The right wheel was installed last, over the wrong one: correct by luck.
 environment /root/miniconda3/envs/dis torch-2.1.2 nvidia_nccl_cu11-2.14.3 nvidia_nccl_cu12-2.18.1 \
     pyarrow-11.0.0
 rpm_packages libnccl-2.19.3

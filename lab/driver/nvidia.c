@@ -1,6 +1,6 @@
 /*
  * Stands in for the nvidia module: it loads, has its version, shows /proc/driver/nvidia, and cannot
- * be unloaded while somebody has a /dev/nvidia* open.
+ * be unloaded while a process has a /dev/nvidia* open.
  */
 #include <linux/fs.h>
 #include <linux/init.h>

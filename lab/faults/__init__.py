@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from lab import disks, lock, nodes, roster, sharing
-from lab.errors import LabError
-from lab.machine import last_line
+from gpu_node.lab import disks, lock, nodes, roster, sharing
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import last_line
 
 HERE = Path(__file__).parent
 CONVERGE = "pyinfra inventories/lab.py deploy/gpu_node.py"
@@ -55,9 +55,9 @@ class Fault(Strict):
     repaired: bool
     after: Script
     changes: list[str]
-    # What the report says of the node, where it can say nothing else.
+    # The only message of the report about the node, if it is unreadable.
     unreadable: str = ""
-    # 1: what is gone leaves facts that cannot be compared between the nodes.
+    # 1: facts are missing, so the nodes cannot be compared.
     exit_code: Literal[1, 2] = 2
     inventory: dict[str, str | int] = {}
     container: Container | None = None
@@ -69,7 +69,7 @@ class Fault(Strict):
         return self.shared.nodes if self.shared else [self.node]
 
     def forecast(self) -> str:
-        """What the reports will say, for whoever broke the node by hand."""
+        """Describe the findings to expect, for a user who has broken a node manually."""
         lines = [f"{self.name}: {self.summary}"]
         if self.inventory:
             wanted = ", ".join(f"{key}: {value}" for key, value in self.inventory.items())
@@ -82,7 +82,7 @@ class Fault(Strict):
             cure = "The next converge repairs it." if self.repaired else "No converge repairs it."
             lines.append(f"{cure} As found again: gpu-node lab reset {self.node}")
         else:
-            lines.append("Expect no finding: this is no fault, and must not be taken for one.")
+            lines.append("Expect no finding: this is not a fault, and no rule may report it.")
         return "\n".join(lines)
 
 
@@ -92,11 +92,11 @@ def catalogue(directory: Path = HERE) -> dict[str, Fault]:
 
 
 def load(path: Path) -> Fault:
-    """One fault file; a LabError says where and what is wrong with it."""
+    """Return one fault file; a LabError names the key and what is wrong with it."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise LabError(f"{path.name}: no YAML: {' '.join(str(error).split())}") from None
+        raise LabError(f"{path.name}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict) or "name" in data:
         raise LabError(f"{path.name}: wanted a mapping without `name`, the file's name is the name")
     try:
@@ -105,7 +105,7 @@ def load(path: Path) -> Fault:
         raise LabError(f"{path.name}: {first_problem(error)}") from None
     for name in [*fault.nodes, *(expected.node for expected in fault.expect)]:
         if name not in roster.NODES:
-            raise LabError(f"{path.name}: no node {name!r}; there are: {', '.join(roster.NODES)}")
+            raise LabError(f"{path.name}: no node {name!r}; known: {', '.join(roster.NODES)}")
     return fault
 
 
@@ -159,8 +159,8 @@ def _inject(fault: Fault) -> None:
     done = nodes.execute(fault.node, "set -eu\n" + fault.inject)
     if done.returncode != 0:
         nodes.require_running(fault.node)
-        said = last_line(done.stderr) or last_line(done.stdout) or f"exit code {done.returncode}"
+        reason = last_line(done.stderr) or last_line(done.stdout) or f"exit code {done.returncode}"
         raise LabError(
-            f"{fault.name} takes a converged node, and {fault.node} is not one ({said}); "
+            f"{fault.name} needs a converged node, but {fault.node} is not converged ({reason}); "
             f"converge it first: {CONVERGE} --limit {fault.node}"
         )

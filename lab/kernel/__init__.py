@@ -1,1 +1,1 @@
-"""A machine with a disk and a kernel of its own, for what a container cannot show."""
+"""A virtual machine with its own disk and kernel, for what a container cannot show."""

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from lab import disks, keys, roster, tree
-from lab.errors import LabError
-from lab.machine import as_root
-from lab.progress import step
+from gpu_node.lab import disks, keys, roster, tree
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.machine import as_root
+from gpu_node.lab.progress import step
 
 HERE = Path(__file__).parent
 DRIVER = HERE.parent / "driver"
@@ -18,14 +18,14 @@ SCRIPTS = [HERE / "assemble.sh", HERE / "install.sh"]
 # The two flavours of a distribution's kernel: what is installed, and what takes the place of an
 # update, because GRUB sorts its name after the other's.
 FLAVOURS = {"debian": ("amd64", "cloud-amd64"), "ubuntu": ("virtual", "lowlatency")}
-# What a disk takes to start a machine, beside the kernel.
+# What a disk needs to start a machine, beside the kernel.
 BOOT = [
     *["dbus", "grub-common", "grub-pc-bin", "grub2-common", "initramfs-tools"],
-    *["nfs-kernel-server", "openssh-server", "systemd-sysv", "udev"],
+    *["libpam-systemd", "nfs-kernel-server", "openssh-server", "systemd-sysv", "udev"],
 ]
-# How a user's update brings the other kernel: without its headers.
+# How a user's update installs the other kernel: without its headers.
 UPDATING = "apt-get -qq install -y linux-image-"
-# What saves an emulated processor work. Where each program lies at the same addresses, qemu
+# This saves an emulated processor work. Where each program lies at the same addresses, qemu
 # translates it once and not in each process: that alone halves what a login or a build costs.
 CMDLINE = " ".join(
     [
@@ -36,19 +36,19 @@ CMDLINE = " ".join(
 UUID = "5f0d7a52-3a0e-4b6c-9d6f-6b6567726e6c"
 
 
-# The key that the machine lets in, which only root reads, and the machine's own; both throw-away.
+# The key that the machine accepts, which only root reads, and its host key; both throw-away.
 KEY, HOST_KEY = "key", "host_key"
 
 
 class Kernels(NamedTuple):
-    """Releases, as `uname -r` says them: the one installed, and the one to be had."""
+    """Releases, as `uname -r` prints them: the installed one, and the available one."""
 
     first: str
     update: str
 
 
 def place() -> Path:
-    """Where the finished disks lie, with the keys of their machine; they only ever appear whole."""
+    """Return the folder of the disks and their machine's keys; it only ever appears complete."""
     return roster.cache() / f"kernel-{recipe()}"
 
 
@@ -73,11 +73,11 @@ def flavours() -> tuple[str, str]:
     for line in Path("/etc/os-release").read_text().splitlines():
         if line.startswith("ID=") and line[3:].strip("\"'") in FLAVOURS:
             return FLAVOURS[line[3:].strip("\"'")]
-    raise LabError(f"the kernel lane knows the kernels of {' and '.join(FLAVOURS)} alone")
+    raise LabError(f"the kernel lane supports only the kernels of {' and '.join(FLAVOURS)}")
 
 
 def build() -> None:
-    """Leave finished disks, and the tree they are made from; nobody else may change the lab."""
+    """Leave finished disks, and the tree they are made from; the caller holds the lab's lock."""
     if place().is_dir():
         return
     if not tree.place().is_dir():
@@ -89,7 +89,7 @@ def build() -> None:
 
 
 def kernels() -> Kernels:
-    """Which kernels lie on the disks."""
+    """Return the kernels on the disks."""
     return Kernels(*_kernels(place()).read_text().split())
 
 
@@ -119,13 +119,13 @@ def _build() -> None:
             stdin=(HERE / "assemble.sh").read_text(),
             timeout=1800,
         )
-        # Written by root: whoever else runs this could not remove the temporary folder.
+        # Written by root: another user could not remove the temporary folder.
         as_root(["sh", "-euc", 'rm -rf "$1"/*', "sh", scratch])
     as_root(["mv", "-T", half, place()])
 
 
 def remove_outdated() -> None:
-    """Clear away disks of other recipes that no machine uses, and what killed builds left."""
+    """Remove unused disks of other recipes, and what killed builds left."""
     for path in roster.cache().glob("kernel-*"):
         if path.is_dir() and path != place() and not _is_used(path):
             as_root(["rm", "-rf", "--one-file-system", path])

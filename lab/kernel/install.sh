@@ -85,7 +85,7 @@ ldconfig
 install -m 755 /mnt/nvidia-smi /usr/bin/nvidia-smi
 mkdir -p /usr/lib/gpu-node-lab
 echo 'd /run/gpu-node-lab 0755' >/etc/tmpfiles.d/gpu-node-lab.conf
-# What is said of the cards alone: the environments below it are not this machine's.
+# Only the part about the GPUs: the environments below it are not this machine's.
 sed -n '/^cat /,/^END$/p' /mnt/cards.sh | sh -eu
 
 NODE=k-01 MIRROR=mirror.invalid PASSWORD='' HOST_KEY="$(cat /mnt/host_key)

@@ -1,4 +1,4 @@
-"""Starts a virtual machine on a disk of its own, and reads, saves and reboots it over SSH."""
+"""Starts a virtual machine on its own disk, and reads, saves and reboots it over SSH."""
 
 import fcntl
 import os
@@ -12,18 +12,18 @@ import time
 from pathlib import Path
 from typing import IO
 
-from lab import keys, roster
-from lab.errors import LabError
-from lab.kernel import disk, monitor, qemu, saved
-from lab.machine import as_root, run
-from lab.progress import step
+from gpu_node.lab import keys, roster
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.kernel import disk, monitor, qemu, saved
+from gpu_node.lab.machine import as_root, run
+from gpu_node.lab.progress import step
 
 ADDRESS = "127.0.0.1"
 # An emulated processor takes half a minute from the BIOS to sshd.
 BOOT_SECONDS = 240
-# It takes five seconds, and many times that where other tests run beside it.
+# It takes five seconds, and many times that while other tests run.
 RESTORE_SECONDS = 180
-# What a script in it may take, where a processor is emulated and other tests run beside it.
+# The time limit of a script, on an emulated processor and while other tests run.
 SCRIPT_SECONDS = 300
 SHOWN = 40
 
@@ -47,7 +47,7 @@ class Machine:
         self._sockets = Path(tempfile.mkdtemp(prefix="gpu-node-lab-"))
 
     def prepare(self) -> None:
-        """Give it what lies in the cache, which stays there as long as the machine runs."""
+        """Give it the disks of the cache, which stay there as long as the machine runs."""
         self._locks.append(disk.in_use())
         self.kernels = disk.kernels()
         run(["cp", disk.place() / "boot.raw", self.home])
@@ -67,23 +67,22 @@ class Machine:
                 self.reboot()
 
     def restore(self, state: str) -> bool:
-        """Go on from a saved state, with the time of now; whether that worked."""
+        """Continue a saved state, with the current time; return whether that worked."""
         folder = saved.place()
         if self._accelerator != qemu.EMULATED or not folder.is_dir():
             return False
         try:
-            # A copy: another process may throw the saved states away while this machine runs.
+            # A copy: another process may remove the saved states while this machine runs.
             run(["cp", saved.image(folder, state), self._disk])
             self._power_on(*monitor.restoring(saved.memory(folder, state)))
             self.wait(seconds=RESTORE_SECONDS)
-            self.read(f"date --set=@{time.time():.3f}")
         except LabError:
             self.cut()
             return False
         return True
 
     def save(self, state: str, folder: Path) -> None:
-        """Write its memory and its disk as they are at one moment; it runs on after that."""
+        """Write its memory and its disk as of one moment; then it continues."""
         assert self._process is not None
         self._share_no_more()
         with monitor.stopped(self._process, saved.memory(folder, state)):
@@ -97,17 +96,17 @@ class Machine:
 
     def _powered_on(self, *options: str) -> subprocess.Popen[bytes]:
         piped = subprocess.PIPE if self._monitored else None
-        told = [*options, *(monitor.OPTIONS if self._monitored else [])]
-        with (self.home / "qemu.log").open("a") as said:
+        added = [*options, *(monitor.OPTIONS if self._monitored else [])]
+        with (self.home / "qemu.log").open("a") as log:
             return subprocess.Popen(
-                [*qemu.command(self.home, self.port, self._accelerator), *told],
+                [*qemu.command(self.home, self.port, self._accelerator), *added],
                 stdin=piped or subprocess.DEVNULL,
-                stdout=piped or said,
-                stderr=said,
+                stdout=piped or log,
+                stderr=log,
             )
 
     def _keep_power(self, process: subprocess.Popen[bytes]) -> None:
-        """Start qemu anew when the machine resets itself, whatever has rebooted it."""
+        """Start qemu again when the machine resets, whatever rebooted it."""
         while _ended(process) == 0 and not self._ending:
             self._process = process = self._powered_on()
 
@@ -116,7 +115,7 @@ class Machine:
         return self.home / qemu.ROOT
 
     def run(self, script: str, seconds: float = SCRIPT_SECONDS) -> subprocess.CompletedProcess[str]:
-        """Run a POSIX sh script as root in an SSH session of its own; 255: there was none."""
+        """Run a POSIX sh script as root in a separate SSH session; 255: no session."""
         try:
             return subprocess.run(
                 [*self._ssh(), f"exec sh -c {shlex.quote(script)}"],
@@ -142,9 +141,9 @@ class Machine:
             "LogLevel": "ERROR",
             "ControlPath": f'"{self._sockets}/ssh"',
         }
-        told = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
         ssh = ["ssh", "-F", "none", "-i", str(self.key), "-p", str(self.port)]
-        return [*ssh, *told, *more, f"root@{self.address}"]
+        return [*ssh, *settings, *more, f"root@{self.address}"]
 
     def _share(self) -> None:
         """Keep one login open for all scripts: each costs an emulated processor two seconds."""
@@ -164,14 +163,14 @@ class Machine:
         (self._sockets / "ssh").unlink(missing_ok=True)
 
     def read(self, script: str, seconds: float = SCRIPT_SECONDS) -> str:
-        """What a script prints that must succeed, without the last newline."""
+        """Return the output of a script, which must succeed, without the last newline."""
         done = self.run(script, seconds)
         if done.returncode != 0:
             raise LabError(f"{self.name}: a script ended {done.returncode}: {done.stderr.strip()}")
         return done.stdout.rstrip("\n")
 
     def boot_id(self) -> str:
-        """What tells this boot from every other; empty while there is no SSH."""
+        """The id of this boot; empty while there is no SSH."""
         return self.run("cat /proc/sys/kernel/random/boot_id", seconds=60).stdout.strip()
 
     def wait(self, before: str = "", seconds: float = BOOT_SECONDS) -> None:
@@ -182,9 +181,14 @@ class Machine:
                 raise self._failed("qemu ended")
             if self.boot_id() not in ("", before):
                 self._share()
+                self.set_clock()
                 return
             time.sleep(0.5)
         raise self._failed(f"no SSH within {seconds:g} s")
+
+    def set_clock(self) -> None:
+        """Set it as NTP does: an emulated clock loses seconds at a boot and under load."""
+        self.read(f"date --set=@{time.time():.3f}")
 
     def reboot(self) -> None:
         """Reboot as `systemctl reboot` does, and wait for the new boot."""
@@ -195,14 +199,14 @@ class Machine:
         self.wait(before)
 
     def remove(self) -> None:
-        """Cut its power if it runs, and delete its disk; what its console said stays."""
+        """Cut its power if it runs, and delete its disk; the console's log stays."""
         self.cut()
         shutil.rmtree(self._sockets, ignore_errors=True)
         for lock in self._locks:
             lock.close()
 
     def cut(self) -> None:
-        """Cut its power, and delete its disk; it may be started anew."""
+        """Cut its power, and delete its disk; it may be started again."""
         self._ending = True
         self._share_no_more()
         while self._power is not None and self._power.is_alive():
@@ -215,7 +219,7 @@ class Machine:
         return self._power is not None and self._power.is_alive()
 
     def console(self) -> str:
-        """All that the BIOS, GRUB and the kernels have said."""
+        """All output of the BIOS, GRUB and the kernels."""
         return self._text("console.log")
 
     def _text(self, name: str) -> str:
@@ -223,8 +227,8 @@ class Machine:
         return file.read_text(errors="replace") if file.is_file() else ""
 
     def _failed(self, what: str) -> LabError:
-        said = self._text("qemu.log").splitlines() + self.console().splitlines()
-        return LabError("\n".join([f"{self.name}: {what}; its console:", *said[-SHOWN:]]))
+        log = self._text("qemu.log").splitlines() + self.console().splitlines()
+        return LabError("\n".join([f"{self.name}: {what}; its console:", *log[-SHOWN:]]))
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
@@ -254,7 +258,7 @@ def claim(name: str, monitored: bool = False) -> Machine:
 
 
 def home(name: str) -> Path:
-    """Where a machine's files lie: its disk, what its console said, its pinned key."""
+    """The folder of a machine's files: its disk, the console's log, its pinned key."""
     return roster.STATE / "kernel" / name
 
 

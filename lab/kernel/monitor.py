@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabError
+from gpu_node.lab.errors import LabError
 
-# What makes qemu read the monitor's commands from its stdin.
+# With these options qemu reads the monitor's commands from its stdin.
 OPTIONS = ["-qmp", "stdio"]
 SECONDS = 120
 
@@ -20,7 +20,7 @@ SECONDS = 120
 @contextmanager
 def stopped(process: subprocess.Popen[bytes], memory: Path) -> Iterator[None]:
     """Write the machine's memory, and keep the machine and its disk still while the body runs."""
-    # A monitor that does not answer would keep this process for good.
+    # A monitor that does not answer would block this process forever.
     watch = threading.Timer(SECONDS, process.kill)
     watch.start()
     try:
@@ -40,7 +40,7 @@ def stopped(process: subprocess.Popen[bytes], memory: Path) -> Iterator[None]:
 
 
 def restoring(memory: Path) -> list[str]:
-    """What makes qemu go on from a saved memory, and not start the BIOS."""
+    """Return the options with which qemu continues a saved memory instead of starting the BIOS."""
     return ["-incoming", f"exec:cat {shlex.quote(str(memory))}"]
 
 

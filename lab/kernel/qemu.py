@@ -1,4 +1,4 @@
-"""Says how qemu is called on this machine, and finds out whether its processor can be lent."""
+"""Builds the command line of qemu, and finds out whether KVM works on this machine."""
 
 import os
 import platform
@@ -7,27 +7,27 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from lab import prerequisites, roster
-from lab.machine import as_root, run
-from lab.progress import step
+from gpu_node.lab import prerequisites, roster
+from gpu_node.lab.machine import as_root, run
+from gpu_node.lab.progress import step
 
 KVM = Path("/dev/kvm")
 EMULATED = "tcg,thread=multi"
 ROOT = "root.qcow2"
-# A kernel without a disk gives up within two seconds on a processor that is really lent.
+# Under a working KVM, a kernel without a disk gives up within two seconds.
 SECONDS = 8
 BARE = [
     *["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"],
     # Without what slows an emulated processor down: a page table of five levels, what a machine
     # with machines of its own has, and a second processor, which costs more than it does.
     *["-cpu", "max,la57=off,svm=off", "-smp", "1", "-m", "1024"],
-    # A reset ends it, and it is started anew: emulated, that is twice as fast as to go on.
+    # A reset ends it, and it is started again: under emulation that is twice as fast.
     "-no-reboot",
 ]
 
 
 def install() -> None:
-    """Leave the machine with qemu and what writes disks; touch nothing where it is all there."""
+    """Install qemu and the programs that write disks, if they are missing."""
     prerequisites.install("kernel")
 
 
@@ -48,13 +48,13 @@ def accelerator(kernel: Path) -> str:
 
 
 def kvm_boots(kernel: Path) -> bool:
-    """Whether a kernel comes, under KVM, as far as to find no disk; some only seem to have it."""
+    """Whether a kernel under KVM starts and finds no disk; some machines only seem to have KVM."""
     with tempfile.TemporaryDirectory(prefix="gpu-node-lab-") as scratch:
         console = Path(scratch) / "console"
-        told = ["-append", "console=ttyS0 panic=-1", "-serial", f"file:{console}"]
+        options = ["-append", "console=ttyS0 panic=-1", "-serial", f"file:{console}"]
         try:
             subprocess.run(
-                [*BARE, "-accel", "kvm", "-kernel", kernel, *told],
+                [*BARE, "-accel", "kvm", "-kernel", kernel, *options],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=SECONDS,
@@ -66,7 +66,7 @@ def kvm_boots(kernel: Path) -> bool:
 
 
 def command(home: Path, port: int, accelerator: str) -> list[str]:
-    """How to start the machine whose files lie in `home`, its sshd to be had on `port`."""
+    """Return the command for the machine with its files in `home`, and its sshd on `port`."""
     root = f"file={escaped(home / ROOT)},if=none,id=root,format=qcow2,cache=unsafe"
     boot = f"file={escaped(home / 'boot.raw')},if=none,id=boot,format=raw,readonly=on"
     console = f"file,id=console,path={escaped(home / 'console.log')},append=on"
@@ -74,7 +74,7 @@ def command(home: Path, port: int, accelerator: str) -> list[str]:
     return [
         *[*BARE, "-accel", accelerator],
         *["-chardev", console, "-serial", "chardev:console", "-pidfile", str(home / "qemu.pid")],
-        # The BIOS starts from the second, whose GRUB goes on with what the first holds.
+        # The BIOS starts from the second disk, whose GRUB then reads the first one.
         *["-drive", root, "-device", "virtio-blk-pci,drive=root"],
         *["-drive", boot, "-device", "virtio-blk-pci,drive=boot,bootindex=0"],
         *["-netdev", forward, "-device", "virtio-net-pci,netdev=net,romfile="],
@@ -103,7 +103,7 @@ def escaped(path: Path) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on now."""
+    """A free port of the loopback interface."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         port: int = asked.getsockname()[1]

@@ -2,15 +2,15 @@
 
 import os
 
-from lab import lock
-from lab.kernel import disk, machine, qemu, saved
-from lab.kernel.machine import Machine
-from lab.machine import as_root
-from lab.progress import step
+from gpu_node.lab import lock
+from gpu_node.lab.kernel import disk, machine, qemu, saved
+from gpu_node.lab.kernel.machine import Machine
+from gpu_node.lab.machine import as_root
+from gpu_node.lab.progress import step
 
 
 def build() -> None:
-    """Leave disks and saved machines in the cache; what is there stays, and waits for nothing."""
+    """Put disks and saved machines into the cache, unless they are there."""
     qemu.install()
     if not _is_built():
         with lock.held():
@@ -18,7 +18,7 @@ def build() -> None:
 
 
 def start(name: str = "k-01", state: str = saved.WAITING) -> Machine:
-    """A running machine in one of the saved states; it is booted where that does not come up."""
+    """A running machine in one of the saved states; it is booted if the state does not start."""
     build()
     begun = machine.claim(name)
     try:

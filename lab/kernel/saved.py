@@ -1,22 +1,22 @@
-"""Says where booted machines are saved in the cache: the memory of each, and its disk."""
+"""The places of saved machines in the cache: the memory of each, and its disk."""
 
 import hashlib
 from pathlib import Path
 
-from lab.kernel import disk, qemu
-from lab.machine import as_root
+from gpu_node.lab.kernel import disk, qemu
+from gpu_node.lab.machine import as_root
 
 # The update is installed, and the machine runs the kernel before it; and: it runs the update.
 WAITING, BOOTED = "waiting", "booted"
 
 
 def place() -> Path:
-    """Where they lie, with the disks that they go with; they only ever appear whole."""
+    """Return the folder of the saved states and their disks; it only ever appears complete."""
     return disk.place() / f"saved-{recipe()}"
 
 
 def recipe() -> str:
-    """A short hash of what else must be the same for qemu to take up a saved memory."""
+    """A short hash of what else must be the same for qemu to continue a saved memory."""
     words = [qemu.version(), *qemu.command(Path("/"), 0, qemu.EMULATED)]
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
 
@@ -32,5 +32,5 @@ def image(folder: Path, state: str) -> Path:
 
 
 def throw_away() -> None:
-    """Remove what does not start; none there is fine."""
+    """Remove a state that does not start, if it exists."""
     as_root(["rm", "-rf", "--one-file-system", place()])

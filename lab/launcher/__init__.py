@@ -1,1 +1,1 @@
-"""What starts a job for real, over the nodes' shared tree: PyTorch, DeepSpeed and pdsh."""
+"""The real launchers, over the nodes' shared tree: PyTorch, DeepSpeed and pdsh."""

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from lab import disks, lock, nodes, roster, tree
-from lab.machine import as_root, run
-from lab.progress import step
+from gpu_node.lab import disks, lock, nodes, roster, tree
+from gpu_node.lab.machine import as_root, run
+from gpu_node.lab.progress import step
 
 HERE = Path(__file__).parent
 INSTALL = HERE / "install.sh"
@@ -27,12 +27,12 @@ def recipe() -> str:
 
 
 def place() -> Path:
-    """Where the finished layer lies; it only ever appears whole."""
+    """Return the folder of the layer; it only ever appears complete."""
     return roster.cache() / f"launcher-{recipe()}"
 
 
 def give(names: Iterable[str]) -> None:
-    """Boot nodes anew with the launcher installed; a reset takes it from them."""
+    """Boot nodes again with the launcher installed; a reset removes it."""
     with lock.held():
         build()
         for name in names:
@@ -41,7 +41,7 @@ def give(names: Iterable[str]) -> None:
 
 @lock.alone
 def build() -> None:
-    """Leave the finished layer in the cache; the nodes' tree must be there."""
+    """Put the layer into the cache; the nodes' tree must exist."""
     if not (place() / "upper").is_dir():
         with step("installing PyTorch, DeepSpeed and pdsh, a minute or two"):
             _build()
@@ -60,14 +60,14 @@ def _build() -> None:
 
 
 def download(into: Path) -> None:
-    """Fetch what pip is to install, each file's sha256 checked by pip."""
+    """Download the packages for pip, which checks each file's sha256."""
     pip = [sys.executable, "-I", "-m", "pip", "download", "-q", "--disable-pip-version-check"]
     kind = ["--no-deps", "--no-build-isolation", "--no-binary", "deepspeed", "--require-hashes"]
     run([*pip, *kind, "-d", into, "-r", REQUIREMENTS])
 
 
 def remove_outdated() -> None:
-    """Clear away layers of other recipes that no node's disk has, and what killed builds left."""
+    """Remove layers of other recipes that no node's disk uses, and what killed builds left."""
     mounted = disks.MOUNTS.read_text()
     for path in roster.cache().glob("launcher-*"):
         if path != place() and str(path) not in mounted:

@@ -4,7 +4,8 @@
 set -eu
 cd /mnt
 export HOME=/mnt/home GNUPGHOME=/mnt/home/gnupg
-mkdir -p -m 700 home home/gnupg
+mkdir -p home/gnupg
+chmod 700 home home/gnupg
 mkdir -p rpm deb distribution
 gpg --batch --quiet --passphrase '' --quick-generate-key 'gpu-node lab repository' rsa3072 sign never
 gpg --batch --armor --export >repository.asc
@@ -48,7 +49,7 @@ for library in lib/*.so; do
     name=$(basename "$library" .so)
     debs deb "${name%+cuda*}-1+cuda${name#*+cuda}" "$library"
 done
-# The distribution's own, which does not say for which CUDA it is.
+# The distribution's, whose version does not name its CUDA.
 debs distribution 2.18.3-1 distribution.so
 mkdir -p home/deb/app
 deb distribution site-nccl-app 1.0-1 home/deb/app 'libnccl2 (= 2.18.3-1)'

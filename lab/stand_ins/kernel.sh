@@ -9,14 +9,14 @@ dev=/dev
 
 is_loaded() { [ -d "$modules/$1" ]; }
 
-# Somebody who has a GPU open, or the daemon that keeps them all open.
+# A process that has a GPU open, or the daemon that keeps them all open.
 is_in_use() {
     case $1 in nvidia*) ;; *) return 1 ;; esac
     [ -n "$(find /proc/[0-9]*/fd -lname "$dev/nvidia*" 2>/dev/null | head -n 1)" ] ||
         grep -qsx nvidia-persiste /proc/[0-9]*/comm
 }
 
-# list: what /proc/modules says; written in place, as that may be mounted over it
+# list: the content of /proc/modules; written in place, as that may be mounted over it
 list() {
     for each in "$modules"/*; do
         [ ! -d "$each" ] || printf '%s %s %s - Live 0x0000000000000000%s\n' "${each##*/}" \
@@ -35,8 +35,8 @@ load() {
     fi
     mkdir -p "$modules/$name/holders"
     for field in version srcversion; do
-        said=$("$real/modinfo" -F "$field" "$1")
-        [ -z "$said" ] || echo "$said" >"$modules/$name/$field"
+        value=$("$real/modinfo" -F "$field" "$1")
+        [ -z "$value" ] || echo "$value" >"$modules/$name/$field"
     done
     echo live >"$modules/$name/initstate"
     echo 0 >"$modules/$name/refcnt"
@@ -45,14 +45,14 @@ load() {
     list
 }
 
-# unload NAME: what rmmod does; whether anybody uses it was asked before
+# unload NAME: what rmmod does; the caller has checked that it is unused
 unload() {
     rm -rf "${modules:?}/$1"
     [ "$1" != nvidia ] || rm -rf "$driver" "$dev"/nvidia[0-9]* "$dev/nvidiactl" "$state/persistence"
     list
 }
 
-# show_gpus VERSION: what the driver tells of itself, and the files by which it is used
+# show_gpus VERSION: the driver's files in /proc, and its devices
 show_gpus() {
     mkdir -p "$driver/gpus"
     {
@@ -77,8 +77,8 @@ show_gpus() {
     done <"$gpus"
 }
 
-# image FILE K: the boot image of a kernel. It holds what the node says of modules, and nouveau
-# where nothing keeps that away: that is loaded before the disk is there to say otherwise.
+# image FILE K: the boot image of a kernel. It contains the node's modprobe.d, and nouveau unless
+# that is blacklisted: it is loaded before the disk is mounted.
 image() {
     work=$(mktemp -d)
     mkdir -p "$work/etc/modprobe.d" "$work/usr/lib/modules/$2/kernel"
@@ -89,7 +89,7 @@ image() {
     fi
     (cd "$work" && find . | LC_ALL=C sort | cpio --quiet -o -H newc) | gzip -n >"$1.new" &&
         mv -f "$1.new" "$1"
-    said=$?
+    status=$?
     rm -rf "$work"
-    return $said
+    return $status
 }
