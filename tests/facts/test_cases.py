@@ -7,29 +7,12 @@ from typing import Any
 
 import pytest
 
-from facts import (
-    driver,
-    env,
-    libnccl,
-    limits,
-    nccl,
-    network,
-    preflight,
-    shm,
-    ssh,
-    toolchain,
-    workspace,
-)
-from facts.node import SECTIONS
-from facts.probe import Reading, Readings
+from gpu_node.facts.node import AREA_FACTS, SECTIONS
+from gpu_node.facts.preflight import state as preflight
+from gpu_node.facts.probe.protocol import Reading, Readings
 from tests import case_files
 
 CASES = Path(__file__).parent / "cases"
-AREAS = {
-    **{"driver": driver, "shm": shm, "limits": limits, "toolchain": toolchain, "nccl": nccl},
-    **{"ssh": ssh, "network": network, "env": env, "workspace": workspace},
-    "preflight": preflight,
-}
 FILES = sorted(CASES.glob("*/*.yml"))
 
 
@@ -45,7 +28,7 @@ def test_each_section_has_a_case() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_a_case_says_where_it_comes_from(path: Path) -> None:
-    """The first line tells a recorded answer from a described one."""
+    """The first line distinguishes a recorded answer from a described one."""
     assert path.read_text().startswith(("# Recorded on ", "# Not recorded: "))
 
 
@@ -63,13 +46,13 @@ def test_a_section_is_read(path: Path) -> None:
     """An answer gives the expected values, or is unreadable for the expected reason, or both."""
     case: dict[str, Any] = case_files.load(path.read_text())
     section = path.parent.name
-    area = AREAS[section.split(".")[0]]
-    sections = libnccl.SECTIONS if area is nccl else area.SECTIONS
+    fact = AREA_FACTS.get(section.split(".")[0])
+    sections, parse = (fact.sections, fact.parse) if fact else (preflight.SECTIONS, preflight.parse)
     others = {each.name: Reading(0, "", "not asked") for each in sections}
     readings = Readings(
         {**others, section: Reading(case.get("rc", 0), case["output"].rstrip("\n"))}
     )
-    state = _flat(area.parse(readings).model_dump(mode="json"))
+    state = _flat(parse(readings).model_dump(mode="json"))
     reasons = {unread.section: unread.reason for unread in readings.unread}
     if "unreadable" in case:
         assert case["unreadable"] in reasons[section]

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from facts import driver
-from facts.named import Named, named_by
-from facts.packages import DriverPackages, parse, parse_packages, sections
-from facts.probe import Readings
+from gpu_node.facts.driver import state as driver
+from gpu_node.facts.driver.packages import DriverPackages, parse, parse_packages, sections
+from gpu_node.facts.probe.protocol import Readings
+from gpu_node.facts.probe.request import ProbeRequest, request_of
 from tests.shells import SHELLS, as_lines, ask, run
 
 
 def test_both_families_are_asked_about() -> None:
     """Which one a node is of shows when it is asked; without names there is no such section."""
     data = {"driver_packages_apt": ["nvidia-dkms-535"], "driver_packages_rpm": "a,b"}
-    named = named_by(data)
+    named = request_of(data)
     assert named.packages == ("nvidia-dkms-535", "a", "b")
     assert [each.name for each in driver.sections(named)][-1] == "driver.packages"
-    assert sections(Named().packages) == ()
+    assert sections(ProbeRequest().packages) == ()
     assert parse(Readings({})) is None
 
 

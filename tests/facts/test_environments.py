@@ -5,17 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deploy.controller import platforms
-from facts import libnccl, nccl
-from facts.named import Named
-from facts.nccl import Environment
-from facts.node import NodeProbe
-from facts.probe import Reading, Readings, read, render, time_limit
-from lab import wheels
+from gpu_node.deploy.files.downloads import platforms
+from gpu_node.facts.nccl import libnccl
+from gpu_node.facts.nccl import state as nccl
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeProbe
+from gpu_node.facts.probe.protocol import Reading, Readings, read, render, time_limit
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.lab import wheels
 from tests import environments
 from tests.environments import CU11, CU12
 from tests.shells import SHELLS, as_lines, ask, run
@@ -23,7 +25,7 @@ from tests.shells import SHELLS, as_lines, ask, run
 
 def read_of(prefix: Path, deep: bool = False, **variables: str) -> Environment | str:
     """Ask about an environment as the probe does; the reason where it is unreadable."""
-    sections = nccl.sections(Named([str(prefix)], deep))[-1:]
+    sections = nccl.sections(ProbeRequest([str(prefix)], deep))[-1:]
     done = subprocess.run(
         ["dash", "-c", render(sections)],
         env={**environments.clean(), **variables},
@@ -77,7 +79,7 @@ def test_deep_compares_the_sum(made: environments.Environment) -> None:
 
 def test_deep_has_the_time_that_it_takes() -> None:
     """300 MB from a slow disk, and the whole probe waits as long as its sections may."""
-    (quick,), (deep,) = (nccl.sections(Named(["/e"], each))[-1:] for each in (False, True))
+    (quick,), (deep,) = (nccl.sections(ProbeRequest(["/e"], each))[-1:] for each in (False, True))
     assert quick.seconds < 60 <= deep.seconds
     probe = NodeProbe()
     probe.command(["/e"], deep=True)
@@ -109,7 +111,7 @@ def test_the_cure_that_everybody_copies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"half a library", b"\x7fELF"])
 def test_a_library_that_is_none(made: environments.Environment, content: bytes) -> None:
-    """It is told why it does not load; the rest is read."""
+    """The answer has the reason why it does not load; the rest is read."""
     made.library.write_bytes(content)
     found = asked(made.prefix)
     assert found.file is not None and found.loads is not None
@@ -118,7 +120,7 @@ def test_a_library_that_is_none(made: environments.Environment, content: bytes) 
 
 
 def test_same_size_and_another_version_is_read_through(made: environments.Environment) -> None:
-    """The stubs are of one size, as two releases may be: the sum tells them apart."""
+    """The stubs are of one size, as two releases may be: the checksum distinguishes them."""
     other = wheels.library(made.prefix / "libnccl.so.2", "2.14.3", "12.1")
     assert other.stat().st_size == made.library.stat().st_size
     shutil.copy(other, made.library)
@@ -129,7 +131,7 @@ def test_same_size_and_another_version_is_read_through(made: environments.Enviro
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
-    """Another libnccl, of the system or of somebody."""
+    """Another libnccl, of the system or of a user."""
     folder = tmp_path / "other"
     folder.mkdir()
     return wheels.library(folder / "libnccl.so.2", "2.19.3", "12.3")
@@ -182,12 +184,12 @@ def test_an_environment_without_torch(tmp_path: Path) -> None:
 
 def state_of(prefix: Path, shell: str) -> nccl.NcclState:
     """Ask about an environment in a shell; what else the area asks is left out."""
-    (section,) = nccl.sections(Named([str(prefix)]))[-1:]
+    (section,) = nccl.sections(ProbeRequest([str(prefix)]))[-1:]
     readings = ask(shell, [section])
     others = {each.name: Reading(0, "", "not asked") for each in libnccl.SECTIONS}
     found = nccl.parse(Readings({**others, **readings.sections}))
-    told = [each for each in readings.unread if each.section == section.name]
-    assert not told or found.environments == {str(prefix): None}
+    unread = [each for each in readings.unread if each.section == section.name]
+    assert not unread or found.environments == {str(prefix): None}
     return found
 
 
@@ -211,8 +213,8 @@ def test_a_python_that_hangs(made: environments.Environment) -> None:
     (made.prefix / "bin" / "python3").unlink()
     (made.prefix / "bin" / "python3").write_text("#!/bin/sh\nsleep 60\n")
     (made.prefix / "bin" / "python3").chmod(0o755)
-    (section,) = nccl.sections(Named([str(made.prefix)]))[-1:]
-    quick = type(section)(section.name, section.command, 1)
+    (section,) = nccl.sections(ProbeRequest([str(made.prefix)]))[-1:]
+    quick = replace(section, seconds=1)
     start = time.monotonic()
     readings = read(as_lines(run("dash", render([quick])).stdout), [quick])
     assert readings.take(section.name, nccl.parse_environment) is None
@@ -259,8 +261,8 @@ def test_an_nccl_within_torch(tmp_path: Path) -> None:
 )
 def test_the_cuda_of_torch(made: environments.Environment, line: str) -> None:
     """As the releases of torch have written it."""
-    told = f"__version__ = '2.1.2'\nno_cuda = '1'\n{line}\nhip: Optional[str] = '6.0'\n"
-    (made.packages / "torch" / "version.py").write_text(told)
+    source = f"__version__ = '2.1.2'\nno_cuda = '1'\n{line}\nhip: Optional[str] = '6.0'\n"
+    (made.packages / "torch" / "version.py").write_text(source)
     found = asked(made.prefix)
     assert found.torch is not None
     assert found.torch.cuda == (None if line.endswith("None") else "12.1")
@@ -294,12 +296,12 @@ def test_packages_before_the_environments_own(
 
 
 def test_two_metadata_of_torch(made: environments.Environment) -> None:
-    """What version.py tells decides which is believed; nothing may be repaired by it."""
+    """The version in version.py decides which one counts; nothing may be repaired by it."""
     (true,) = made.packages.glob("torch-*.dist-info")
     false = made.packages / "torch-2.0.1.dist-info"
     shutil.copytree(true, false)
-    told = (false / "METADATA").read_text().replace("cu12==2.18.1", "cu11==2.14.3")
-    (false / "METADATA").write_text(told)
+    metadata = (false / "METADATA").read_text().replace("cu12==2.18.1", "cu11==2.14.3")
+    (false / "METADATA").write_text(metadata)
     found = asked(made.prefix)
     assert found.torch is not None
     assert (found.torch.wheel, found.torch.nccl) == ("nvidia-nccl-cu12", "2.18.1")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from facts.file_systems import PLACES, Place, are_shared, is_network, parse_places
-from facts.probe import Unreadable
+from gpu_node.facts.probe.file_systems import PLACES, Place, are_shared, is_network, parse_places
+from gpu_node.facts.probe.protocol import Unreadable
 from tests.shells import SHELLS
 
 CHANGED, LATER = "2026-11-21 17:37:02.400000000 +0000", "2026-11-22 09:00:00.000000001 +0000"
@@ -47,7 +47,7 @@ def test_one_equal_file_is_enough() -> None:
     assert are_shared(mine, theirs) is True
 
 
-def test_what_was_not_told_is_not_known() -> None:
+def test_what_was_not_reported_is_unknown() -> None:
     assert are_shared(None, {"/home/u": HOME}) is None
     assert not is_network(None, "/home/u")
 
@@ -67,7 +67,7 @@ def test_what_is_not_there_would_lie_in_the_folder_above(shell: str, tmp_path: P
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_each_shell_tells_a_files_place(shell: str, tmp_path: Path) -> None:
+def test_each_shell_reports_a_files_place(shell: str, tmp_path: Path) -> None:
     file = tmp_path / "with blank"
     file.write_text("x")
     link = tmp_path / "link"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import tempfile
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts.files import FileBytes
+from gpu_node.facts.probe.file_bytes import FileBytes
 from tests.shells import SHELLS, as_lines, busybox_machine, run
 
 CONTENTS = {
@@ -37,9 +38,9 @@ def asked(path: str, shell: str = "dash", env: dict[str, str] | None = None) -> 
 
 def content(lines: list[str]) -> bytes:
     """Return the bytes that an answer says; the file exists."""
-    told = FileBytes().process(lines)
-    assert (told["exists"], told["problem"]) == (True, "")
-    return told["text"].encode("latin-1")
+    found = FileBytes().process(lines)
+    assert (found["exists"], found["problem"]) == (True, "")
+    return found["text"].encode("latin-1")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -79,7 +80,7 @@ def test_a_name_is_never_run(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_file_that_is_not_there(shell: str, tmp_path: Path) -> None:
-    """Absent is told apart from empty."""
+    """An absent file differs from an empty one."""
     assert FileBytes().process(asked(str(tmp_path / "none"), shell)) == {
         "exists": False,
         "text": "",
@@ -89,10 +90,10 @@ def test_a_file_that_is_not_there(shell: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_folder_is_no_file(shell: str, tmp_path: Path) -> None:
-    """What cannot be read is told, in the answer, and never taken for absent."""
-    told = FileBytes().process(asked(str(tmp_path), shell))
-    assert "directory" in told["problem"]
-    assert not told["exists"]
+    """The answer reports a file that cannot be read; it never counts as absent."""
+    found = FileBytes().process(asked(str(tmp_path), shell))
+    assert "regular file" in found["problem"]
+    assert not found["exists"]
 
 
 @pytest.mark.parametrize("name", sorted(set(CONTENTS) - {"empty"}))
@@ -101,9 +102,9 @@ def test_a_cut_answer_is_no_content(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(CONTENTS[name])
     whole = "\n".join(asked(str(tmp_path / "file")))
     for end in range(len(whole)):
-        told = FileBytes().process(whole[:end].split("\n"))
-        assert told == {"exists": False, "text": "", "problem": told["problem"]}
-        assert re.search("ended before|cut short|not understood", told["problem"])
+        found = FileBytes().process(whole[:end].split("\n"))
+        assert found == {"exists": False, "text": "", "problem": found["problem"]}
+        assert re.search("ended before|cut short|not understood", found["problem"])
 
 
 def test_no_answer_at_all_is_a_problem() -> None:
@@ -117,8 +118,8 @@ def test_a_greeting_in_front_does_no_harm(noise: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"here")
     for path, exists in ((tmp_path / "file", True), (tmp_path / "none", False)):
         script = f"printf %s {shlex.quote(noise)}\n{FileBytes().command(str(path))}"
-        told = FileBytes().process(as_lines(run("dash", script).stdout))
-        assert told == {"exists": exists, "text": "here" if exists else "", "problem": ""}
+        found = FileBytes().process(as_lines(run("dash", script).stdout))
+        assert found == {"exists": exists, "text": "here" if exists else "", "problem": ""}
 
 
 @pytest.mark.parametrize("noise", ["Welcome!", "61 62", "absent"])
@@ -127,3 +128,14 @@ def test_a_greeting_without_a_newline_does_no_harm(noise: str, tmp_path: Path) -
     (tmp_path / "file").write_bytes(b"here")
     script = f"printf %s {shlex.quote(noise)}\n{FileBytes().command(str(tmp_path / 'file'))}"
     assert content(as_lines(run("dash", script).stdout)) == b"here"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_pipe_and_a_huge_file(shell: str, tmp_path: Path) -> None:
+    """Neither is read: one would wait, and the other never end."""
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 34)
+    for name, why in (("pipe", "regular file"), ("huge", "larger than 16 MiB")):
+        found = FileBytes().process(asked(str(tmp_path / name), shell))
+        assert not found["exists"] and why in found["problem"]

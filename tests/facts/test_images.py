@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.images import SECTIONS, Nouveau, parse_images
+from gpu_node.facts.driver.images import SECTIONS, Nouveau, parse_images
 from tests.deploy import running
 from tests.deploy.running import SHELLS, run_apart
 

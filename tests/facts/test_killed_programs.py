@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from facts import mesh, newcomer, reach
-from facts.cluster import Peer
-from facts.named import Named
-from facts.probe import Section
+from gpu_node.facts.preflight import newcomer
+from gpu_node.facts.preflight import reachability as reach
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.ssh import mesh
 from tests.shells import SHELLS, ask
 
 PEER = Peer(name="a", address="192.0.2.1")
@@ -22,7 +24,7 @@ read -r parent </proc/$PPID/comm
 
 
 def _of_mesh(name: str) -> Section:
-    return next(each for each in mesh.sections(Named(nodes=(PEER,))) if each.name == name)
+    return next(each for each in mesh.sections(ProbeRequest(nodes=(PEER,))) if each.name == name)
 
 
 CASES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.loaded import SECTIONS, Bar, Loaded, parse_libraries, parse_loaded
+from gpu_node.facts.driver.loaded import SECTIONS, Bar, Loaded, parse_libraries, parse_loaded
 from tests.deploy import running
 from tests.deploy.running import SHELLS, run, run_apart
 

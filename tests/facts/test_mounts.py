@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.mounts import ASK, parse
-from facts.workspace import parse_tree
+from gpu_node.facts.workspace.mounts import ASK, parse
+from gpu_node.facts.workspace.state import parse_tree
 from tests.deploy.running import SHELLS, run_apart
 
 FSTAB = """
@@ -66,7 +66,8 @@ def test_a_mount_of_fstab(tmp_path: Path, shell: str, before: str, path: str, sa
 def test_the_controllers_source(tmp_path: Path) -> None:
     """It is asked the same of its own folder."""
     code = (
-        "from facts.controller import own_tree; from facts.named import Copied; "
+        "from gpu_node.facts.workspace.source import own_tree; "
+        "from gpu_node.facts.probe.request import Copied; "
         f"print(own_tree(Copied('/w', '{tmp_path}/data/ws', 'controller')).unmounted)"
     )
     command = f'cd {Path(__file__).parents[2]} && {sys.executable} -c "{code}"'

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.kernels import SECTIONS, Boot, parse_boot
+from gpu_node.facts.driver.kernels import SECTIONS, Boot, parse_boot
 from tests.deploy.running import SHELLS, run_apart
 
 (NEXT,) = (each for each in SECTIONS if each.name == "driver.next")

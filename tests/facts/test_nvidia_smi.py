@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts import preflight
-from facts.gpus import parse_smi
-from facts.probe import Section
+from gpu_node.facts.driver.gpus import parse_smi
+from gpu_node.facts.preflight import state as preflight
+from gpu_node.facts.probe.protocol import Section
 from tests.deploy import running
 from tests.deploy.running import SHELLS, run_apart
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from facts.package_locks import SECTION, Locks, name_and_version, parse
+from gpu_node.facts.packages.locks import SECTION, Locks, name_and_version, parse
 from tests.shells import SHELLS, ask
 
 
@@ -41,8 +41,8 @@ def test_dnf(tmp_path: Path, shell: str) -> None:
         etc__dnf__dnf_DOT_conf="[main]\na=1\n#exclude=a\nexclude=bash\n  lib*\nb=1\n x\n",
         etc__yum_DOT_repos_DOT_d__cuda_DOT_repo="[cuda]\nname=x\nexcludepkgs = libnccl*, cuda*\n",
     )
-    told = [(each.file.rpartition("/")[2], each.line, each.text) for each in found.lines]
-    assert told == [
+    lines = [(each.file.rpartition("/")[2], each.line, each.text) for each in found.lines]
+    assert lines == [
         ("versionlock.list", 5, "libnccl-0:2.19.3-1+cuda12.2.*"),
         ("versionlock.list", 6, "!libnccl-devel-0:2.18.1-1+cuda12.1.*"),
         ("dnf.conf", 4, "exclude=bash"),
@@ -128,7 +128,7 @@ Pin-Priority: -1
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_regular_expression_of_apts(tmp_path: Path, shell: str) -> None:
-    """The node tells which of our packages it means, and takes no time over a bad one."""
+    """The node finds the packages that a pattern matches, and a bad pattern takes no time."""
     pin = "Package: {}\nPin: version 1\nPin-Priority: 1\n\n"
     patterns = ("/^libnccl2$/ zlib", "/nccl/", "/((((.+)+)+)+)+Q/")
     found = read(tmp_path, shell, etc__apt__preferences="".join(map(pin.format, patterns)))

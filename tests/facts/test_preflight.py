@@ -1,4 +1,4 @@
-"""The questions of the pre-flight in real shells: bounded, and whatever is missing is told."""
+"""The questions of the pre-flight in real shells: bounded, and each missing answer is reported."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from facts import package_sources, preflight, reach
-from facts.cluster import Peer
-from facts.probe import Reading, Section
+from gpu_node.facts.packages import sources as package_sources
+from gpu_node.facts.preflight import reachability as reach
+from gpu_node.facts.preflight import state as preflight
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import Reading, Section
 from tests.shells import SHELLS, ask, busybox_machine, machine_with
 
 OWN = Peer(name="v100-02", address="192.0.2.12")
 NODES = (Peer(name="a", address="192.0.2.1"), Peer(name="b", address="192.0.2.2", port=2222))
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
-# Repositories are asked in tests of their own, which ask nobody.
+# Repositories have separate tests, without a network.
 QUICK = [each for each in preflight.sections(OWN) if each.name != "preflight.sources"]
 
 
@@ -84,7 +86,7 @@ def test_host_keys_are_seen(shell: str, tmp_path: Path) -> None:
     ]
 
 
-def test_who_is_silent_is_told(tmp_path: Path) -> None:
+def test_who_is_silent_is_states(tmp_path: Path) -> None:
     """With the last words, if there are any; and a server without the client is unreadable."""
     env = _machine(tmp_path, "ssh-keyscan")
     section = reach.scans(NODES[:1], {})
@@ -111,7 +113,7 @@ def _sources(folder: Path, **files: str) -> Section:
     return Section(section.name, command, section.seconds)
 
 
-def _told(shell: str, section: Section, env: dict[str, str]) -> dict[str, tuple[str, str]]:
+def _states(shell: str, section: Section, env: dict[str, str]) -> dict[str, tuple[str, str]]:
     readings = ask(shell, [section], env)
     found = readings.take(section.name, package_sources.parse_sources)
     assert found is not None, readings.unread
@@ -146,9 +148,9 @@ def test_repositories_of_apt(shell: str, tmp_path: Path) -> None:
     (tmp_path / "usr/lib/apt").mkdir(parents=True)
     _program(tmp_path / "usr/lib/apt", "apt-helper", HELPER)
     before = sorted(tmp_path.iterdir())
-    told = _told(shell, section, env)
+    states = _states(shell, section, env)
     assert sorted(tmp_path.iterdir()) == before
-    assert {name: state for name, (state, _) in told.items()} == {
+    assert {name: state for name, (state, _) in states.items()} == {
         "http://192.0.2.1/debian/dists/x/InRelease": "ok",
         "http://192.0.2.1/flat/InRelease": "ok",
         "http://192.0.2.9/debian/dists/x/InRelease": "bad",
@@ -156,7 +158,7 @@ def test_repositories_of_apt(shell: str, tmp_path: Path) -> None:
         "file:/no/such/InRelease": "bad",
         "cdrom:[Debian]/dists/x/InRelease": "bad",
     }
-    why = told["http://192.0.2.9/debian/dists/x/InRelease"][1]
+    why = states["http://192.0.2.9/debian/dists/x/InRelease"][1]
     assert why == "Could not connect to 192.0.2.9:80"
 
 
@@ -202,13 +204,13 @@ def test_repositories_of_yum(shell: str, tmp_path: Path) -> None:
         "etc/os-release": 'VERSION_ID="7"\n',
         "etc/yum/vars/infra": "stock\n",
     }
-    told = _told(shell, _sources(tmp_path, **files), env)
-    assert {name: state for name, (state, _) in told.items()} == {
+    states = _states(shell, _sources(tmp_path, **files), env)
+    assert {name: state for name, (state, _) in states.items()} == {
         **{"base": "bad", "extras": "ok", "meta": "ok"},
         "closed": "unknown",
     }
     machine = "release=7&arch=x86_64&infra=stock"
-    assert told["base"][1] == (
+    assert states["base"][1] == (
         f"mirrorlist http://list.invalid/?{machine}: curl: (6) Could not resolve host: list.invalid"
     )
     asked = (tmp_path / "asked").read_text()

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import node, toolchain
-from facts.probe import MARK, Reading, Section, read, render
+from gpu_node.facts import node
+from gpu_node.facts.probe.protocol import MARK, Reading, Section, Times, read, render
+from gpu_node.facts.toolchain import state as toolchain
 from tests.shells import SHELLS, as_lines, ask, busybox_machine, machine_with, run
 
 ODD = r"printf '\377\376'"
 IMITATION = rf"printf '\n{MARK} end a.a\n\n{MARK} begin a.b 0 raw 5\nwrong\n{MARK} end a.b\n'"
 # Command, exit code and text; None stands for what is not text at all.
-SAID = {
+OUTPUTS = {
     "plain": ("echo hello", 0, "hello"),
     "nothing": (":", 0, ""),
     "no-newline": ("printf hello", 0, "hello"),
@@ -43,11 +44,11 @@ NEXT = Section("a.next", "echo still here")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_section_comes_back_as_it_was_said(shell: str) -> None:
+def test_a_section_arrives_unchanged(shell: str) -> None:
     """Exit code and text of every kind of answer arrive, and none spoils another."""
-    sections = [Section(f"a.{name}", said[0]) for name, said in SAID.items()]
+    sections = [Section(f"a.{name}", output[0]) for name, output in OUTPUTS.items()]
     readings = ask(shell, [*sections, NEXT]).sections
-    for name, (_, rc, text) in SAID.items():
+    for name, (_, rc, text) in OUTPUTS.items():
         reading = readings[f"a.{name}"]
         assert (reading.rc, reading.problem) == (rc, None), name
         assert text is None or reading.text == text, name
@@ -245,3 +246,22 @@ def test_a_cmake_that_says_nothing_is_a_broken_one(tmp_path: Path) -> None:
     assert readings.unread == []
     assert cmakes is not None
     assert [cmake.version for cmake in cmakes.found] == [None]
+
+
+@pytest.mark.parametrize("sudo", [False, True])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_ends_of_a_probe(shell: str, sudo: bool, tmp_path: Path) -> None:
+    """A section may be before or after all others, those that sudo runs included."""
+    count = f"echo x >>{tmp_path}/count; grep -c x {tmp_path}/count"
+    sections = [
+        Section("a.last", count, place="last"),
+        Section("a.root", count, root=True),
+        Section("a.one", count),
+        Section("a.first", count, place="first"),
+    ]
+    answer = run(shell, render(sections, sudo=sudo))
+    readings = read(as_lines(answer.stdout), sections, Times(1.0, 2.0))
+    found = {name: reading.require() for name, reading in readings.sections.items()}
+    middle = {"a.root": "3", "a.one": "2"} if sudo else {"a.root": "2", "a.one": "3"}
+    assert found == {"a.first": "1", **middle, "a.last": "4"}
+    assert readings.times == Times(1.0, 2.0)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.probe import Unreadable
-from facts.secure_boot import SECTIONS, SecureBoot, parse_secure_boot
+from gpu_node.facts.driver.secure_boot import SECTIONS, SecureBoot, parse_secure_boot
+from gpu_node.facts.probe.protocol import Unreadable
 from tests.deploy import running
 from tests.deploy.running import SHELLS, run_apart
 
@@ -85,7 +85,7 @@ def test_without_mokutil(machine: Path, shell: str) -> None:
 
 
 def test_a_variable_that_says_nothing(machine: Path, shell: str) -> None:
-    """It is there: so nobody may say that the firmware has none."""
+    """It exists: the answer must not be that the firmware has none."""
     (machine / "variable").write_bytes(b"")
     with pytest.raises(Unreadable):
         asked(machine, shell)

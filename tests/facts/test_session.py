@@ -11,8 +11,8 @@ from pyinfra.api.host import HostData
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from facts.node import NodeProbe
-from facts.session import ProbeError, probe
+from gpu_node.facts.ask.session import ProbeError, probe
+from gpu_node.facts.node import NodeProbe
 from tests.shells import as_lines, at_an_empty_home, run
 
 # What an inventory says of the node.
@@ -23,8 +23,8 @@ class Connector:
     """Answers every command in the same way."""
 
     def __init__(self, status: bool, lines: list[str], errors: tuple[str, ...] = ()) -> None:
-        told = [OutputLine("stdout", line) for line in lines]
-        self.answer = status, CommandOutput([*told, *(OutputLine("stderr", e) for e in errors)])
+        printed = [OutputLine("stdout", line) for line in lines]
+        self.answer = status, CommandOutput([*printed, *(OutputLine("stderr", e) for e in errors)])
 
     def run_shell_command(self, *_: object, **__: object) -> tuple[bool, CommandOutput]:
         """What a node answers."""
@@ -63,9 +63,9 @@ def test_a_shell_that_exits() -> None:
 
 @pytest.mark.parametrize("status", [True, False])
 def test_a_shell_that_speaks_and_exits(status: bool) -> None:
-    """What it said last is told."""
-    told = reason(Connector(status, ["Welcome", "This account is currently not available.", ""]))
-    assert told.endswith("; the last it said: This account is currently not available.")
+    """The error has the last line of output."""
+    error = reason(Connector(status, ["Welcome", "This account is currently not available.", ""]))
+    assert error.endswith("; its last line: This account is currently not available.")
     assert "bash: line 1: exec" in reason(Connector(status, [], ("bash: line 1: exec: x",)))
 
 
@@ -75,16 +75,16 @@ def test_an_answer_that_breaks_off(whole: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (TimeoutError(), "no answer to the probe within"),
         (EOFError(), "the connection broke: EOFError"),
         (OSError("Connection reset by peer"), "the connection broke: Connection reset by peer"),
     ],
 )
-def test_a_connection_that_breaks(error: Exception, told: str) -> None:
+def test_a_connection_that_breaks(error: Exception, expected: str) -> None:
     """Whatever class the transport raises."""
-    assert reason(Broken(error)).startswith(told)
+    assert reason(Broken(error)).startswith(expected)
 
 
 def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.shm_boot import ASK, BootLine, parse
+from gpu_node.facts.shm.boot import ASK, BootLine, parse
 from tests.deploy.running import SHELLS, run_apart
 
 # Places of the machine that are replaced, among the mounts of one process alone.
@@ -42,7 +42,7 @@ def found(tmp_path: Path, shell: str, files: dict[str, str], links: dict[str, st
     return done.out.splitlines()
 
 
-def told(lines: list[str]) -> list[tuple[str, int, str, str]]:
+def rows_of(lines: list[str]) -> list[tuple[str, int, str, str]]:
     """Each line's place, its size and what becomes of it."""
     return sorted((each.path, each.line, each.size, each.state) for each in parse(lines))
 
@@ -60,7 +60,7 @@ def test_units(tmp_path: Path, shell: str) -> None:
         f"{ETC}/multi-user.target.wants/on.service": f"{ETC}/on.service",
         f"{LIB}/local-fs.target.wants/systemd-remount-fs.service": "../systemd-remount-fs.service",
     }
-    assert told(found(tmp_path, shell, files, links)) == [
+    assert rows_of(found(tmp_path, shell, files, links)) == [
         (f"{ETC}/off.service", 2, "64M", "waits"),
         (f"{ETC}/on.service", 3, "64M", "runs"),
         (f"{ETC}/systemd-remount-fs.service.d/a.conf", 3, "64M", "runs"),
@@ -87,7 +87,7 @@ def test_one_file_hides_another(tmp_path: Path, shell: str) -> None:
         f"{ETC}/other.service": "ExecStart=/bin/true\n",
     }
     lines = found(tmp_path, shell, files, {f"{ETC}/masked.service": "/dev/null"})
-    assert told(lines) == [(f"{LIB}/masked.service.d/a.conf", 1, "64M", "waits")]
+    assert rows_of(lines) == [(f"{LIB}/masked.service.d/a.conf", 1, "64M", "waits")]
 
 
 def test_a_mount_unit(tmp_path: Path, shell: str) -> None:
@@ -98,7 +98,7 @@ def test_a_mount_unit(tmp_path: Path, shell: str) -> None:
         f"{ETC}/dev-shm.mount.d/b.conf": "[Mount]\nTimeoutSec=9\n",
     }
     links = {f"{ETC}/local-fs.target.wants/dev-shm.mount": "../dev-shm.mount"}
-    assert told(found(tmp_path, shell, files, links)) == [
+    assert rows_of(found(tmp_path, shell, files, links)) == [
         (f"{ETC}/dev-shm.mount", 3, "2G", "ignored"),
         (f"{ETC}/dev-shm.mount.d/a.conf", 2, "50%", "ignored"),
     ]
@@ -111,7 +111,7 @@ def test_rc_local(tmp_path: Path, shell: str) -> None:
         "# mount -o remount,size=1G /dev/shm",
         "mount -o remount,size=4G /dev/shm",
     ]
-    assert told(found(tmp_path, shell, {RC: "\n".join(lines)}, {})) == [(RC, 3, "4G", "runs")]
+    assert rows_of(found(tmp_path, shell, {RC: "\n".join(lines)}, {})) == [(RC, 3, "4G", "runs")]
 
 
 def test_a_unit_of_another_encoding() -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from facts import logins, mesh, ssh
-from facts.block import BEGIN, END
-from facts.cluster import Peer
-from facts.named import Named
-from facts.probe import Reading, Readings, Section
+from gpu_node.facts.probe.managed_block import BEGIN, END
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import Reading, Readings, Section
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.ssh import logins, mesh
+from gpu_node.facts.ssh import state as ssh
 from tests.shells import SHELLS, ask
 
 NODES = (
@@ -36,7 +37,7 @@ esac
 """
 
 
-def _section(named: Named, name: str) -> Section:
+def _section(named: ProbeRequest, name: str) -> Section:
     (section,) = (each for each in mesh.sections(named) if each.name == name)
     return section
 
@@ -54,14 +55,14 @@ def test_each_node_is_logged_in_to(
 ) -> None:
     """By name and by address, with its port, and never so that a key would be taken on trust."""
     asked = _stand_in(tmp_path, monkeypatch)
-    readings = ask(shell, [_section(Named(nodes=NODES, address="192.0.2.2"), "ssh.logins")])
+    readings = ask(shell, [_section(ProbeRequest(nodes=NODES, address="192.0.2.2"), "ssh.logins")])
     found = logins.parse_logins(readings.sections["ssh.logins"].require())
     assert {(each.node, each.how): each.code for each in found} == {
         (peer.name, how): 255 if (peer.name, how) == ("c", "address") else 0
         for peer in NODES
         for how in ("name", "address")
     }
-    (refused,) = (each.said for each in found if each.code)
+    (refused,) = (each.output for each in found if each.code)
     assert refused == "root@192.0.2.3: Permission denied (publickey)."
     calls = asked.read_text().splitlines()
     assert all("-o StrictHostKeyChecking=yes -o UpdateHostKeys=no" in call for call in calls)
@@ -99,7 +100,7 @@ Connection closed by 192.0.2.1 port 22"""
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
-    ("words", "calls", "said"),
+    ("words", "calls", "outputs"),
     [
         (PENALTY, 1, ["Not allowed at this time"]),
         (OLD_PENALTY, 1, ["Not allowed at this time"]),
@@ -113,7 +114,7 @@ def test_logins_that_fail_are_few(
     shell: str,
     words: str,
     calls: int,
-    said: list[str],
+    outputs: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -124,10 +125,12 @@ def test_logins_that_fail_are_few(
     (tmp_path / "ssh").chmod(0o755)
     (tmp_path / "sleep").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    readings = ask(shell, [_section(Named(nodes=NODES[:1]), "ssh.logins")])
+    readings = ask(shell, [_section(ProbeRequest(nodes=NODES[:1]), "ssh.logins")])
     found = logins.parse_logins(readings.sections["ssh.logins"].require())
-    assert [each.said for each in found] == said
-    assert [each.is_punished for each in found] == [said[0].startswith("Not allowed")] * len(said)
+    assert [each.output for each in found] == outputs
+    assert [each.is_punished for each in found] == [outputs[0].startswith("Not allowed")] * len(
+        outputs
+    )
     assert len((tmp_path / "asked").read_text().splitlines()) == calls
 
 
@@ -138,19 +141,19 @@ def test_a_large_cluster_is_tried_from_and_to_its_first_node() -> None:
         tried = {
             (here.name, peer.name)
             for here in nodes
-            for peer in logins.tried(Named(nodes=nodes, address=here.address))
+            for peer in logins.tried(ProbeRequest(nodes=nodes, address=here.address))
         }
         assert len(tried) == pairs
         assert pairs == count * count or all("n00" in pair for pair in tried)
-    unnamed = logins.tried(Named(nodes=nodes, address=""))
+    unnamed = logins.tried(ProbeRequest(nodes=nodes, address=""))
     assert [peer.name for peer in unnamed] == ["n00"]
 
 
-def test_nobody_is_asked_after_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pair that there was no time for is told as unreadable, and is neither right nor wrong."""
+def test_no_login_starts_after_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that there was no time for is unreadable: it is neither right nor wrong."""
     asked = _stand_in(tmp_path, monkeypatch)
     monkeypatch.setattr(logins, "LOGINS_SECONDS", 0)
-    readings = ask("dash", [_section(Named(nodes=NODES), "ssh.logins")])
+    readings = ask("dash", [_section(ProbeRequest(nodes=NODES), "ssh.logins")])
     assert not asked.exists()
     text = readings.sections["ssh.logins"].text
     others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
@@ -165,7 +168,7 @@ def test_nobody_is_asked_after_the_time(tmp_path: Path, monkeypatch: pytest.Monk
     assert "c by address" in reason
 
 
-def test_what_there_was_no_time_for_is_told_in_one_order() -> None:
+def test_what_there_was_no_time_for_is_listed_in_one_order() -> None:
     """By node and by name first, in whichever order the lanes came to it."""
     others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
     text = "pair c address -\npair a address -\npair c name -"
@@ -175,7 +178,7 @@ def test_what_there_was_no_time_for_is_told_in_one_order() -> None:
     assert reason.endswith(" for a by address, c by name, c by address")
 
 
-def test_a_silent_resolver_is_told() -> None:
+def test_a_silent_resolver_is_reported() -> None:
     """What a name means is unknown then, and not right; the other names are read all the same."""
     others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
     text = "address c ?\nname a ?\naddress a 192.0.2.1\nname b 192.0.2.2\naddress b 192.0.2.2"
@@ -188,13 +191,13 @@ def test_a_silent_resolver_is_told() -> None:
 
 def test_each_node_begins_with_itself() -> None:
     """All of them at once would else begin with the same sshd, which drops some."""
-    first = logins.tried(Named(nodes=NODES, address="192.0.2.3"))
+    first = logins.tried(ProbeRequest(nodes=NODES, address="192.0.2.3"))
     assert [peer.name for peer in first] == ["c", "a", "b"]
 
 
-def test_nothing_is_asked_of_a_mesh_that_nobody_wants() -> None:
+def test_nothing_is_asked_of_an_unwanted_mesh() -> None:
     """An inventory that says nothing of it costs no login."""
-    assert ssh.sections(Named(nodes=NODES)) == ()
+    assert ssh.sections(ProbeRequest(nodes=NODES)) == ()
     state = ssh.parse(Readings({}))
     assert state.left_out is True
     assert [name for name, value in state if value is not None] == ["left_out"]
@@ -204,13 +207,13 @@ def test_nothing_is_asked_of_a_mesh_that_nobody_wants() -> None:
 def test_lines_of_others_about_our_names(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Our block is told apart from a user's lines, comments are no names."""
+    """Our block is separate from a user's lines; comments are not names."""
     hosts = tmp_path / "hosts"
     hosts.write_text(
         f"127.0.1.1\ta.example a # zhang\n{BEGIN}\n192.0.2.1 a # gpu-node:a\n"
         f"192.0.2.9 a\n{END}\n# 192.0.2.2 b\n192.0.2.2 bb # b\n"
     )
-    section = _section(Named(nodes=NODES), "ssh.hosts")
+    section = _section(ProbeRequest(nodes=NODES), "ssh.hosts")
     moved = Section(section.name, section.command.replace("/etc/hosts", str(hosts)))
     found = ssh.parse_hosts(ask(shell, [moved]).sections["ssh.hosts"].require())
     assert [(each.line, each.text) for each in found.lines] == [
@@ -226,7 +229,7 @@ def test_cloud_inits_settings(shell: str, tmp_path: Path) -> None:
     (tmp_path / "cloud.cfg.d").mkdir()
     (tmp_path / "cloud.cfg").write_text("# manage_etc_hosts: a\nmanage_etc_hosts: localhost\n")
     (tmp_path / "cloud.cfg.d" / "9.cfg").write_text("x: 1\nmanage_etc_hosts : 'True'  # site\n")
-    section = _section(Named(nodes=NODES), "ssh.hosts")
+    section = _section(ProbeRequest(nodes=NODES), "ssh.hosts")
     command = section.command.replace("/etc/cloud/", f"{tmp_path}/")
     text = ask(shell, [Section(section.name, command)]).sections["ssh.hosts"].require()
     managed = ssh.parse_hosts(text).managed

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from facts import mesh, ssh
-from facts.cluster import Peer
-from facts.named import Named
-from facts.probe import Section
-from facts.ssh_settings import parse_client, parse_sshd
+from gpu_node.drift.ssh.settings import detour
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.ssh import mesh
+from gpu_node.facts.ssh import state as ssh
+from gpu_node.facts.ssh.settings import ClientSettings, parse_client, parse_sshd
+from gpu_node.facts.ssh.state import SshState
 from tests.shells import SHELLS, ask
 
 NODES = (
@@ -50,10 +53,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def answer(shell: str, name: str, folder: Path) -> str:
     """What a section prints whose /etc/ssh is in the folder."""
-    named = Named(nodes=NODES, user="root", address="192.0.2.1")
+    named = ProbeRequest(nodes=NODES, user="root", address="192.0.2.1")
     (section,) = (each for each in mesh.sections(named) if each.name == name)
     command = section.command.replace("/etc/ssh/", f"{folder}/config/")
-    return ask(shell, [Section(name, command, 20)]).sections[name].require()
+    return ask(shell, [replace(section, command=command)]).sections[name].require()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -107,6 +110,37 @@ def test_ssh_is_asked_about_each_node(shell: str, folder: Path) -> None:
         (f"{folder}/config/ssh_config", 1, "Include x"),
         (f"{folder}/config/ssh_config", 2, "User train"),
     ]
+
+
+PROXIES = {
+    "sshpass -p hunter2 ssh -W %h:%p jump": "sshpass -p ...",
+    "curl -u me:hunter2 x": "curl -u ...",
+    "nc --proxy-auth u:hunter2 %h": "nc --proxy-auth ...",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_no_password_of_a_proxy_is_sent(shell: str, folder: Path) -> None:
+    """Neither from ssh's own answer nor from a line of its files; and the report shows none."""
+    config = folder / "home" / ".ssh" / "config"
+    config.write_text("".join(f"ProxyCommand {each}\nproxycommand={each}\n" for each in PROXIES))
+    (folder / "ssh").write_text(f"#!/bin/sh\ncat {folder}/answer\n")
+    for proxy, wanted in PROXIES.items():
+        (folder / "answer").write_text(f"user root\nhostname x\nport 22\nproxycommand {proxy}\n")
+        text = answer(shell, "ssh.known", folder)
+        found = parse_client(text)
+        assert "hunter2" not in text
+        assert found.nodes["a"].proxy == wanted
+        assert len(found.lines) == 2 * len(PROXIES)
+        # A node may send what it likes.
+        sent = parse_client(text.replace(wanted, proxy))
+        shown = detour(SshState.model_construct(client=without_lines(sent)), NODES[0])
+        assert "a proxy, " in shown and "hunter2" not in shown
+
+
+def without_lines(sent: ClientSettings) -> ClientSettings:
+    """Return the settings without the lines of files that set them."""
+    return sent.model_copy(update={"lines": ()})
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from facts.named import Named, named_by
-from facts.node import ROOT_SECTIONS, sections
-from facts.probe import Readings, Section, read, render
-from facts.sudo import why_refused
+from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.facts.node import ROOT_SECTIONS, sections
+from gpu_node.facts.probe.protocol import Readings, Section, read, render
+from gpu_node.facts.probe.request import ProbeRequest, request_of
 from tests.shells import SHELLS, as_lines, machine_with, run
 
 # The SSH user is another than root until sudo runs.
@@ -27,7 +27,7 @@ BECAME_ROOT=yes SUDO_USER=alice exec "$@"
 WHO = 'echo "$(id -u) ${gn_user:-$(id -un)}"'
 OWN, ROOTED = Section("a.own", WHO), Section("a.rooted", WHO, root=True)
 QUOTES = Section("a.quotes", "echo \"it's\" '$HOME' größe; exit 3", root=True)
-SHARED = Section("a.shared", 'echo "$text"', shared=("text", "it's\nshared"), root=True)
+SHARED = Section("a.shared", 'echo "$text"', shared=(("text", "it's\nshared"),), root=True)
 ASKED = (OWN, ROOTED, QUOTES, SHARED, Section("a.last", WHO))
 
 
@@ -131,7 +131,7 @@ def test_what_sudo_prints_beside_the_answer_does_no_harm(shell: str, tmp_path: P
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_sudo_that_hangs(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is read, and what needs root is unreadable with the reason."""
-    monkeypatch.setattr("facts.probe.SUDO_SECONDS", -9)
+    monkeypatch.setattr("gpu_node.facts.probe.protocol.SUDO_SECONDS", -9)
     answer = Node(tmp_path, "#!/bin/sh\nexec sleep 20\n").ask(shell, OWN, ROOTED)
     assert answer.sections["a.own"].text == "1000 alice"
     assert answer.take("a.rooted", str) is None
@@ -188,7 +188,7 @@ def test_what_is_never_asked_as_root() -> None:
     """What jobs get: their limits, PATH and Python; and what is in the SSH user's home."""
     own = {"limits.session", "limits.user", "toolchain.cmake", "nccl.loader", "env.left"}
     assert ROOT_SECTIONS.isdisjoint(own)
-    named = Named(user="alice", mesh=True, sudo=True, environments=("/opt/conda",))
+    named = ProbeRequest(user="alice", mesh=True, sudo=True, environments=("/opt/conda",))
     rooted = {each.name for each in sections(named) if each.root}
     assert not [each for each in rooted if each.startswith(("env.", "workspace.", "nccl.env"))]
     assert not rooted & {"ssh.account", "ssh.authorized", "ssh.pending", "ssh.known", "ssh.logins"}
@@ -204,7 +204,7 @@ def test_what_is_never_asked_as_root() -> None:
 )
 def test_another_user_who_trains(data: dict[str, str], apart: bool) -> None:
     """Into that home only root may look."""
-    named = named_by(data)
+    named = request_of(data)
     assert named.trains_apart == apart
     rooted = {each.name for each in sections(named) if each.root}
     assert ({"env.bashrc", "ssh.account"} <= rooted) == apart

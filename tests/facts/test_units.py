@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from facts.driver import SECTIONS
+from gpu_node.facts.driver.state import SECTIONS
 from tests.deploy import running
 from tests.deploy.running import SHELLS, run_apart
 

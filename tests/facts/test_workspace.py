@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
-from facts.controller import own_tree, with_source
-from facts.named import CONTROLLER, Copied, Named
-from facts.workspace import PARTIAL, Tree, parse, parse_directories, sections
+from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.request import CONTROLLER, Copied, ProbeRequest
+from gpu_node.facts.workspace import state as workspace
+from gpu_node.facts.workspace.source import own_tree, with_source
+from gpu_node.facts.workspace.state import (
+    PARTIAL,
+    Tree,
+    listing,
+    parse,
+    parse_directories,
+    parse_rsync,
+    sections,
+)
 from tests.drift import states
 from tests.shells import SHELLS, ask, busybox_machine
 
@@ -28,7 +44,7 @@ NAMES = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A workspace with odd names, what is left out of it, and what nobody copies."""
+    """A workspace with odd names, what is excluded, and what is never copied."""
     folder = tmp_path / "ws"
     for name in (*NAMES, f"lib/{PARTIAL}/big.bin"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +62,7 @@ def copied(folder: Path, *excludes: str, source: str = "a100-01") -> Copied:
 
 def tree(folder: Path, shell: str, *excludes: str, env: dict[str, str] | None = None) -> Tree:
     """What a node's probe says of a folder."""
-    asked = sections(Named(workspace=copied(folder, *excludes)))
+    asked = sections(ProbeRequest(workspace=copied(folder, *excludes)))
     readings = ask(shell, asked, env)
     state = parse(readings)
     assert readings.unread == []
@@ -81,10 +97,10 @@ def test_a_folder_that_is_not_there(tmp_path: Path, shell: str) -> None:
 
 
 def test_a_machine_without_rsync(folder: Path, tmp_path: Path) -> None:
-    """The folder is there, and nobody can list it."""
+    """The folder exists, and cannot be listed."""
     env = busybox_machine(tmp_path / "busybox")
     assert tree(folder, "busybox", env=env) == Tree(exists=True)
-    assert parse(ask("busybox", sections(Named()), env)).rsync == ""
+    assert parse(ask("busybox", sections(ProbeRequest()), env)).rsync == ""
 
 
 def test_the_controller_lists_as_a_node_does(folder: Path) -> None:
@@ -114,7 +130,7 @@ def test_directories(folder: Path, tmp_path: Path, shell: str) -> None:
     """What is there, what is none, and what is missing."""
     folder.chmod(0o2770)
     paths = [str(folder), str(folder / "train.py"), str(tmp_path / "none")]
-    readings = ask(shell, sections(Named(directories=paths)))
+    readings = ask(shell, sections(ProbeRequest(directories=paths)))
     found = parse(readings).directories
     assert found is not None and list(found) == paths
     there, file, missing = found.values()
@@ -124,7 +140,7 @@ def test_directories(folder: Path, tmp_path: Path, shell: str) -> None:
 
 
 def test_a_directory_that_may_not_be_seen() -> None:
-    """Nobody says that it is missing."""
+    """It does not count as missing."""
     (found,) = parse_directories("/d\t? stat: cannot stat '/d': Permission denied").values()
     assert found.problem == "stat: cannot stat '/d': Permission denied"
 
@@ -149,3 +165,53 @@ def test_thousands_of_files(many_files: Path, shell: str) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
     assert found.files == 20_000 and len(found.packed) < 500_000
+
+
+def test_a_tab_forges_no_entry(tmp_path: Path) -> None:
+    """The target of a link is a user's to choose."""
+    (tmp_path / "a\t- rwx many 2026").symlink_to("b\t- rw- x")
+    words = [*listing([]), f"{tmp_path}/"]
+    listed = subprocess.run(words, capture_output=True, text=True).stdout
+    assert workspace.tree(f"{listed}end 0").entries == {"a\t- rwx many 2026": "l b - rw- x"}
+
+
+def test_setuid_is_not_compared() -> None:
+    """A copy does not have it."""
+    line = "-rwsr-Sr-x 5 2026/11/22 20:48:29 a\nend 0"
+    assert workspace.tree(line).entries == {"a": "- rwxr--r-x 5 2026/11/22 20:48:29"}
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "3.1.2.\u0663", "3.\x1b[2J"])
+def test_a_version_that_is_none(version: str) -> None:
+    """It decides on options of rsync, and is shown."""
+    with suppress(Unreadable):
+        assert re.fullmatch(r"[\w.]{1,40}", parse_rsync(f"rsync version {version}"), re.ASCII)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of root's that everyone may enter."""
+    place = Path(mkdtemp(prefix="gpu-node-trees-"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_root_lists_as_the_owner(place: Path, shell: str) -> None:
+    """A user who links the workspace to what root alone may see learns nothing of it."""
+    (place / "closed").mkdir(mode=0o700)
+    (place / "closed" / "secret-name").write_text("")
+    home = place / "home"
+    (home / "ws").mkdir(parents=True)
+    (home / "ws" / "train.py").write_text("")
+    (home / "link").symlink_to(place / "closed")
+    for path in (home, home / "ws", home / "ws" / "train.py", home / "link"):
+        os.chown(path, 1, 1, follow_symlinks=False)
+    assert set(tree(home / "ws", shell).entries) == {"train.py"}
+    readings = ask(shell, sections(ProbeRequest(workspace=copied(home / "link"))))
+    state = parse(readings)
+    assert state.trees[str(home / "link")] is None
+    (unread,) = readings.unread
+    assert "rsync ended with" in unread.reason

@@ -1,0 +1,184 @@
+"""An environment's Python is asked as the account that may change it, and not as root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from gpu_node.facts.nccl import state as nccl
+from gpu_node.facts.probe.protocol import read, render
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.lab.machine import as_root
+from tests import environments
+from tests.shells import SHELLS, as_lines
+
+# A line of a .pth file, which site.py runs.
+WHO = "import os; open('{place}/ran/as', 'a').write('%d\\n' % os.geteuid())\n"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder with root's environment, whose Python writes at its start as whom it runs."""
+    place = Path(mkdtemp(prefix="gpu-node-owner-"))
+    try:
+        made = environments.environment(place / "env")
+        (made.packages / "who.pth").write_text(WHO.format(place=place))
+        (place / "ran").mkdir()
+        change(
+            f"chmod -R go-w,go+rX {place}; chown -hR root:root {place}; chmod 777 {place}/ran; "
+            f"rm -f {made.packages}/pip; mkdir {made.packages}/pip"
+        )
+        yield place
+    finally:
+        as_root(["rm", "-rf", place])
+
+
+def change(commands: str) -> None:
+    """Prepare the place as root."""
+    as_root(["bash", "-c", f"set -e; {commands}"])
+
+
+def asked(place: Path, shell: str = "dash", *before: str) -> tuple[str, set[str]]:
+    """Why it is unreadable, or nothing; and the uids that its Python ran as."""
+    (section,) = nccl.sections(ProbeRequest([str(place / "env")]))[-1:]
+    program, *options = SHELLS[shell]
+    argv = [*before, str(shutil.which(program)), *options, "-c", render([section])]
+    readings = read(as_lines(as_root(argv).stdout.encode()), [section])
+    readings.take(section.name, nccl.parse_environment)
+    found = readings.unread[0].reason if readings.unread else ""
+    ran = place / "ran" / "as"
+    return found, set(ran.read_text().split()) if ran.exists() else set()
+
+
+RUNS_AS: dict[str, tuple[str, str]] = {
+    "all of it root's": ("true", "0"),
+    "a user's environment": ("chown -hR daemon:daemon {env}", "1"),
+    "a user's folder on the way": ("chown daemon {place}; chmod 755 {place}", "1"),
+    "a user's package folder": ("chown daemon {packages}", "1"),
+    "a user's start file": ("chown daemon {packages}/who.pth", "1"),
+    "a user's pip": ("chown daemon {packages}/pip", "1"),
+    "a user's folder in a .pth file": (
+        "mkdir {place}/src; chown daemon {place}/src; echo {place}/src >{packages}/x.pth",
+        "1",
+    ),
+    "a user's missing folder in a .pth file": (
+        "mkdir {place}/src; chown daemon {place}/src; echo {place}/src/gone >{packages}/x.pth",
+        "1",
+    ),
+    "a user's link": ("ln -s /etc/passwd {packages}/x.pth; chown -h daemon {packages}/x.pth", "1"),
+    "root's link to a user's file": (
+        "mkdir {place}/theirs; touch {place}/theirs/x.pth; chown -R daemon {place}/theirs; "
+        "ln -s {place}/theirs/x.pth {packages}/x.pth",
+        "1",
+    ),
+    "a link to nothing": ("ln -s gone {packages}/gone", "0"),
+    "a link to a user's missing file": (
+        "mkdir {place}/theirs; chown daemon {place}/theirs; "
+        "ln -s {place}/theirs/x.pth {packages}/x.pth",
+        "1",
+    ),
+    "a package folder of root's group": ("chmod g+w {packages}", "0"),
+    "a user's Python": (
+        "mkdir -p {place}/theirs/bin; mv {env}/bin/python {place}/theirs/bin; "
+        "ln -sf {place}/theirs/bin/python {env}/bin/python3; chown -R daemon {place}/theirs",
+        "1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RUNS_AS)
+def test_who_runs_it(case: str, place: Path) -> None:
+    """Root where root alone may change it; the account that may, where there is one."""
+    commands, uid = RUNS_AS[case]
+    packages = environments.Environment(place / "env").packages
+    change(commands.format(place=place, env=place / "env", packages=packages))
+    assert asked(place) == ("", {uid})
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_in_each_shell(shell: str, place: Path) -> None:
+    """The same, as the owner."""
+    change(f"chown -hR daemon:daemon {place}/env")
+    assert asked(place, shell) == ("", {"1"})
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "everyone's package folder": ("chmod o+w {packages}", "everyone may write {packages}"),
+    "a group's package folder": (
+        "chgrp 100 {packages}; chmod g+w {packages}",
+        "the group 100 may write {packages}",
+    ),
+    "a user of an access list": (
+        "chmod g+w {packages}/pip; setfacl -m u:daemon:rwx {packages}",
+        "others may write {packages}; setfacl -b",
+    ),
+    "everyone's way": ("chmod 777 {place}", "everyone may write {place}"),
+    "everyone's folder in a .pth file": (
+        "mkdir -m 1777 {place}/src; echo {place}/src/gone >{packages}/x.pth",
+        "everyone may write {place}/src",
+    ),
+    "two users": ("chown daemon {packages}; chown bin {packages}/pip", "give it to one account"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_others_may_change_is_not_run(case: str, place: Path) -> None:
+    """The environment is unreadable, and its Python has not run."""
+    commands, reason = REFUSED[case]
+    packages = environments.Environment(place / "env").packages
+    words = {"place": place, "env": place / "env", "packages": packages}
+    change(commands.format(**words))
+    reason_given, ran = asked(place)
+    assert (reason.format(**words) in reason_given, ran) == (True, set()), reason_given
+
+
+def test_a_member_of_roots_group(place: Path, tmp_path: Path) -> None:
+    """What that group may write a user may write."""
+    (tmp_path / "getent").write_text(
+        '#!/bin/sh\n[ "$1 $2" != "group 0" ] || { echo root:x:0:daemon; exit; }\n'
+        f'exec {shutil.which("getent")} "$@"\n'
+    )
+    (tmp_path / "getent").chmod(0o755)
+    packages = environments.Environment(place / "env").packages
+    change(f"chmod g+w {packages}/pip")
+    reason_given, ran = asked(place, "dash", "env", f"PATH={tmp_path}:{os.environ['PATH']}")
+    assert (f"the group 0 may write {packages}/pip" in reason_given, ran) == (True, set()), (
+        reason_given
+    )
+
+
+def test_an_ssh_user_runs_what_is_root_s_and_not_another_one_s(place: Path) -> None:
+    """What another account may change would get the SSH user's rights, its sudo among them."""
+    daemon = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups"]
+    assert asked(place, "dash", *daemon) == ("", {"1"})
+    change(f"rm {place}/ran/as; chown -hR bin {place}/env")
+    reason_given, ran = asked(place, "dash", *daemon)
+    assert (reason_given, ran) == (
+        "exit 126: bin owns it, and daemon runs only what is root's or its own",
+        set(),
+    )
+
+
+def test_a_library_that_a_user_may_change_is_not_loaded_by_root(place: Path) -> None:
+    """What LD_LIBRARY_PATH leads torch to is asked for its version as its owner."""
+    source = "#include <stdio.h>\n#include <unistd.h>\n__attribute__((constructor)) void f(void) {"
+    source += (
+        f'FILE *o = fopen("{place}/ran/as", "a"); fprintf(o, "%d\\n", geteuid()); fclose(o); }}'
+    )
+    source += "int ncclGetVersion(int *v) { *v = 21903; return 0; }\n"
+    made = environments.Environment(place / "env")
+    change(f"rm {made.packages}/who.pth; mkdir {place}/theirs")
+    (place / "nccl.c").write_text(source)
+    library = made.packages / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
+    change(
+        f"mkdir -p {library.parent}; cc -shared -fPIC -o {place}/theirs/libnccl.so.2 "
+        f"{place}/nccl.c; chown -R daemon {place}/theirs; "
+        f"ln -s {place}/theirs/libnccl.so.2 {library}"
+    )
+    reason_given, ran = asked(place)
+    assert (reason_given, ran) == ("", {str(1 if os.geteuid() == 0 else os.geteuid())})

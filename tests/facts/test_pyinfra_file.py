@@ -1,0 +1,84 @@
+"""What pyinfra loads for either file of an inventory, and the command that runs a deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyinfra.api import Config, Inventory, State
+from pyinfra.context import ctx_config, ctx_state
+from pyinfra_cli.inventory import make_inventory
+
+from gpu_node.facts.ask.pyinfra_file import TEMPLATE, loadable, pyinfra_command, pyinfra_file
+
+CLUSTER = """\
+cluster: c
+defaults: {ssh: {user: root, key: key, known_hosts: known_hosts}}
+groups: {v100: {}}
+hosts:
+  v100-01: {address: 192.0.2.11, group: v100}
+  a100-01: {address: 192.0.2.10, group: v100}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a cluster file and the files that it names; it is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yml").write_text(CLUSTER)
+    for name in ("key", "known_hosts"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def loaded(file: str) -> Inventory:
+    """Load an inventory file as pyinfra's command does."""
+    with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
+        found: Inventory = make_inventory(file, cwd=str(Path.cwd()))
+    return found
+
+
+def test_the_inventory_beside_a_cluster_file(folder: Path) -> None:
+    assert pyinfra_file("site.yml") == "site.yml"
+    (folder / "site.py").touch()
+    assert pyinfra_file("site.yml") == pyinfra_file("site.py") == "site.py"
+    with loadable("site.yml") as file:
+        assert file == "site.py"
+
+
+@pytest.mark.parametrize("name", ["@local", "node1,node2", "site.py"])
+def test_what_is_no_cluster_file_stays(folder: Path, name: str) -> None:
+    with loadable(name) as file:
+        assert file == pyinfra_file(name) == name
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_lone_cluster_file_is_loaded_as_the_copied_inventory_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_here: bool
+) -> None:
+    """Hosts, their order, groups and group data; nothing is left behind."""
+    (folder / "group_data").mkdir()
+    (folder / "group_data" / "v100.py").write_text("colour = 'green'\n")
+    if not is_here:
+        (folder / "elsewhere").mkdir()
+        monkeypatch.chdir(folder / "elsewhere")
+    path = "site.yml" if is_here else "../site.yml"
+    with loadable(path) as file:
+        lone = loaded(file)
+    assert not Path(file).parent.exists()
+    (folder / "site.py").write_text(TEMPLATE.read_text())
+    copied = loaded(str(folder / "site.py"))
+    assert [host.name for host in lone] == [host.name for host in copied]
+    for host in lone:
+        same = copied.get_host(host.name)
+        assert (host.groups, host.data.dict()) == (same.groups, same.data.dict())
+    assert lone.get_host("v100-01").data.colour == "green"
+
+
+def test_the_command_makes_the_inventory_that_is_missing(folder: Path) -> None:
+    """It can be typed as it is."""
+    words = pyinfra_command("site.yml", "deploy/gpu_node.py").split()
+    assert words[0] == "cp" and Path(words[1]).resolve() == TEMPLATE.resolve()
+    assert words[2:] == ["site.py", "&&", "pyinfra", "site.py", "deploy/gpu_node.py"]
+    (folder / "site.py").touch()
+    assert pyinfra_command("site.yml", "d.py") == "pyinfra site.py d.py"
