@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from drift.report import table
-from drift.report.model import Report, Seen, Tool, build
+from gpu_node.drift.report import table
+from gpu_node.drift.report.model import Report, Seen, Tool, build
 from tests.drift import states
 
 FRESH = {
@@ -45,6 +45,6 @@ def report(nodes: dict[str, Seen]) -> Report:
 def drawn(nodes: dict[str, Seen], width: int) -> str:
     """Return the table as a pipe gets it."""
     console = Console(file=io.StringIO(), width=width)
-    table.write(report(nodes), console)
+    console.print(table.render(report(nodes), console.width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

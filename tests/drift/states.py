@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drift.among import Among
-from drift.report.model import Seen
-from facts.cluster import peers
-from facts.node import NodeState
-from facts.workspace import tree
-from inventories.schema import NodeWanted
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.report.model import Seen
+from gpu_node.facts.node import NodeState, unread_areas
+from gpu_node.facts.probe.peers import peers
+from gpu_node.facts.workspace.state import tree
+from gpu_node.inventories.schema import NodeWanted
 from tests import case_files
 
 HERE = Path(__file__).parent
@@ -40,15 +40,15 @@ def found(change: Overrides | None = None) -> NodeState:
     own = changed["workspace"]
     trees = {path: listed(each) for path, each in (own["trees"] or {}).items()}
     changed["workspace"] = {**own, "trees": trees, "source": listed(own.get("source"))}
-    return NodeState.model_validate(changed)
+    return NodeState.model_validate({**unread_areas(), **changed})
 
 
-def listed(said: Any) -> Any:
+def listed(given: Any) -> Any:
     """Return a workspace's tree; one that is written as rsync's lines is read from them."""
-    if not isinstance(said, Mapping) or "listed" not in said:
-        return said
-    mount = {key: said[key] for key in said.keys() - {"listed"}}
-    return tree("\n".join([*said["listed"], "end 0"])).model_dump() | mount
+    if not isinstance(given, Mapping) or "listed" not in given:
+        return given
+    mount = {key: given[key] for key in given.keys() - {"listed"}}
+    return tree("\n".join([*given["listed"], "end 0"])).model_dump() | mount
 
 
 def meshed(change: Overrides | None) -> Overrides:

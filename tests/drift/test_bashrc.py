@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drift.bashrc import Blocks, body, with_blocks, with_conf, without_blocks
-from facts.start_files import BEGIN, END, Setting, assignments, parse_start_file
+from gpu_node.drift.env.bashrc import Blocks, body, with_blocks, with_conf, without_blocks
+from gpu_node.facts.env.start_files import BLOCKS, Setting, assignments, parse_start_file
 
 RETURN = "case $- in\n    *i*) ;;\n      *) return;;\nesac\n"
 TOP, LAST = Blocks("export A='1'\n"), Blocks("export A='1'\n", "export A='1'\n")
+BEGIN, END = BLOCKS.begin, BLOCKS.end
 LINES = st.sampled_from(["export A=2", "", "\r", "# x", RETURN, BEGIN, END, "export B='", "\xff"])
 TEXTS = st.builds("".join, st.lists(st.one_of(LINES, st.just("\n")), max_size=12))
 
@@ -57,8 +58,8 @@ def test_a_mark_without_its_end_takes_nothing_along() -> None:
 def test_nccl_conf_has_ours_first() -> None:
     """Of a name given twice NCCL takes the first, and a comment has no = in it."""
     text = with_conf("NCCL_SOCKET_IFNAME=bond0", "NCCL_SOCKET_IFNAME==eno1\n")
-    said = [line for line in text.splitlines() if "=" in line]
-    assert said == ["NCCL_SOCKET_IFNAME==eno1", "NCCL_SOCKET_IFNAME=bond0"]
+    settings = [line for line in text.splitlines() if "=" in line]
+    assert settings == ["NCCL_SOCKET_IFNAME==eno1", "NCCL_SOCKET_IFNAME=bond0"]
 
 
 def _bash(home: Path, *options: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drift.boot import menu_entry, next_boot, version_order
-from facts.kernels import Boot
+from gpu_node.drift.driver.boot import menu_entry, next_boot, version_order
+from gpu_node.facts.driver.kernels import Boot
 from tests import case_files
 from tests.drift import states
 
@@ -65,7 +65,7 @@ def test_which_kernel_boots_next(change: dict[str, Any], kernel: str | None, sou
 
 
 def test_settings_that_could_not_be_read() -> None:
-    """Nobody knows, and nothing is assumed."""
+    """Which kernel boots next is unknown, and nothing is assumed."""
     assert next_boot(states.found({"driver": {"boot": None}}).driver).kernel is None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drift.builds import capability, nccl_of, release_of, releases, runs_on
-from facts.nccl import Torch
+from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
+from gpu_node.facts.nccl.state import Torch
 
 
 def _torch(version: str, cuda: str | None, nccl: str | None = None) -> Torch:

@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from drift.check import check
-from drift.compare import differences, settled
-from drift.compared import FACTS, Fact
-from facts.node import NodeState
-from inventories.fields import IFNAME
+from gpu_node.drift.engine.check import check
+from gpu_node.drift.engine.differences import Compared, Difference, differences, drifting, unlikes
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.facts.node import NodeState, unread_areas
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.schema import NodeWanted
 from tests.drift import states
 
 MODELS = {"a100-01": "A100", "a100-02": "A100", "v100-01": "V100"}
+# An inventory entry that names an address and nothing else.
+NOTHING: dict[str, Any] = dict.fromkeys(states.BASE["wanted"]) | {"address": "192.0.2.10"}
 SMALL = {"shm": {"usage": {"size": 67108864}}}
 OTHER_OS = {"toolchain": {"os": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1.0-18-amd64"}}
 GPU = {"name": "Tesla V100-PCIE-32GB", "uuid": "GPU-3", "memory": 32768, "persistence": True}
@@ -25,10 +29,32 @@ V100 = {
 UNREAD = {"shm": {"usage": None}}
 
 
+def found_between(
+    nodes: dict[str, NodeState],
+    models: dict[str, str] = MODELS,
+    wanted: dict[str, NodeWanted] | None = None,
+) -> tuple[list[Difference], dict[str, set[str]]]:
+    """Return the differences, and for each fact the nodes that are unlike the others.
+
+    No other rule has a finding. Without `wanted` the inventory names the GPU models alone.
+    """
+    wishes = wanted or {name: _of_model(models.get(name)) for name in nodes}
+    found = unlikes({name: Compared(node, wishes[name]) for name, node in nodes.items()})
+    unlike = {
+        fact: {name for name, several in found.items() if fact in {each.fact for each in several}}
+        for fact in drifting(found)
+    }
+    return differences(nodes, drifting(found)), unlike
+
+
+def _of_model(model: str | None) -> NodeWanted:
+    return states.wanted(NOTHING | ({"gpu_model": model, "gpu_count": 2} if model else {}))
+
+
 def compare(**changes: dict[str, Any]) -> dict[str, tuple[str, bool]]:
     """Return fact -> (class, drift) for nodes given as a100_01={...}."""
     nodes = {name.replace("_", "-"): states.found(change) for name, change in changes.items()}
-    found = differences(nodes, MODELS)
+    found, _ = found_between(nodes)
     return {each.fact: (each.comparison, each.drift) for each in found}
 
 
@@ -37,7 +63,7 @@ def test_equal_nodes_do_not_differ() -> None:
     assert compare(a100_01={}, a100_02={}, v100_01={}) == {}
 
 
-def test_one_node_differs_from_nobody() -> None:
+def test_one_node_differs_from_no_other() -> None:
     """A node alone has nothing to be compared with, readable or not."""
     assert compare(a100_01=UNREAD) == {}
 
@@ -81,8 +107,9 @@ def test_unknown_does_not_equal_unknown() -> None:
     """Two nodes that both say nothing are not alike."""
     assert compare(a100_01=UNREAD, a100_02=UNREAD) == {"shm.size": ("per-model", True)}
     nodes = {"a100-01": states.found(UNREAD), "a100-02": states.found(UNREAD)}
-    assert differences(nodes, MODELS)[0].values == {"a100-01": "unreadable",
-                                                    "a100-02": "unreadable"}  # fmt: skip
+    (found,), unlike = found_between(nodes)
+    assert found.values == {"a100-01": "unreadable", "a100-02": "unreadable"}
+    assert unlike == {"shm.size": {"a100-01", "a100-02"}}
 
 
 def test_an_a100_and_a_v100_that_are_each_right() -> None:
@@ -97,9 +124,13 @@ def test_an_a100_and_a_v100_that_are_each_right() -> None:
         **OTHER_OS,
     }
     a100, v100 = states.found(larger), states.found(V100)
-    assert check(a100, states.wanted({"shm_size": "16G"})) == []
-    assert check(v100, states.wanted({"gpu_model": "V100"})) == []
-    found = differences({"a100-01": a100, "v100-01": v100}, MODELS)
+    wanted = {
+        "a100-01": states.wanted({"shm_size": "16G"}),
+        "v100-01": states.wanted({"gpu_model": "V100"}),
+    }
+    assert check(a100, wanted["a100-01"]) == []
+    assert check(v100, wanted["v100-01"]) == []
+    found, _ = found_between({"a100-01": a100, "v100-01": v100}, MODELS, wanted)
     assert {each.fact for each in found} == {
         "driver.gpus",
         "shm.size",
@@ -123,7 +154,7 @@ RIGHT: dict[str, dict[str, Any]] = {
                         "path": "/usr/bin/cmake",
                         "real": "/usr/bin/cmake",
                         "version": "3.31.6",
-                        "said": "cmake version 3.31.6",
+                        "output": "cmake version 3.31.6",
                     }
                 ]
             }
@@ -137,60 +168,82 @@ def test_nodes_that_are_each_right_and_that_no_deploy_would_change(name: str) ->
     """More than wanted is right, so it is no drift that only one node has more."""
     change = RIGHT[name]
     assert check(states.found(change), states.wanted()) == []
-    wishes = dict.fromkeys(("a100-01", "v100-01"), states.wanted())
-    right = settled(wishes, {"a100-01": [], "v100-01": []})
+    wanted = dict.fromkeys(("a100-01", "v100-01"), states.wanted())
     nodes = {"a100-01": states.found(), "v100-01": states.found(change)}
-    found = differences(nodes, MODELS, right)
+    found, _ = found_between(nodes, MODELS, wanted)
     assert found and not any(each.drift for each in found)
+    # Where the inventory does not name the value, the same nodes differ.
+    free, _ = found_between(nodes)
+    assert all(each.drift for each in free if each.comparison == "must-equal")
 
 
 def test_a_wish_that_is_met_settles_no_unreadable_value() -> None:
     """A value that could not be read is drift even where no rule found fault with it."""
-    right = settled({"a100-01": states.wanted()}, {"a100-01": []})
+    wanted = dict.fromkeys(("a100-01", "a100-02"), states.wanted())
     nodes = {"a100-01": states.found(), "a100-02": states.found(UNREAD)}
-    assert [each.drift for each in differences(nodes, MODELS, right)] == [True]
+    _, unlike = found_between(nodes, MODELS, wanted)
+    assert unlike == {"shm.size": {"a100-02"}}
 
 
 @pytest.mark.parametrize(
-    ("sizes", "drift", "certain"),
+    ("sizes", "unlike"),
     [
-        pytest.param({"a100-01": 8, "a100-02": None}, True, False, id="only an unread value"),
-        pytest.param({"a100-01": None, "a100-02": None}, True, False, id="nothing read"),
-        pytest.param({"a100-01": 8, "a100-02": 16}, True, True, id="two values"),
-        pytest.param({"a100-01": 8, "a100-02": 16, "a100-03": None}, True, True, id="both"),
-        pytest.param({"a100-01": 8, "v100-01": 16, "v100-02": None}, True, False, id="by model"),
-        pytest.param({"a100-01": 8, "a100-02": 16, "v100-01": None}, True, True, id="apart"),
-        pytest.param({"a100-01": 8, "v100-01": None}, False, False, id="nobody to compare with"),
+        pytest.param({"a100-01": 8, "a100-02": None}, {"a100-02"}, id="only an unread value"),
+        pytest.param({"a100-01": None, "a100-02": None}, {"a100-01", "a100-02"}, id="nothing read"),
+        pytest.param({"a100-01": 8, "a100-02": 16}, {"a100-01", "a100-02"}, id="no majority"),
+        pytest.param({"a100-01": 8, "a100-02": 16, "a100-03": 8}, {"a100-02"}, id="a majority"),
+        pytest.param(
+            {"a100-01": 8, "a100-02": 16, "a100-03": 8, "a100-04": 4},
+            {"a100-01", "a100-02", "a100-03", "a100-04"},
+            id="half is no majority",
+        ),
+        pytest.param(
+            {"a100-01": 8, "a100-02": 16, "a100-03": None},
+            {"a100-01", "a100-02", "a100-03"},
+            id="two values and an unread one",
+        ),
+        pytest.param(
+            {"a100-01": 8, "a100-02": 8, "a100-03": None, "a100-04": None},
+            {"a100-03", "a100-04"},
+            id="of the values that were read",
+        ),
+        pytest.param({"a100-01": 8, "v100-01": 16, "v100-02": None}, {"v100-02"}, id="by model"),
+        pytest.param(
+            {"a100-01": 8, "a100-02": 16, "v100-01": None}, {"a100-01", "a100-02"}, id="apart"
+        ),
+        pytest.param({"a100-01": 8, "v100-01": None}, set(), id="no node to compare with"),
     ],
 )
-def test_whether_values_that_were_read_are_drift(
-    sizes: dict[str, int | None], drift: bool, certain: bool
-) -> None:
-    """A difference is certain where it would be one without what could not be read."""
+def test_on_which_nodes_the_finding_is(sizes: dict[str, int | None], unlike: set[str]) -> None:
+    """On those outside the majority, on all where there is none, on each that is unreadable."""
     usages = {name: None if size is None else {"size": size << 30} for name, size in sizes.items()}
     nodes = {name: states.found({"shm": {"usage": usage}}) for name, usage in usages.items()}
-    models = {name: name.split("-")[0] for name in nodes}
-    (found,) = differences(nodes, models)
-    assert (found.drift, found.certain) == (drift, certain)
+    models = {name: name.split("-")[0].upper() for name in nodes}
+    (found,), apart = found_between(nodes, models)
+    assert (found.drift, apart.get("shm.size", set())) == (bool(unlike), unlike)
 
 
-def test_what_is_right_on_the_nodes_that_could_be_read_is_not_certain() -> None:
+def test_what_is_right_on_the_nodes_that_could_be_read_is_no_difference() -> None:
     """Two sizes that are each as wanted do not differ for a third that cannot be read."""
     nodes = {
         "a100-01": states.found(),
         "a100-02": states.found({"shm": {"usage": {"size": 17179869184}}}),
         "a100-03": states.found(UNREAD),
     }
-    models = dict.fromkeys(nodes, "A100")
-    (found,) = differences(nodes, models, {"shm.size"})
-    assert (found.drift, found.certain) == (True, False)
+    _, unlike = found_between(nodes, {}, dict.fromkeys(nodes, states.wanted()))
+    assert unlike == {"shm.size": {"a100-03"}}
 
 
 def test_a_wish_that_one_node_lacks_settles_nothing() -> None:
     """What only one node's inventory entry names is compared as if none did."""
-    wishes = {"a100-01": states.wanted(), "a100-02": states.wanted({"shm_size": None})}
-    assert "shm.size" not in settled(wishes, {})
-    assert "limits.nofile" in settled(wishes, {})
+    higher = {
+        "shm": {"usage": {"size": 17179869184}},
+        "limits": {"session": {"nofile": {"hard": 524288}}},
+    }
+    nodes = {"a100-01": states.found(), "a100-02": states.found(higher)}
+    wanted = {"a100-01": states.wanted(), "a100-02": states.wanted({"shm_size": None})}
+    _, unlike = found_between(nodes, MODELS, wanted)
+    assert unlike == {"shm.size": {"a100-01", "a100-02"}}
 
 
 @pytest.mark.parametrize(
@@ -205,8 +258,11 @@ def test_a_wish_that_one_node_lacks_settles_nothing() -> None:
 def test_what_is_not_managed_is_not_settled(gone: str, facts: set[str]) -> None:
     """An area, or an item of it, that no inventory entry names leaves its facts to be compared."""
     keys = [key for key in states.BASE["wanted"] if key.startswith(gone)]
-    wishes = {"a100-01": states.wanted(dict.fromkeys(keys))}
-    assert settled({"a100-01": states.wanted()}, {}) - settled(wishes, {}) == facts
+    assert _managed(states.wanted()) - _managed(states.wanted(dict.fromkeys(keys))) == facts
+
+
+def _managed(wanted: NodeWanted) -> set[str]:
+    return {fact.name for fact in FACTS if fact.is_managed(wanted)}
 
 
 VALUES = {
@@ -243,7 +299,7 @@ def _in(environment: object) -> dict[str, Any]:
 
 TREE = {"exists": True, "files": 20000, "bytes": 1 << 30, "digest": "1"}
 WHOLE = {**_in({}), **states.MESH, "workspace": {"trees": {"/data/ws": TREE}}}
-BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "said": "nothing"}
+BROKEN = {"path": "/opt/b/cmake", "real": "/opt/b/cmake", "version": None, "output": "nothing"}
 GONE = "9, which is not installed"
 SPECIAL = [
     ("driver.version", {"driver": {"loaded": {"nvidia": ""}}}, "not loaded"),
@@ -310,7 +366,7 @@ def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: s
 
 
 BLANK = NodeState.model_validate(
-    {area: dict.fromkeys(fields) for area, fields in states.BASE["found"].items()}
+    unread_areas()
     | {"nccl": {**dict.fromkeys(states.BASE["found"]["nccl"]), "environments": {DIS: None}}}
     | {"workspace": {"rsync": None, "directories": None, "trees": {"/data/ws": None}}}
 )
@@ -319,38 +375,56 @@ BLANK = NodeState.model_validate(
 @pytest.mark.parametrize("models", [MODELS, {}], ids=["models", "no models"])
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
 def test_any_fact_may_be_unreadable_on_one_node(fact: Fact, models: dict[str, str]) -> None:
-    """It is told with the other nodes' values, and is drift where those nodes must agree."""
+    """It is listed with the other nodes' values, and is drift where those nodes must agree."""
     nodes = {"a100-01": states.found(WHOLE), "a100-02": BLANK, "v100-01": states.found(WHOLE)}
-    difference = {each.fact: each for each in differences(nodes, models)}[fact.name]
+    found, unlike = found_between(nodes, models)
+    difference = {each.fact: each for each in found}[fact.name]
     known = VALUES[fact.name]
     assert difference.values == {"a100-01": known, "a100-02": "unreadable", "v100-01": known}
-    assert (difference.drift, difference.certain) == (fact.comparison != "per-host", False)
+    assert difference.drift == (fact.comparison != "per-host")
+    assert fact.follows or unlike.get(fact.name, {"a100-02"}) == {"a100-02"}
 
 
 def test_nodes_of_which_nothing_is_known() -> None:
-    """Every fact that nodes must agree on is drift, and none is certain."""
-    found = differences({"a100-01": BLANK, "a100-02": BLANK}, MODELS)
+    """Every fact that nodes must agree on is drift, on both."""
+    found, unlike = found_between({"a100-01": BLANK, "a100-02": BLANK})
     assert [each.fact for each in found] == [fact.name for fact in FACTS]
-    assert not any(each.is_known or each.certain for each in found)
+    assert not any(each.is_known for each in found)
+    assert all(
+        unlike[each.name] == {"a100-01", "a100-02"}
+        for each in FACTS
+        if each.name in unlike and not each.follows
+    )
     assert [each.drift for each in found] == [fact.comparison != "per-host" for fact in FACTS]
 
 
 def test_a_node_that_is_not_asked_is_not_compared() -> None:
     """Without an environment in the inventory there is no torch to differ."""
     nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found()}
-    assert differences(nodes, MODELS) == []
+    assert found_between(nodes) == ([], {})
 
 
 def test_nodes_that_load_different_nccls() -> None:
     """One version on all nodes of a job, whatever each one's own torch says."""
     other = {"torch": {"nccl": "2.20.5"}, "loaded": {"version": 22005}}
     nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found(_in(other))}
-    found = {each.fact: each.drift for each in differences(nodes, MODELS)}
-    assert found == {"nccl.loaded": True}
+    found, unlike = found_between(nodes)
+    assert [each.fact for each in found] == ["nccl.loaded"]
+    assert unlike == {"nccl.loaded": {"a100-01", "a100-02"}}
+
+
+def test_one_finding_about_torch_and_the_nccl_that_it_brings() -> None:
+    """Another torch loads another NCCL: both are drift, and the finding is about torch."""
+    other = {"torch": {"version": "2.3.0", "nccl": "2.20.5"}, "loaded": {"version": 22005}}
+    nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found(_in(other))}
+    found = unlikes({name: Compared(node, states.wanted(NOTHING)) for name, node in nodes.items()})
+    assert {each.fact for several in found.values() for each in several} == {"nccl.torch"}
+    drift = {each.fact: each.drift for each in differences(nodes, drifting(found))}
+    assert drift["nccl.torch"] and drift["nccl.loaded"]
 
 
 def test_an_empty_value_was_read() -> None:
     """Only None stands for what could not be read."""
     nodes = {"a100-01": states.found(), "a100-02": states.found({"toolchain": {"os": ""}})}
-    (difference,) = differences(nodes, MODELS)
+    (difference,) = differences(nodes, ())
     assert difference.values["a100-02"] == ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drift import driver
-from drift.builds import capability
+from gpu_node.drift.driver import target as driver
+from gpu_node.drift.tables import capability
 from tests.drift import states
 
 BUS = {"devices": [{"slot": "0000:18:00.0", "id": "0x1DB6", "driver": ""}]}
@@ -42,10 +42,10 @@ def test_an_id_is_read_in_either_case() -> None:
 
 def test_which_names_of_gpus_win() -> None:
     """nvidia-smi's, else the driver's /proc, else the bus's, else the inventory's."""
-    told = {"gpus": ["NVIDIA A40", "NVIDIA A40"]}
-    smi = states.found({"nccl": told})
+    proc_gpus = {"gpus": ["NVIDIA A40", "NVIDIA A40"]}
+    smi = states.found({"nccl": proc_gpus})
     assert driver.models(smi, states.wanted()) == ("NVIDIA A100-PCIE-40GB",)
-    proc = states.found({"driver": {**SILENT, **BUS}, "nccl": told})
+    proc = states.found({"driver": {**SILENT, **BUS}, "nccl": proc_gpus})
     assert driver.models(proc, states.wanted()) == ("NVIDIA A40",)
     bus = states.found({"driver": {**SILENT, **BUS}, "nccl": {"gpus": []}})
     assert driver.models(bus, states.wanted()) == ("Tesla V100-PCIE-32GB",)

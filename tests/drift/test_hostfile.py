@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drift.hostfile import NoHostfile, hostfile
-from drift.report.model import Seen
+from gpu_node.drift.hostfile import NoHostfile, hostfile
+from gpu_node.drift.report.model import Seen
 from tests.drift import states
 
 FELL_OFF = {
@@ -14,7 +14,9 @@ FELL_OFF = {
         "devices": [{"slot": "0000:3b:00.0", "id": "0x20f1", "driver": "nvidia"}],
     }
 }
-DOWN = {"driver": {"smi": {"gpus": [], "code": 9, "said": "NVIDIA-SMI has failed"}}}
+DEVICE = FELL_OFF["driver"]["devices"][0]  # type: ignore[index]
+MANY = {"driver": {"smi": {"gpus": []}, "devices": [DEVICE] * 5000}}
+DOWN = {"driver": {"smi": {"gpus": [], "code": 9, "output": "NVIDIA-SMI has failed"}}}
 
 
 def test_a_line_a_node() -> None:
@@ -41,8 +43,9 @@ def test_without_a_count_in_the_inventory() -> None:
             "h: found no GPU",
         ),
         (Seen(states.wanted(), error="Could not connect"), "h: Could not connect"),
+        (states.seen(MANY, gpu_model=None, gpu_count=None), "could not be counted"),
     ],
-    ids=["one fell off", "another count", "unknown", "none", "unreachable"],
+    ids=["one fell off", "another count", "unknown", "none", "unreachable", "many"],
 )
 def test_no_half_hostfile(node: Seen, says: str) -> None:
     """One node that is not right keeps back the others' lines as well."""

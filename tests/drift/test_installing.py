@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drift.check import check
-from drift.installing import with_driver
+from gpu_node.drift.driver.install_plan import with_driver
+from gpu_node.drift.engine.check import check
 from tests.drift import states
 
 BARE = {
@@ -13,7 +13,7 @@ BARE = {
         "dkms": {"present": False, "sources": [], "builds": []},
         "loaded": {"nvidia": ""},
         "library": "",
-        "smi": {"code": None, "gpus": [], "said": ""},
+        "smi": {"code": None, "gpus": [], "output": ""},
         "packages": {},
     }
 }  # fmt: skip

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from drift.network import by_itself, candidates, choose, is_never, is_unset, selected
-from facts.network import NetworkState
-from inventories.schema import NetworkWanted
+from gpu_node.drift.network.interfaces import (
+    by_itself,
+    candidates,
+    choose,
+    is_never,
+    is_unset,
+    selected,
+)
+from gpu_node.facts.network.state import NetworkState
+from gpu_node.inventories.schema import NetworkWanted
 
 NAMES = ["lo", "eth0", "eth1", "eth10", "bond0", "docker0"]
 
@@ -120,7 +127,7 @@ def test_what_may_be_chosen(name: str) -> None:
     ],
 )
 def test_the_interface_by_the_address(address: str, name: str | None, known: bool) -> None:
-    """The one that carries it; none where it is on none, and no route tells."""
+    """The one that carries it; none where it is on none, and no route decides."""
     choice = choose(SERVER, NetworkWanted(interface="auto"), address)
     assert (choice.name, choice.known) == (name, known)
 

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drift.pam_limits import deciding, domains, is_known, lacking, own_lines, with_own
-from facts.limits import CONF, CONF_D, OWN_FILE, LimitsState, Line, User
-from inventories.schema import LimitsWanted
+from gpu_node.drift.limits.pam_limits import (
+    deciding,
+    domains,
+    is_known,
+    lacking,
+    own_lines,
+    with_own,
+)
+from gpu_node.facts.limits.state import CONF, CONF_D, OWN_FILE, LimitsState, Line, User
+from gpu_node.inventories.schema import LimitsWanted
 from tests.drift import states
 
 ROOT = User(name="root", uid=0, gids=(0,), groups=("root",))
@@ -36,14 +43,14 @@ def decided(lines: list[Line], user: User, kind: str = "soft", **node: bool) -> 
 
 
 WINNERS = {
-    "nobody speaks": ([], TRAIN, None),
+    "no line": ([], TRAIN, None),
     "the last of two equals": ([line("*", 1), line("*", 2)], TRAIN, 2),
     "a user beats a later group": ([line("train", 1), line("@docker", 2)], TRAIN, 1),
     "a group beats a later wildcard": ([line("@docker", 1), line("*", 2)], TRAIN, 1),
     "a user beats a later wildcard": ([line("train", 1), line("*", 2)], TRAIN, 1),
     "a later user beats a wildcard": ([line("*", 1), line("train", 2)], TRAIN, 2),
     "the last of two groups": ([line("@train", 1), line("@docker", 2)], TRAIN, 2),
-    "somebody else's line": ([line("guest", 1), line("@guests", 2)], TRAIN, None),
+    "another user's line": ([line("guest", 1), line("@guests", 2)], TRAIN, None),
     "a group is not a user": ([line("docker", 1)], TRAIN, None),
     "a user is not a group": ([line("@root", 1)], ROOT, None),
     "a name that ends as a group does": ([line("xdocker", 1)], TRAIN, None),
@@ -72,7 +79,7 @@ WINNERS = {
     "every login beats the wildcard": ([line("%", 1), line("*", 2)], TRAIN, 1),
     "a user without limits": ([line("*", 1), line("train", 0, item="exempt")], TRAIN, None),
     "a group without limits": ([line("@docker", 0, item="exempt"), line("*", 1)], TRAIN, None),
-    "somebody else without": ([line("*", 1), line("guest", 0, item="exempt")], TRAIN, 1),
+    "another user without limits": ([line("*", 1), line("guest", 0, item="exempt")], TRAIN, 1),
 }
 
 
@@ -158,8 +165,8 @@ def rewritten(lines: list[Line], **limits: object) -> dict[tuple[str, str], int 
     return {key: value for key, value in own.items() if key[1] != "memlock"}
 
 
-def test_what_others_say_is_not_said_again() -> None:
-    """A user's wildcard, and a name that somebody wrote into our file, are not taken over."""
+def test_lines_of_other_files_are_not_repeated() -> None:
+    """A user's wildcard, and a name that a user wrote into our file, are not copied."""
     others = [line("*", 5000, path=LATE), line("*", 5000), line("bob", 5000, path=OWN_FILE)]
     assert rewritten(others) == {}
 
@@ -177,7 +184,7 @@ def test_what_our_file_says_of_both_kinds_stays_of_both() -> None:
 
 
 def test_the_highest_of_what_our_file_says_stays() -> None:
-    """A user's higher value for root in our file is not lowered to that of everybody."""
+    """A user's higher value for root in our file is not lowered to that of all users."""
     lines = [line("*", 18000, "soft", OWN_FILE), line("root", 200000, "soft", OWN_FILE)]
     assert rewritten(lines) == {("soft", "nofile"): 200000}
     assert rewritten(lines[::-1]) == {("soft", "nofile"): 200000}
@@ -192,7 +199,7 @@ def test_our_own_line_that_asks_for_too_much_is_taken_back() -> None:
     assert own == {("soft", "memlock"): 8 << 20, ("hard", "memlock"): 8 << 20}
 
 
-def test_what_our_file_says_above_the_ceiling_is_mended() -> None:
+def test_a_limit_above_the_ceiling_in_our_file_is_repaired() -> None:
     """What is wanted stands in its place, where the kernel grants that."""
     lines = [line("*", 2097152, path=OWN_FILE)]
     assert set(rewritten(lines, nr_open=1048576).values()) == {131072}
@@ -219,7 +226,7 @@ def test_nothing_is_written_above_the_ceiling() -> None:
 
 
 def test_what_cannot_be_read_lacks_nothing() -> None:
-    """An unreadable session is told as unreadable; nothing is written for it."""
+    """An unreadable session is reported as unreadable; nothing is written for it."""
     node = states.found({"limits": {"session": None}})
     assert lacking(node.limits, states.wanted().limits or LimitsWanted(), "nofile") == []
 
@@ -232,13 +239,13 @@ def test_what_cannot_be_read_lacks_nothing() -> None:
         (TRAIN.model_copy(update={"name": "John Doe"}), ["*", "root"]),
     ],
 )
-def test_for_whom_our_file_speaks(user: User, names: list[str]) -> None:
+def test_which_users_our_file_names(user: User, names: list[str]) -> None:
     """The SSH user is named, so that no group's line comes between; limits.conf has no quotes."""
     assert domains(user) == names
 
 
-def test_our_lines_stand_where_pam_reads_them() -> None:
-    """After limits.conf and what sorts before our name, and instead of what our file said."""
+def test_our_lines_are_where_pam_reads_them() -> None:
+    """After limits.conf and files that sort before ours, and instead of our file's old lines."""
     before = [
         line("*", 1),
         line("*", 2, path=f"{CONF_D}/10-site.conf"),
@@ -256,7 +263,7 @@ def test_our_lines_stand_where_pam_reads_them() -> None:
     ]
 
 
-def test_what_our_file_says_above_the_ceiling_is_not_said_again() -> None:
+def test_a_limit_above_the_ceiling_is_not_repeated() -> None:
     """fs.nr_open was lowered and the inventory was not: no other reason to write repeats it."""
     node = states.found(
         {"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}, "nr_open": 65536}}

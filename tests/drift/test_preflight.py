@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from drift.preflight import Newcomer, Row, judged
-from drift.report.preflight import table
-from facts.cluster import peers
-from facts.preflight import NewcomerState
-from facts.reach import MemberState
-from inventories.schema import NodeWanted
+from gpu_node.drift.preflight import Newcomer, Row, judge, judged
+from gpu_node.drift.report.preflight import table
+from gpu_node.facts.preflight.reachability import MemberState
+from gpu_node.facts.preflight.state import NewcomerState
+from gpu_node.facts.probe.peers import peers
+from gpu_node.inventories.schema import NodeWanted
 from tests import case_files
 from tests.drift import states
 
@@ -32,17 +32,17 @@ def _rows(case: Mapping[str, Any]) -> list[Row]:
     """The rows about the base's server with a case's changes; a member may be a reason alone."""
     driver, links = states.BASE["found"]["driver"], states.BASE["found"]["network"]["links"]
     healthy = states.merged({"driver": driver, "network": {"links": links}}, BASE["found"])
-    said = states.merged(BASE["newcomer"], case.get("newcomer", {}))
+    server = states.merged(BASE["newcomer"], case.get("newcomer", {}))
     members = states.merged(BASE["members"], case.get("members", {}))
     wanted = states.merged(BASE["wanted"], case.get("wanted", {}))
-    assert isinstance(said, dict)
+    assert isinstance(server, dict)
     assert isinstance(members, dict)
     assert isinstance(wanted, dict)
-    keys = {name: tuple(each) for name, each in said["pinned"].items()}
-    here = said["here"] if said["here"] is None else tuple(said["here"])
+    keys = {name: tuple(each) for name, each in server["pinned"].items()}
+    here = server["here"] if server["here"] is None else tuple(server["here"])
     newcomer = Newcomer(
-        **{**said, "nodes": peers(said["nodes"]), "pinned": keys, "here": here}
-        | {"host_keys": tuple(said["host_keys"])}
+        **{**server, "nodes": peers(server["nodes"]), "pinned": keys, "here": here}
+        | {"host_keys": tuple(server["host_keys"])}
     )
     return judged(
         NewcomerState.model_validate(states.merged(healthy, case.get("found", {}))),
@@ -74,8 +74,8 @@ def test_rows(path: Path) -> None:
     rows = _rows(case)
     wrong = [row for row in rows if row.verdict != "ok"]
     keys = ("subject", "found", "verdict")
-    told = [{key: getattr(row, key) for key in keys} for row in wrong]
-    assert told == [{key: each[key] for key in keys} for each in case["rows"]]
+    shown = [{key: getattr(row, key) for key in keys} for row in wrong]
+    assert shown == [{key: each[key] for key in keys} for each in case["rows"]]
     for row, each in zip(wrong, case["rows"], strict=True):
         assert each.get("says", "") in f"{row.why} {row.fix}"
         assert row.why
@@ -110,3 +110,29 @@ def test_the_table_fits_and_says_it_all(width: int) -> None:
     for row in rows[:-1]:
         assert row.subject in text
     assert text.splitlines()[-1].endswith("1 stop; nothing was changed")
+
+
+def test_a_member_that_cannot_be_judged_gave_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is judged beside the others, and the reason names the one that failed."""
+    before = judge._judged
+    name = next(iter(BASE["members"]))
+
+    def broken(found: Any, members: Mapping[str, Any], *more: Any) -> list[Row]:
+        if isinstance(members.get(name), MemberState):
+            raise OverflowError("too large")
+        return before(found, members, *more)
+
+    silent = _rows({"members": {name: "its answer is not understood: OverflowError: too large"}})
+    monkeypatch.setattr(judge, "_judged", broken)
+    assert _rows({}) == silent
+
+
+def test_a_server_that_cannot_be_judged_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a row of the table, with the reason."""
+
+    def broken(*of: Any) -> list[Row]:
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(judge, "_judged", broken)
+    [row] = _rows({})
+    assert (row.verdict, row.found) == ("stop", "unknown: OverflowError: too large")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drift.quantity import Limit, at_least, limit, size
+from gpu_node.drift.units import at_least, limit, size
+from gpu_node.facts.limits.state import Limit
 
 FACTORS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZES = {

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from drift.report import json
-from drift.report.model import Report
+from gpu_node.drift.report import json
+from gpu_node.drift.report.model import Report
 from tests.drift import states
 from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
 
@@ -46,7 +46,18 @@ def test_json_uses_the_words_of_the_contract() -> None:
     assert whole["schema"] == 1
     assert set(whole["hosts"]["a100-01"]) == {"status", "error", "facts", "findings"}
     assert set(whole["hosts"]["a100-01"]["findings"][0]) == {
-        *("rule", "severity", "subject", "found", "wanted", "cause", "fix", "fixable", "step")
+        *(
+            "rule",
+            "severity",
+            "subject",
+            "found",
+            "wanted",
+            "cause",
+            "fix",
+            "fixable",
+            "step",
+            "root",
+        )
     }
     assert set(whole["differences"][0]) == {"fact", "class", "values", "drift"}
     assert whole["summary"] == {
@@ -76,17 +87,19 @@ def test_json_uses_the_words_of_the_contract() -> None:
     ],
 )
 def test_exit_codes(kinds: list[str], code: int) -> None:
-    """0 none, 2 drift, 1 could not tell; 1 wins over 2."""
+    """0 none, 2 drift, 1 cannot find out; 1 wins over 2."""
     assert report({f"n{number}": KINDS[kind] for number, kind in enumerate(kinds)}).exit_code() == (
         code
     )
 
 
-def test_nodes_that_differ_are_drift_even_without_a_finding() -> None:
-    """Two A100 nodes with another /dev/shm each, of which the inventory says nothing."""
+def test_nodes_that_differ_are_drift() -> None:
+    """Two A100 nodes with another /dev/shm each, which the inventory does not name."""
     larger = states.seen({"shm": {"usage": {"size": 17179869184}}}, shm_size=None)
     found = report({"a100-01": states.seen(None, shm_size=None), "a100-02": larger})
-    assert (found.summary.drift, found.exit_code()) == (0, 2)
+    assert (found.summary.drift, found.exit_code()) == (2, 2)
+    rules = {name: [each.rule for each in host.findings] for name, host in found.hosts.items()}
+    assert rules == {"a100-01": ["shm.differs"], "a100-02": ["shm.differs"]}
 
 
 MODE: dict[str, Any] = {
@@ -109,13 +122,13 @@ def unmanaged(*changes: dict[str, Any], **wishes: object) -> Report:
         pytest.param([{}, {}], 0, id="nothing"),
         pytest.param([{}, MODE], 1, id="one cannot be read"),
         pytest.param([MODE, MODE], 1, id="none can be read"),
-        pytest.param([MODE], 0, id="nobody to be compared with"),
+        pytest.param([MODE], 0, id="no other node to compare with"),
         pytest.param([{}, CLOSED], 2, id="two differ"),
         pytest.param([{}, CLOSED, MODE], 1, id="two differ, a third cannot be read"),
         pytest.param([FRESH, MODE], 1, id="drift beside it"),
     ],
 )
-def test_what_cannot_be_compared_cannot_be_told(changes: list[dict[str, Any]], code: int) -> None:
+def test_what_cannot_be_compared_is_unknown(changes: list[dict[str, Any]], code: int) -> None:
     """Unknown is never equal, even where no rule asks for it: 1, and 1 wins over 2."""
     found = unmanaged(*changes)
     assert (found.summary.unreadable, found.exit_code()) == (0, code)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drift.among import Among
-from drift.check import check
-from drift.rules import RULES
-from facts.cluster import peers
-from facts.node import NodeState
+from gpu_node.drift.engine.check import check, judge
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, Rule, is_judged
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import peers
+from gpu_node.inventories.schema import NodeWanted
 from tests import case_files
 from tests.drift import states
 
 CASES = Path(__file__).parent / "cases"
 FILES = sorted(CASES.glob("*/*.yml"))
 AREAS = [name for name in NodeState.model_fields if name != "unreadable"]
+# The areas that the inventory of base.yml manages, and those without a key in it.
+JUDGED = [area for area in AREAS if is_judged(area, states.wanted())]
 COMPARED = ("rule", "subject", "found", "fixable")
 
 
@@ -27,13 +34,13 @@ def _name(path: Path) -> str:
 
 def _load(path: Path) -> dict[str, Any]:
     case: dict[str, Any] = case_files.load(path.read_text())
-    assert case.keys() <= {"found", "wanted", "among", "beside", "findings"}
+    assert case.keys() <= {"found", "wanted", "among", "beside", "others", "findings"}
     return case
 
 
-def _beside(said: dict[str, Any] | None) -> Among:
+def _beside(given: dict[str, Any] | None) -> Among:
     """The node among others: `found` are those that answered, each a change of the healthy one."""
-    case = said or {}
+    case = given or {}
     found = {name: states.found(change) for name, change in case.get("found", {}).items()}
     return Among(
         case.get("name", ""), peers(case.get("nodes", ())), found, bool(case.get("allow_deletions"))
@@ -47,14 +54,25 @@ def test_the_healthy_node_has_no_finding() -> None:
 
 
 def test_each_rule_has_a_case_that_fires() -> None:
-    """A rule that is never seen to fire could be gone without anybody noticing."""
+    """A rule that is never seen to fire could be removed unnoticed."""
     fired = {finding["rule"] for path in FILES for finding in _load(path)["findings"]}
-    assert fired == {*RULES, *(f"{area}.unreadable" for area in AREAS)}
+    others = {f"{area}.unreadable" for area in AREAS if area not in JUDGED}
+    assert fired >= {*RULES, *others}
+
+
+@pytest.mark.parametrize("area", JUDGED)
+def test_what_cannot_be_read_is_a_finding_of_its_area(area: str) -> None:
+    """Whatever the area is: it needs no case of its own."""
+    lost = {"area": area, "section": f"{area}.some", "reason": "no answer within 5 s"}
+    findings = check(states.found({"unreadable": [lost]}), states.wanted())
+    (finding,) = [each for each in findings if each.rule == f"{area}.unreadable"]
+    assert (finding.subject, finding.fixable) == (f"{area}.some", False)
+    assert "no answer within 5 s" in finding.found
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_a_case_says_what_it_is_about(path: Path) -> None:
-    """The folder names a rule and the first line tells the story."""
+    """The folder names a rule and the first line describes the case."""
     assert path.parent.name in {*RULES, *(f"{area}.unreadable" for area in AREAS)}
     assert path.read_text().startswith("# ")
 
@@ -66,7 +84,11 @@ def test_findings(path: Path) -> None:
     change, around = case.get("found"), _beside(case.get("beside"))
     if "among" in case:  # in the mesh of base.yml
         change, around = states.meshed(change), states.among(case["among"])
-    findings = check(states.found(change), states.wanted(case.get("wanted")), around)
+    found, wanted = states.found(change), states.wanted(case.get("wanted"))
+    if "others" in case:
+        findings = _judged_together(found, wanted, case["others"])
+    else:
+        findings = check(found, wanted, around)
     expected = case["findings"]
     assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
         {key: each[key] for key in COMPARED} for each in expected
@@ -77,6 +99,27 @@ def test_findings(path: Path) -> None:
             each.get("wanted", finding.wanted),
             each.get("severity", finding.severity),
         )
+        assert each.get("root", "") in ("", finding.root and finding.root.rule)
+    there = {(each.rule, each.subject): each for each in findings}
+    for root in (each.root for each in findings if each.root is not None):
+        assert there[root.rule, root.subject].root is None
+
+
+def _judged_together(
+    found: NodeState, wanted: NodeWanted, others: dict[str, dict[str, Any]]
+) -> list[Finding]:
+    """Return the findings of a node, called `n`, that is compared with others.
+
+    Each of `others` is a change of the healthy node (`found`) and of the base's wishes (`wanted`).
+    """
+    nodes = {"n": (found, wanted)}
+    for name, other in others.items():
+        nodes[name] = (states.found(other.get("found")), states.wanted(other.get("wanted")))
+    around = {name: each for name, (each, _) in nodes.items()}
+    judged = {
+        name: Judged(each, wish, Among(name, (), around)) for name, (each, wish) in nodes.items()
+    }
+    return judge(judged).findings["n"]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
@@ -84,3 +127,25 @@ def test_a_rule_says_what_it_checks(rule: Any) -> None:
     """Its summary is a sentence that the documentation can show."""
     assert rule.summary.endswith(".")
     assert rule.area in AREAS
+
+
+def test_a_rule_names_a_step_if_a_case_has_a_fixable_finding() -> None:
+    """A rule with a step has a case that its step repairs, and one without a step has none."""
+    fixable = {
+        finding["rule"]
+        for path in FILES
+        for finding in _load(path)["findings"]
+        if finding["fixable"]
+    }
+    assert fixable == {rule.id for rule in RULES.values() if rule.steps}
+
+
+def test_a_fixable_finding_of_a_rule_without_a_step_is_a_mistake() -> None:
+    """Otherwise a run would claim to repair what no step repairs."""
+
+    def check(found: object, wanted: object) -> Iterator[Fault]:
+        yield Fault("one", "two", "three", "four", "five")
+
+    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Among())
+    with pytest.raises(ValueError, match=r"shm\.nowhere .* names no step"):
+        list(findings)

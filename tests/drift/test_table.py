@@ -12,10 +12,10 @@ from unicodedata import category
 import pytest
 from rich.console import Console
 
-from drift.compared import FACTS
-from drift.report import json, table
-from drift.report.model import Seen
-from drift.report.signs import WRONG
+from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.drift.report import json, table
+from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.signs import WRONG
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report
 
@@ -49,9 +49,9 @@ def test_a_pipe_gets_no_escape_codes() -> None:
 
 
 def test_a_terminal_gets_colour_and_the_same_words() -> None:
-    """What colour says is said by a sign as well."""
+    """A sign shows the same as colour."""
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-    table.write(report(THREE), console)
+    console.print(table.render(report(THREE), console.width))
     assert isinstance(console.file, io.StringIO)
     assert "\x1b[" in console.file.getvalue()
     assert f"64M {WRONG}" in drawn(THREE, 80)
@@ -68,7 +68,6 @@ def test_words_of_a_node_are_no_markup() -> None:
     assert "[/red] :x:" in text
 
 
-HEADING = "Nodes differ where they may not"
 LARGER = {"shm": {"usage": {"size": 17179869184}}}
 NO_SIZE: dict[str, Any] = {
     "shm": {"usage": None},
@@ -76,43 +75,68 @@ NO_SIZE: dict[str, Any] = {
 }
 
 
-def test_what_a_finding_tells_is_not_told_again() -> None:
+def test_what_a_finding_reports_is_reported_once() -> None:
     """A section that could not be read is no difference beside its own finding."""
     nodes = {"n": states.seen(), "m": states.seen(NO_SIZE)}
     (difference,) = report(nodes).differences
-    assert (difference.fact, difference.drift) == ("shm.size", True)
+    assert (difference.fact, difference.drift) == ("shm.size", False)
     text = drawn(nodes, 80)
     assert "shm.unreadable" in text
-    assert HEADING not in text and "between nodes" not in text
+    assert "shm.differs" not in text
 
 
-def test_what_no_finding_tells_is_listed() -> None:
+def test_a_value_that_is_wrong_by_its_own_finding_is_no_difference_beside_it() -> None:
+    """Of two nodes one has less than wanted: it has one finding for that."""
+    found = report({"n": states.seen(LARGER), "m": states.seen(FRESH)})
+    assert [each.rule for each in found.hosts["n"].findings] == []
+    assert "shm.differs" not in {each.rule for each in found.hosts["m"].findings}
+
+
+def test_what_no_other_finding_reports_is_a_difference() -> None:
     """Where the inventory does not manage an area, its unreadable section is a difference."""
     free = {"n": states.seen(None, shm_size=None), "m": states.seen(NO_SIZE, shm_size=None)}
-    line = "  shm.size (per-model): n 8G, m unreadable"
-    assert line in drawn(free, 80)
+    assert _entries(free) == [
+        ("warning  shm.differs  m", "shm.size: unreadable", "8G, as on n"),
+    ]
     half = {**free, "n": states.seen(NO_SIZE)}
-    assert "n unreadable, m unreadable" in drawn(half, 80)
+    assert _entries(half)[1][:2] == ("warning  shm.differs  m", "shm.size: unreadable")
 
 
-def test_a_difference_is_listed_with_what_could_not_be_read() -> None:
-    """Two values that were read and differ are drift, whatever a third node could not tell."""
-    nodes = {"k": states.seen(LARGER), "n": states.seen(FRESH), "m": states.seen(NO_SIZE)}
-    assert "  shm.size (per-model): k 16G, n 64M, m unreadable" in drawn(nodes, 80)
+def _entries(nodes: dict[str, Seen]) -> list[tuple[str, str, str]]:
+    """Return the head, what was found and what is wanted of each entry below the matrix."""
+    heads, founds, wanteds = (
+        re.findall(rf"(?m)^{start}(.*?) *$", drawn(nodes, 200))
+        for start in ("(?=(?:error|warning|info)  )", "  found +", "  wanted +")
+    )
+    return list(zip(heads, founds, wanteds, strict=True))
 
 
-def test_the_summary_counts_the_differences_that_are_listed() -> None:
-    """A report that ends 2 does not end with the words that nothing was found."""
+def test_nodes_that_differ_are_one_entry() -> None:
+    """Without a majority each has the finding: one entry names all nodes, with their values."""
     free = {"shm_size": None, "limits_nofile": None}
     low = {"limits": {"session": {"nofile": {"soft": 1024}}}}
-    one = {"n": states.seen(None, **free), "m": states.seen(LARGER, **free)}
-    two = {"n": states.seen(None, **free), "m": states.seen({**LARGER, **low}, **free)}
-    assert drawn(one, 80).splitlines()[-1].rstrip() == (
-        "2 nodes, 2 ok; findings: none; 1 difference between nodes"
-    )
-    assert drawn(two, 80).splitlines()[-1].rstrip() == (
-        "2 nodes, 2 ok; findings: none; 2 differences between nodes"
-    )
+    nodes = {"n": states.seen(None, **free), "m": states.seen({**LARGER, **low}, **free)}
+    assert _entries(nodes) == [
+        (
+            "warning  shm.differs  n, m",
+            "shm.size: 8G on n; 16G on m",
+            "the same on all nodes; found: 8G on n; 16G on m",
+        ),
+        (
+            "warning  limits.differs  n, m",
+            "limits.nofile: 131072/131072 on n; 1024/131072 on m",
+            "the same on all nodes; found: 131072/131072 on n; 1024/131072 on m",
+        ),
+    ]
+    assert drawn(nodes, 80).splitlines()[-1].rstrip() == "2 nodes, 2 drift; findings: 4 warnings"
+
+
+def test_a_node_unlike_the_majority_is_named_alone() -> None:
+    """What the others have is what is wanted of it."""
+    nodes = {name: states.seen(None, shm_size=None) for name in ("k", "n")}
+    nodes["m"] = states.seen(LARGER, shm_size=None)
+    assert _entries(nodes) == [("warning  shm.differs  m", "shm.size: 16G", "8G, as on k, n")]
+    assert f"16G {WRONG}" in drawn(nodes, 80) and f"8G {WRONG}" not in drawn(nodes, 80)
 
 
 def test_a_node_of_which_nothing_is_known() -> None:
@@ -130,7 +154,7 @@ SHOWN = r"\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
 
 def _evil() -> dict[str, Seen]:
     """Return nodes that bring control characters to each place of the table where they can."""
-    unread = {"area": "toolchain", "section": "toolchain.cmake", "reason": f"said {EVIL}"}
+    unread = {"area": "toolchain", "section": "toolchain.cmake", "reason": f"got {EVIL}"}
     fstab = {"line": 1, "fstype": f"nfs{EVIL}", "options": "", "size": f"size {EVIL}"}
     strange = {"toolchain": {"os": EVIL, "cmake": None}, "unreadable": [unread]}
     return {
@@ -147,20 +171,20 @@ def test_a_node_cannot_steer_a_terminal(width: int, terminal: bool) -> None:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=terminal, color_system="standard"
     )
-    table.write(report(_evil()), console)
+    console.print(table.render(report(_evil()), console.width))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
     hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
     assert [char for char in text if category(char) in hidden and char != "\n"] == []
 
 
-def test_what_a_node_said_is_seen() -> None:
-    """In the matrix, as found, as a difference, and as the error of a node without an answer."""
+def test_the_output_of_a_node_is_shown() -> None:
+    """In the matrix, as found, and as the error of a node without an answer."""
     text = drawn(_evil(), 300)
     assert f"toolchain.os          {SHOWN} " in text
-    assert f"found   toolchain.cmake: said {SHOWN}" in text
+    assert f"found   toolchain.cmake: got {SHOWN}" in text
     assert f"line 1: type nfs{SHOWN}" in text
-    assert f"shm.fstab (per-model): gpu-01 8G, gpu-02 size {SHOWN}" in text
+    assert "shm.fstab             8G    " in text and f"size {SHOWN}" in text
 
 
 def test_an_error_of_many_lines_keeps_them() -> None:
@@ -192,7 +216,7 @@ def test_the_table_is_as_recorded() -> None:
     ],
 )
 def test_a_report_without_findings_ends_with_its_summary(nodes: dict[str, Seen], last: str) -> None:
-    """Nothing to repair is proposed, and the count of each status is said."""
+    """Nothing to repair is proposed, and the count of each status is shown."""
     assert drawn(nodes, 80).splitlines()[-1].rstrip() == last
 
 
@@ -206,7 +230,7 @@ def test_what_only_hands_can_repair_is_not_proposed_to_the_deploy() -> None:
 
 
 def _cluster(count: int) -> dict[str, Seen]:
-    """Return nodes that are each told apart by every fact that is free text."""
+    """Return nodes, each with its own value of every fact that is free text."""
     return {
         f"gpu-{number:02}": states.seen(
             {"toolchain": {"os": f"Ubuntu 22.04.{number}", "kernel": f"5.15.0-{number}-generic"}}
@@ -266,7 +290,7 @@ def test_a_console_too_narrow_for_a_matrix(count: int) -> None:
 @pytest.mark.parametrize("width", [5, 20, 41, 42, 60])
 def test_a_very_long_value_may_fold(width: int) -> None:
     """Nothing of it is lost, whatever the width."""
-    long = "/".join(["/home/somebody", *(f"part{number}" for number in range(20)), "cmake"])
+    long = "/".join(["/home/user", *(f"part{number}" for number in range(20)), "cmake"])
     node = states.seen({"toolchain": {"cmake": {"found": [_cmake(long)]}}})
     text = drawn({"gpu-00": states.seen(), "gpu-01": node}, width)
     assert max(map(len, text.splitlines())) <= width
@@ -274,12 +298,12 @@ def test_a_very_long_value_may_fold(width: int) -> None:
 
 
 def _cmake(path: str) -> dict[str, str]:
-    return {"path": path, "real": path, "version": "3.25.2", "said": "cmake version 3.25.2"}
+    return {"path": path, "real": path, "version": "3.25.2", "output": "cmake version 3.25.2"}
 
 
 def test_a_long_value_of_each_node_leaves_room_for_two() -> None:
     """A folded path costs less than nodes that no longer stand side by side."""
-    path = "/home/somebody/miniconda3/envs/training/bin/cmake"
+    path = "/home/user/miniconda3/envs/training/bin/cmake"
     change = {"toolchain": {"cmake": {"found": [_cmake(path)]}}}
     text = drawn({f"gpu-{number}": states.seen(change) for number in range(6)}, 160)
     assert text.splitlines()[0].split() == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]

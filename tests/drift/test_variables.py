@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drift.variables import (
+from gpu_node.drift.env.variables import (
     is_debug,
     is_unknown,
     is_unknown_in_conf,
@@ -28,7 +28,7 @@ def test_the_table_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ["NCCL_DEBUG", "NCCL_VERSION", "TORCH_FR_BUFFER_SIZE", "X_NCCL"])
-def test_a_name_that_is_known_or_nobodys(name: str) -> None:
+def test_a_name_that_is_known_or_of_another_program(name: str) -> None:
     """Build names, and other programs' names, are no mistakes."""
     assert not is_unknown(name)
 
@@ -44,10 +44,10 @@ def test_a_name_that_is_known_or_nobodys(name: str) -> None:
         ("NCCL_XYZZY", ""),
         ("NCCL_Debug", "NCCL_DEBUG"),
         ("NCCL_TRE_THRESHOLD", ""),
-        ("NCCL_DESYNC_DEBU", "TORCH_NCCL_DESYNC_DEBUG (NCCL_DESYNC_DEBUG of old)"),
+        ("NCCL_DESYNC_DEBU", "TORCH_NCCL_DESYNC_DEBUG (formerly NCCL_DESYNC_DEBUG)"),
     ],
 )
-def test_a_name_that_nobody_reads(name: str, meant: str) -> None:
+def test_a_name_that_no_library_reads(name: str, meant: str) -> None:
     """With the one that was meant, where there is one close to it."""
     assert is_unknown(name)
     assert suggestion(name) == meant
@@ -63,12 +63,12 @@ def test_a_name_that_nobody_reads(name: str, meant: str) -> None:
     ],
 )
 def test_a_name_near_to_one_of_old(name: str, nearest: str) -> None:
-    """It is told as what it is, and no other name is put in its place."""
+    """The nearest is a former name: it is named as one, and no other is suggested."""
     assert meant_in_vain(name) == nearest
 
 
 @pytest.mark.parametrize(
-    ("name", "is_told"),
+    ("name", "is_reported"),
     [
         ("nccl_debug", True),
         ("Nccl_Xyzzy", True),
@@ -81,13 +81,13 @@ def test_a_name_near_to_one_of_old(name: str, nearest: str) -> None:
         ("TORCH_NCCL_BLOCKING_WAIT", False),
     ],
 )
-def test_a_name_of_nccls_own_files(name: str, is_told: bool) -> None:
-    """In another case, or without the prefix, it is read by nobody."""
-    assert is_unknown_in_conf(name) == is_told
+def test_a_name_of_nccls_own_files(name: str, is_reported: bool) -> None:
+    """In another case, or without the prefix, NCCL does not read it."""
+    assert is_unknown_in_conf(name) == is_reported
 
 
 def test_a_plugins_own_name_is_no_mistake() -> None:
-    """Nobody but the plugin knows it."""
+    """Only the plugin knows it."""
     assert not is_unknown("NCCL_NET_OF_OUR_FABRIC")
 
 
@@ -107,8 +107,8 @@ def test_a_plugins_own_name_is_no_mistake() -> None:
 )
 def test_by_the_nccl_in_use(name: str, nccl: tuple[int, ...] | None, says: str) -> None:
     """Nothing is concluded where no NCCL was found, unless none that is in use reads it."""
-    told = outdated(name, nccl, None)
-    assert says in told and bool(says) == bool(told)
+    reason = outdated(name, nccl, None)
+    assert says in reason and bool(says) == bool(reason)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""Root causes: each finding names the one that explains it, through any number of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpu_node.drift.engine.causes import with_roots
+from gpu_node.drift.engine.finding import Finding, Root
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.subject import (
+    KernelRelease,
+    LoadedLibrary,
+    LoadedModule,
+    Node,
+    Path,
+    Prefix,
+    Subject,
+)
+
+KERNEL = KernelRelease("5.4.0-1")
+KEY = Path("/root/.ssh/id_ed25519")
+
+
+def finding(rule: str, about: Subject) -> Finding:
+    words = dict.fromkeys(("found", "wanted", "cause", "fix"), "x")
+    kind = {"severity": "error", "fixable": False, "step": rule.split(".")[0]}
+    return Finding.model_validate(
+        {"rule": rule, "subject": str(about), "about": about, **kind, **words}
+    )
+
+
+def roots(nodes: Mapping[str, list[Finding]]) -> dict[tuple[str, str], Root | None]:
+    explained = with_roots({name: list(each) for name, each in nodes.items()})
+    return {(name, each.rule): each.root for name, found in explained.items() for each in found}
+
+
+def test_each_cause_is_a_rule() -> None:
+    causes = {cause.rule for rule in RULES.values() for cause in rule.because_of}
+    assert causes <= RULES.keys()
+    assert len(causes) > 10
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_rule_explains_itself(rule: str) -> None:
+    """Nor through others."""
+    reached, todo = set(), [cause.rule for cause in RULES[rule].because_of]
+    while todo:
+        reached.add(each := todo.pop())
+        todo += [cause.rule for cause in RULES[each].because_of if cause.rule not in reached]
+    assert rule not in reached
+
+
+def test_a_cause_is_listed_before_what_it_explains() -> None:
+    """In one area, where both are on one node."""
+    order = list(RULES)
+    late = [
+        (rule.id, cause.rule)
+        for rule in RULES.values()
+        for cause in rule.because_of
+        if RULES[cause.rule].area == rule.area and order.index(cause.rule) > order.index(rule.id)
+    ]
+    assert late == []
+
+
+def test_a_chain_is_followed_to_its_end() -> None:
+    """Headers that are missing explain a module that is not built, and that one not loaded."""
+    found = [
+        finding("driver.headers-missing", KERNEL),
+        finding("driver.module-not-built", KERNEL),
+        finding("driver.not-loaded", LoadedModule("nvidia", "5.4.0-1")),
+    ]
+    root = Root(node="a", rule="driver.headers-missing", subject="5.4.0-1")
+    assert list(roots({"a": found}).values()) == [None, root, root]
+
+
+def test_a_chain_goes_from_node_to_node() -> None:
+    """Node a has no key: node b cannot let it in, so that a cannot log in to b."""
+    nodes = {
+        "a": [finding("ssh.no-login", Node("b"))],
+        "b": [finding("ssh.not-authorised", Node("a")), finding("ssh.key-missing", KEY)],
+        "c": [finding("ssh.key-missing", KEY)],
+    }
+    let_in = Root(node="b", rule="ssh.not-authorised", subject="a")
+    assert roots(nodes)["a", "ssh.no-login"] == let_in
+    nodes["a"].append(finding("ssh.key-missing", KEY))
+    own = Root(node="a", rule="ssh.key-missing", subject=str(KEY))
+    assert roots(nodes)["a", "ssh.no-login"] == own
+    assert roots(nodes)["b", "ssh.not-authorised"] == own
+
+
+@pytest.mark.parametrize(
+    ("rule", "about", "other"),
+    [
+        ("driver.module-not-built", KERNEL, finding("driver.headers-missing", KernelRelease("6"))),
+        ("nccl.wheel-damaged", Prefix("/a"), finding("nccl.duplicate-wheels", Prefix("/b"))),
+        ("ssh.no-login", Node("b"), finding("ssh.port-unset", Node("c"))),
+        ("shm.too-small", Path("/dev/shm"), finding("driver.not-loaded", KERNEL)),
+    ],
+)
+def test_a_finding_about_something_else_explains_nothing(
+    rule: str, about: Subject, other: Finding
+) -> None:
+    assert roots({"a": [other, finding(rule, about)]})["a", rule] is None
+
+
+def test_wheels_do_not_explain_the_systems_library() -> None:
+    """torch without an rpath loads the package's file: a repair of wheels changes nothing."""
+    wheels = finding("nccl.duplicate-wheels", Prefix("/a"))
+    root = Root(node="a", rule="nccl.duplicate-wheels", subject="/a")
+    for library, expected in (
+        (LoadedLibrary("/a", "wheel"), root),
+        (LoadedLibrary("/a", "system"), None),
+    ):
+        loaded = finding("nccl.loaded-mismatch", library)
+        assert roots({"a": [wheels, loaded]})["a", "nccl.loaded-mismatch"] == expected
+
+
+def test_a_finding_about_another_node_explains_nothing() -> None:
+    """Node b does not let c in: why a cannot log in to b, is not known."""
+    nodes = {
+        "a": [finding("ssh.no-login", Node("b"))],
+        "b": [finding("ssh.not-authorised", Node("c"))],
+    }
+    assert roots(nodes)["a", "ssh.no-login"] is None
+
+
+def test_a_cause_that_is_not_in_the_report_is_no_root() -> None:
+    assert roots({"a": [finding("ssh.not-authorised", Node("b"))]})["a", "ssh.not-authorised"] is (
+        None
+    )

@@ -1,0 +1,113 @@
+"""One hostile node: whatever bytes it sends, it is judged, and the others are as without it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gpu_node.drift.report.json import render
+from gpu_node.drift.report.model import HostReport, Report, Seen
+from tests.drift import hostile, reports, states
+from tests.drift.hostile import ASKED, NAME, ODD, PEERS
+from tests.examples import examples
+
+QUIET = settings(
+    max_examples=examples(250),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+WANTED = states.wanted(
+    {
+        "nccl_environments": [hostile.ENVIRONMENT],
+        "nccl_packages": True,
+        "driver_packages_apt": ["nvidia-driver-535"],
+        "directories": [{"path": "/data", "mode": "755"}],
+        "workspace_path": "/srv/work",
+        "workspace_source": "a100-01",
+        "launcher_user": "train",
+        "ssh_sudo": True,
+    }
+)
+GONE = Seen(WANTED, error="no answer to the probe within 90 s", nodes=PEERS)
+
+
+def healthy() -> dict[str, Seen]:
+    found = {"a100-01": states.found(states.MESH), **states.among().found}
+    return {name: Seen(WANTED, each, nodes=PEERS) for name, each in found.items()}
+
+
+def beside(other: Seen, first: bool = False) -> Report:
+    nodes = healthy()
+    return reports.report({NAME: other, **nodes} if first else {**nodes, NAME: other})
+
+
+@cache
+def without() -> Report:
+    """The report where the hostile node gives no answer at all."""
+    return beside(GONE)
+
+
+def others(report: Report) -> dict[str, HostReport]:
+    """What is reported of the healthy nodes, less the findings that name the hostile one."""
+    return {
+        name: host.model_copy(
+            update={
+                "findings": [
+                    each for each in host.findings if NAME not in json.dumps(each.model_dump())
+                ]
+            }
+        )
+        for name, host in report.hosts.items()
+        if name != NAME
+    }
+
+
+def judge(change: dict[str, str]) -> Report:
+    """Read, judge and write what a node with such an answer brings; the others stay as they are."""
+    seen = Seen(WANTED, hostile.found(change), nodes=PEERS)
+    report = beside(seen)
+    assert others(report) == others(without())
+    assert json.loads(render(report))["hosts"].keys() == report.hosts.keys()
+    assert render(report).encode()
+    return report
+
+
+def test_the_honest_answer_is_read() -> None:
+    """The control: every section has a usable answer."""
+    assert {each.section: each.reason for each in hostile.found({}).unreadable} == {}
+    assert others(judge({})) == others(without())
+
+
+@pytest.mark.parametrize("section", [each.name for each in ASKED])
+@pytest.mark.parametrize("text", ["", "\x00", "x", "1\t2\t3", "9" * 5000, "{}"], ids=repr)
+def test_a_section_of_nonsense_is_that_section(section: str, text: str) -> None:
+    """The other sections of its node are read as before."""
+    unread = {each.section for each in hostile.found({section: text}).unreadable}
+    assert unread <= {section}
+
+
+@given(hostile.changes())
+@QUIET
+def test_no_bytes_end_a_report(change: dict[str, str]) -> None:
+    """Nor change what is reported of others; the table can be drawn."""
+    judge(change)
+    assert reports.drawn({NAME: Seen(WANTED, hostile.found(change), nodes=PEERS)}, 120).encode()
+
+
+@pytest.mark.parametrize("section", [each.name for each in ASKED])
+def test_odd_words_in_a_section_end_no_report(section: str) -> None:
+    """Each of its words in turn, as far as there is time."""
+    words = hostile._words(hostile.answers()[section][0])
+    every = len(words) * len(ODD)
+    for number in range(every // 3, every, max(1, every // examples(20))):
+        place, odd = divmod(number, len(ODD))
+        judge({section: "".join([*words[:place], ODD[odd], *words[place + 1 :]])})
+
+
+def test_a_hostile_node_at_the_head_is_no_other_than_at_the_end() -> None:
+    """Nothing depends on who answers first."""
+    seen = Seen(WANTED, hostile.found({"shm.size": "9" * 5000}), nodes=PEERS)
+    assert others(beside(seen, first=True)) == others(beside(seen))

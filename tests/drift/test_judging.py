@@ -1,0 +1,203 @@
+"""Judging: whatever one node answers, the findings of the others stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from gpu_node.drift.engine import guard
+from gpu_node.drift.engine.check import check, judge
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, Rule
+from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.shm.segments import Segment, Unseen
+from gpu_node.inventories.schema import NodeWanted
+from tests.drift import reports, states
+
+OLD = Segment(
+    name="nccl-x", inode=7, modified=-99999999999999, size=1, mode="600", uid=1, owner="mallory"
+)
+HOSTILE = "hostile-kernel"
+
+
+def _with(segment: Segment) -> NodeState:
+    found = states.found()
+    assert found.shm.use is not None
+    unseen = (Unseen(uids=(2000,), name="python"),) if segment.mode != "600" else ()
+    change = {"now": 10**9, "unused": (segment,), "unseen": unseen}
+    use = found.shm.use.model_copy(update=change)
+    return found.model_copy(update={"shm": found.shm.model_copy(update={"use": use})})
+
+
+def _hostile() -> NodeState:
+    found = states.found()
+    toolchain = found.toolchain.model_copy(update={"kernel": HOSTILE})
+    return found.model_copy(update={"toolchain": toolchain})
+
+
+def _is_hostile(found: NodeState) -> bool:
+    return found.toolchain.kernel == HOSTILE
+
+
+def _judged(nodes: Mapping[str, NodeState]) -> dict[str, list[Finding]]:
+    return judge(
+        {
+            name: Judged(found, states.wanted(), Among(name, (), dict(nodes)))
+            for name, found in nodes.items()
+        }
+    ).findings
+
+
+def _own(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A rule over one node that an answer may break."""
+    if _is_hostile(found):
+        raise OverflowError("date value out of range")
+    yield Fault("kernel", "one", "another", "a cause", "a fix")
+
+
+def _peers(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A rule between nodes that a peer's answer may break."""
+    for name, other in among.found.items():
+        if name != among.name:
+            if _is_hostile(other):
+                raise UnicodeEncodeError("latin-1", "ü", 0, 1, "ordinal not in range(256)")
+            yield Fault(name, "one", "another", "a cause", "a fix")
+
+
+def _self(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """A rule between nodes that only the node's own answer breaks."""
+    if _is_hostile(found):
+        raise RecursionError
+    yield from _peers(found, wanted, replace(among, found={}))
+
+
+def _endless(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A rule with more findings on a node than a person can read."""
+    while _is_hostile(found):
+        yield Fault("kernel", "one", "another", "a cause", "a fix")
+
+
+OWN = Rule("shm.own", "error", _own, whole=True, steps=("shm",))
+PEERS = Rule("ssh.peers", "error", _peers, whole=True, between=True, steps=("ssh",))
+SELF = Rule("ssh.self", "error", _self, whole=True, between=True, steps=("ssh",))
+ENDLESS = Rule("shm.endless", "error", _endless, whole=True, steps=("shm",))
+
+
+@pytest.fixture
+def rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_BY_AREA", (OWN, PEERS, SELF, ENDLESS))
+
+
+def _rules(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(each.rule, each.subject) for each in findings]
+
+
+UNREAD = [
+    ("shm.unreadable", "shm.own"),
+    ("ssh.unreadable", "ssh.peers"),
+    ("ssh.unreadable", "ssh.self"),
+    ("shm.unreadable", "shm.endless"),
+]
+
+
+@pytest.mark.usefixtures("rules")
+@pytest.mark.parametrize("place", [0, 1, 3])
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_who_breaks_a_rule_is_unreadable_and_the_others_are_judged(count: int, place: int) -> None:
+    """Wherever it is in the inventory: the healthy ones are as if it were not there."""
+    healthy = {f"n{number}": states.found() for number in range(count)}
+    names = list(healthy)
+    names.insert(place, "x")
+    judged = _judged({name: healthy.get(name) or _hostile() for name in names})
+    assert _rules(judged.pop("x")) == UNREAD
+    assert judged == _judged(healthy)
+
+
+@pytest.mark.usefixtures("rules")
+def test_two_that_break_rules_are_both_found() -> None:
+    """Leaving out a single node finds neither: each hides the other."""
+    healthy = {f"n{number}": states.found() for number in range(3)}
+    judged = _judged({"x": _hostile(), **healthy, "y": _hostile()})
+    assert _rules(judged.pop("x")) == UNREAD
+    assert _rules(judged.pop("y")) == UNREAD
+    assert judged == _judged(healthy)
+
+
+@pytest.mark.usefixtures("rules")
+def test_of_two_that_break_a_rule_together_each_is_named_with_the_other() -> None:
+    """Which of them lies cannot be seen from two."""
+    judged = _judged({"a": states.found(), "x": _hostile()})
+    [finding] = [each for each in judged["a"] if each.rule.endswith("unreadable")]
+    assert finding.found.endswith("beside x")
+    assert UNREAD[1] in _rules(judged["x"])
+
+
+@pytest.mark.usefixtures("rules")
+def test_what_broke_is_reported_in_words() -> None:
+    """With the error's class, and that the rest was judged."""
+    [own, *_] = check(_hostile(), states.wanted())
+    assert own.found == "not understood: OverflowError: date value out of range"
+    assert own.severity == "error"
+    assert not own.fixable
+    assert "judged without it" in own.cause
+
+
+def test_a_fact_that_cannot_be_made_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the table and between nodes, and that node says why."""
+
+    def kernel(node: NodeState) -> str | None:
+        if _is_hostile(node):
+            raise ValueError("no kernel")
+        return node.toolchain.kernel
+
+    fact = replace(FACTS[-1], of=kernel)
+    for module in ("engine.guard", "engine.differences", "report.matrix"):
+        monkeypatch.setattr(f"gpu_node.drift.{module}.FACTS", (fact,))
+    nodes = {"a": states.seen(), "x": replace(states.seen(), state=_hostile())}
+    report = reports.report(nodes)
+    assert report.hosts["a"] == reports.report({"a": states.seen()}).hosts["a"]
+    assert report.hosts["x"].status == "unreadable"
+    assert report.hosts["x"].findings[0].found == "not understood: ValueError: no kernel"
+    assert report.differences[0].values["x"] == "unreadable"
+    assert "unreadable" in reports.drawn(nodes, 100)
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        OLD,
+        OLD.model_copy(update={"modified": 10**8, "mode": "rwx"}),
+        OLD.model_copy(update={"modified": 10**8, "mode": "9" * 6000}),
+    ],
+    ids=["from before the calendar", "no mode", "a long mode"],
+)
+def test_a_file_that_any_user_may_make_ends_no_report(segment: Segment) -> None:
+    """Its node has a finding, and the other one is judged."""
+    nodes = {"a": states.seen(), "x": replace(states.seen(), state=_with(segment))}
+    report = reports.report(nodes)
+    assert report.hosts["a"] == reports.report({"a": states.seen()}).hosts["a"]
+    assert report.hosts["x"].status == "unreadable"
+    assert _rules(report.hosts["x"].findings)[0] == ("shm.unreadable", "shm.stale-segments")
+    assert reports.drawn(nodes, 100)
+
+
+def test_findings_on_one_node_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not judged any more is unreadable: unknown is never equal."""
+
+    def many(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+        """A rule that finds as much as one rule may."""
+        yield from [Fault(f"{n}", "one", "another", "a cause", "a fix") for n in range(1000)]
+
+    rules = [
+        Rule(f"shm.many-{number}", "error", many, whole=True, steps=("shm",)) for number in range(4)
+    ]
+    monkeypatch.setattr(guard, "_BY_AREA", rules)
+    monkeypatch.setattr(guard, "_COMPARING", ())
+    findings = check(states.found(), states.wanted())
+    assert len(findings) == 3001
+    assert _rules(findings)[-1] == ("shm.unreadable", "shm.many-3")
