@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from deploy import replacement, scripts
+from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.files import replace as replacement
 from tests.deploy.running import SHELLS
 
 # Each of these runs the real pip several times, a second a run: they are a lane of `make test-slow`
@@ -54,7 +57,8 @@ def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.parent.mkdir()
     program.write_text(
         f'#!/bin/sh\necho "$@" >{tmp_path}/called\n'
-        'while [ "$1" != rsync ]; do shift; done\nexec "$@"\n'
+        "while :; do case $1 in -[oipleF]) shift 2 ;; -*) shift ;; *) break ;; esac; done\n"
+        'shift\nexec sh -c "$*"\n'  # as sshd does
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
@@ -82,3 +86,13 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "noted" / "holds"
     monkeypatch.setattr(scripts, "NOTE", str(file))
     return file
+
+
+@pytest.fixture(autouse=True)
+def pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The records of changes that wait to be confirmed, inside the test's own folder."""
+    folder = tmp_path / "records" / "pending"
+    monkeypatch.setattr(replacement, "PENDING", str(folder))
+    yield folder
+    # A timer ends with its record.
+    shutil.rmtree(folder, ignore_errors=True)

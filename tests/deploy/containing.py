@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyinfra.api import StringCommand
 
-from lab.machine import as_root
+from gpu_node.lab.machine import as_root
 from tests.deploy.running import SHELLS, Ended, environment
 
 SECONDS = 30

@@ -9,9 +9,9 @@ from typing import cast
 
 from pyinfra.api import Host, State
 
-from deploy.copying import Removal, send
-from facts.cluster import Peer
-from facts.workspace import Tree, listing, tree
+from gpu_node.deploy.workspace.rsync import Removal, send
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.workspace.state import Tree, listing, tree
 
 RUN = "20261122T204829Z-0a1b2c"
 PEER = Peer(name="v100-01", address="192.0.2.11", port=2222)
@@ -26,8 +26,8 @@ class Wire:
 
 def sent(source: Path, target: Path, removal: Removal | None = None) -> bool:
     """Copy from the controller's folder."""
-    said = ("controller", str(source), str(target), ["cache/*"], "3.2.7", PEER.model_dump(), 10)
-    return send(cast(State, None), cast(Host, Wire()), *said, removal or Removal())
+    printed = ("controller", str(source), str(target), ["cache/*"], "3.2.7", PEER.model_dump(), 10)
+    return send(cast(State, None), cast(Host, Wire()), *printed, removal or Removal())
 
 
 def listed(folder: Path) -> Tree:

@@ -17,7 +17,7 @@ from tempfile import mkdtemp
 
 from pyinfra.api import StringCommand
 
-from lab.machine import as_root
+from gpu_node.lab.machine import as_root
 
 # The shells of Debian and Ubuntu, of the rpm family (bash called as sh), and of small images.
 SHELLS = {
@@ -73,7 +73,7 @@ def run(command: StringCommand, shell: str) -> Ended:
 def run_apart(command: StringCommand, shell: str, before: str, after: Sequence[str] = ()) -> Ended:
     """Run a command as root among mounts of its own, made by `before` and gone afterwards.
 
-    A line of `after` that fails is told on stderr, and the whole then ends with 99.
+    A line of `after` that fails is reported on stderr, and the whole run ends with 99.
     """
     script = [
         "set -e",
@@ -98,12 +98,12 @@ def _stdin(command: StringCommand) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def until(told: Callable[[], object]) -> bool:
+def until(reported: Callable[[], object]) -> bool:
     """Whether something came true in time; how long a loaded machine takes is not the point."""
     end = time.monotonic() + SECONDS
-    while not told() and time.monotonic() < end:
+    while not reported() and time.monotonic() < end:
         time.sleep(0.05)
-    return bool(told())
+    return bool(reported())
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
 from tests import case_files
 from tests.deploy.running import SHELLS, Ended, run_apart
 
@@ -67,7 +67,7 @@ class Machine:
         return "\n".join(
             [
                 *assignments,
-                f"mount -t tmpfs -o size={opt} tmpfs /opt",
+                f"mount -t tmpfs -o mode=755,size={opt} tmpfs /opt",
                 f"mount -t tmpfs tmpfs {shlex.quote(str(self.root))}",
                 'mkdir -p "$links" /opt/cmake-3.5.0/bin',
                 f"printf %s {shlex.quote(PROGRAM.format(version='3.5.0'))} >/opt/old-cmake",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.scripts import text
+from gpu_node.deploy.engine.scripts import text
 from tests.deploy.containing import GPU, ID, OWN_DEV, Node
 
 SHORT = ID[:12]
@@ -31,8 +31,8 @@ def test_a_container_is_named(shell: str, cgroup: list[str]) -> None:
     """It is idle: no file is open, and no library is mapped."""
     node = Node()
     node.begin("job", GPU, *cgroup)
-    told = found(node, shell)
-    assert told.startswith(f"container {SHORT} (pid ") and told.endswith(": sleep)")
+    reported = found(node, shell)
+    assert reported.startswith(f"container {SHORT} (pid ") and reported.endswith(": sleep)")
 
 
 def test_a_runtime_without_ids(shell: str) -> None:

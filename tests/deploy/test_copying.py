@@ -12,15 +12,17 @@ import pytest
 from pyinfra.api import Host
 from typing_extensions import override
 
-from deploy import progress
-from deploy.copying import Removal, _follow, another_user, as_trainer, command, place, ssh_of
-from deploy.rsync_codes import Copier, way_on
-from deploy.scripts import script
-from facts import named
-from facts.cluster import Peer
-from facts.named import Copied
-from facts.workspace import PARTIAL
-from inventories import places
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.workspace import progress
+from gpu_node.deploy.workspace.rsync import Removal, command, place, ssh_of
+from gpu_node.deploy.workspace.rsync_codes import Copier, next_step
+from gpu_node.deploy.workspace.rsync_run import Outcome, another_user, as_trainer, follow, locally
+from gpu_node.facts.probe import request as named
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.request import Copied
+from gpu_node.facts.workspace.state import PARTIAL
+from gpu_node.inventories.connection.capped import TooMuch
+from gpu_node.inventories.fields import paths as places
 from tests.deploy.copies import PEER, RUN, listed, sent
 from tests.deploy.running import run, run_apart
 
@@ -48,16 +50,16 @@ def test_what_the_source_has_not_goes_when_asked(folders: tuple[Path, Path], wir
 
 
 def test_a_copy_that_fails(folders: tuple[Path, Path], wire: Path, caplog: Any) -> None:
-    """Told with what rsync said, and with what is true: nothing was sent, and nothing will be."""
+    """The error has rsync's output and the state: nothing was sent, and no run sends the rest."""
     (wire.parent / "bin" / "ssh").write_text("#!/bin/sh\necho Host key is another >&2; exit 255\n")
     assert not sent(*folders)
     assert "Host key is another" in caplog.text and "the next run sends" not in caplog.text
-    assert "nothing was sent: see that a login works" in caplog.text
+    assert "nothing was sent: check that this command works" in caplog.text
     assert "train@192.0.2.11 rsync --version" in caplog.text
 
 
-def test_what_is_told_behind_the_progress() -> None:
-    """rsync ends no line before it tells an error: neither of the two gets lost."""
+def test_an_error_behind_the_progress() -> None:
+    """rsync ends no line before it prints an error: both are kept."""
     shown = "             32 100%   31.25kB/s    0:00:00 (xfr#1, to-chk=0/2)"
     lines = [
         f"  1,024  50%    0.00kB/s    0:00:01\r{shown}{DENIED}",
@@ -65,23 +67,22 @@ def test_what_is_told_behind_the_progress() -> None:
         "      9   1%  1.00MB/s ??:??:??",
     ]
     done: list[int] = []
-    said: list[str] = []
+    ended = Outcome()
     split = [each for line in lines for each in line.split("\r")]
-    assert _follow(iter([*split, 23]), done.append, said, []) == 23
-    assert (done, said) == ([1024, 32, 9], [DENIED])
+    reported: list[str | int] = [*split, 23]
+    follow(reported, done.append, ended)
+    assert (done, ended) == ([1024, 32, 9], Outcome(23, [DENIED], True))
 
 
 CUT = "rsync: connection unexpectedly closed (4183 bytes received so far) [sender]"
 REFUSED = "rsync: connection unexpectedly closed (0 bytes received so far) [sender]"
 DENIED = 'rsync: [receiver] mkstemp "/data/ws/.a.X" failed: Permission denied (13)'
 FULL = 'rsync: [receiver] write failed on "/data/ws/a": No space left on device (28)'
-NOTHING = (
-    "nothing was sent: see that a login works, and an rsync is there: on a100-01, as train: ssh"
-)
+NOTHING = "nothing was sent: check that this command works on a100-01, as train: ssh"
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "has_sent", "says"),
+    ("code", "output", "has_sent", "expected"),
     [
         (255, [CUT], False, "the next run sends the rest"),
         (12, [CUT], True, "the next run sends the rest"),
@@ -90,17 +91,18 @@ NOTHING = (
         (20, [], True, "the next run sends the rest"),
         (30, [], True, "the next run sends the rest"),
         (-1, ["a100-01 is not connected"], False, NOTHING),
-        (23, [DENIED], True, "train of a100-01 may not read it there, or zhang may not write"),
-        (11, [FULL], True, "what was sent stays; mend what it says, and run again"),
+        (23, [DENIED], True, "train of a100-01 cannot read it there, or zhang cannot write"),
+        (23, ["gpu-node as li", DENIED], True, "or li cannot write it here; give it to li (chown"),
+        (11, [FULL], True, "what was sent stays; correct what the error reports, and run again"),
     ],
 )
 def test_what_comes_after_a_copy_that_failed(
-    code: int, said: list[str], has_sent: bool, says: str
+    code: int, output: list[str], has_sent: bool, expected: str
 ) -> None:
     """The next run finishes only what was interrupted, by rsync's own codes."""
-    told = way_on(code, said, has_sent, Copier("a100-01", "train", "zhang", "ssh zhang@v"))
-    assert says in told
-    assert ("the next run" in told) == ("the next run" in says)
+    reported = next_step(code, output, has_sent, Copier("a100-01", "train", "zhang", "ssh zhang@v"))
+    assert expected in reported
+    assert ("the next run" in reported) == ("the next run" in expected)
 
 
 def test_a_nodes_copy_is_the_training_users(
@@ -140,14 +142,15 @@ def test_who_trains(data: dict[str, str], user: str) -> None:
 )
 def test_which_rsync_shows_its_progress(version: str, shows: bool) -> None:
     """The one of CentOS 7 is the first."""
-    assert ("--info=progress2" in command([], False, version)) == shows
+    assert ("--info=progress2" in command([], version)) == shows
 
 
 def test_what_is_left_of_a_copy_is_no_file_of_the_workspace() -> None:
     """Half a file waits where neither a list nor --delete sees it."""
-    words = command(["*.pyc"], True, "3.1.2", Removal(most=1))
+    words = command(["*.pyc"], "3.1.2", Removal(most=1))
     assert f"--partial-dir={PARTIAL}" in words and f"--exclude={PARTIAL}" in words
-    assert "--delete-delay" in words and "--owner" in words and "--exclude=*.pyc" in words
+    assert "--delete-delay" in words and "--exclude=*.pyc" in words
+    assert "--owner" not in words and "--chmod=Fug-s" in words
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
@@ -202,8 +205,8 @@ def test_a_directory(tmp_path: Path, shell: str, made: bool) -> None:
     assert [path.stat().st_mode & 0o777 for path in folder.iterdir()] == [0o600] * made
 
 
-def test_a_directory_of_nobody(tmp_path: Path, shell: str) -> None:
-    """A user that the node does not know: said, and no mode is set."""
+def test_a_directory_of_an_unknown_user(tmp_path: Path, shell: str) -> None:
+    """The error names it, and no mode is set."""
     done = run(script("directory", path=str(tmp_path), mode="777", owner="nil", group=""), shell)
     assert done.code == 1 and "nil" in done.err
     assert tmp_path.stat().st_mode & 0o7777 != 0o777
@@ -219,18 +222,17 @@ def test_room_for_the_workspace(tmp_path: Path, shell: str) -> None:
     assert Path(backup).parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_room_for_the_training_users_workspace(tmp_path: Path, shell: str) -> None:
+def test_room_for_the_training_users_workspace(shell: str) -> None:
     """It is given to who copies; the folders on the way stay the SSH user's, and open."""
-    backup = f"{tmp_path}/data/.ws.gpu-node-backup/{RUN}"
-    path = f"{tmp_path}/data/ws"
-    asked = script("workspace", path=path, owner="nobody", allow="yes", backup=backup)
+    backup = f"/mnt/data/.ws.gpu-node-backup/{RUN}"
+    path = "/mnt/data/ws"
+    asked = script("workspace", path=path, owner="_apt", allow="yes", backup=backup)
     after = [
-        f'[ "$(stat -c %U:%a {tmp_path}/data)" = root:755 ]',
-        f'[ "$(stat -c %U {tmp_path}/data/ws)" = nobody ]',
-        f'[ "$(stat -c %U:%a {backup} {backup}/..)" = "$(printf "nobody:700\\nnobody:700")" ]',
-        f"rm -r {tmp_path}/data",
+        '[ "$(stat -c %U:%a /mnt/data)" = root:755 ]',
+        '[ "$(stat -c %U /mnt/data/ws)" = _apt ]',
+        f'[ "$(stat -c %U:%a {backup} {backup}/..)" = "$(printf "_apt:700\\n_apt:700")" ]',
     ]
-    done = run_apart(asked, shell, "umask 077", after)
+    done = run_apart(asked, shell, "mount -t tmpfs -o mode=755 tmpfs /mnt; umask 077", after)
     assert (done.code, done.err) == (0, "")
 
 
@@ -239,3 +241,29 @@ def test_where_a_node_may_have_it() -> None:
     assert Copied("/data/ws", "/data/ws", "n1").paths == ("/data/ws",)
     assert Copied("/data/ws", "/src/ws", "n1").paths == ("/data/ws", "/src/ws")
     assert named.CONTROLLER == places.CONTROLLER  # neither room may import the other
+
+
+FOREVER = ["sh", "-c", "while :; do echo; sleep 0.1; done"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "seconds", "says"),
+    [
+        (["sh", "-c", "head -c 300000 /dev/zero; sleep 60"], 60, "64 KiB without an end of line"),
+        (FOREVER, 0.3, "did not end within 0 s"),
+    ],
+)
+def test_an_rsync_that_prints_without_end(argv: list[str], seconds: float, says: str) -> None:
+    """The other end is another machine's: neither its bytes nor its time are without limit."""
+    with pytest.raises((OSError, TooMuch), match=says):
+        list(locally(argv, seconds))
+
+
+def test_very_many_messages() -> None:
+    """The first ones are kept, and the last; no number is too long for Python."""
+    ended = Outcome()
+    follow([*(f"rsync: {n}" + "x" * 9999 for n in range(9999)), 23], lambda _: None, ended)
+    assert (len(ended.messages), ended.messages[-1][:12]) == (201, "rsync: 9998x")
+    follow(
+        [f"{'9' * 5000}  1% 1.00MB/s 0:00:01", "\N{ARABIC-INDIC DIGIT TWO} 1% 1/s 0"], print, ended
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.scripts import text
+from gpu_node.deploy.engine.scripts import text
+from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE
 from tests.deploy.running import SHELLS, environment
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="processes of other users are needed")
 USER = 54_321
+# What stands in front of the script.
+HIDE = f"gn_hide={shlex.quote(AWK)}\ncommand_line={shlex.quote(COMMAND_LINE)}\n"
 
 
 @contextmanager
@@ -43,7 +47,7 @@ def terminal() -> Iterator[int]:
 
 def refused(shell: str, trainer: str = "root", allow: str = "no") -> str:
     """Run the check; return the refusal, or nothing."""
-    functions = f"allow=yes holders=''\n{text('in_use')}"
+    functions = f"{HIDE}allow=yes holders=''\n{text('in_use')}"
     script = f"{functions}\nallow={allow} trainer={trainer}\n{text('cpu_jobs')}\necho goes on"
     argv = [*SHELLS[shell], "-c", script]
     done = subprocess.run(argv, env=environment(shell), capture_output=True, text=True)
@@ -78,7 +82,7 @@ def test_a_program_of_a_shells_name_is_a_job(shell: str, tmp_path: Path) -> None
 
 
 def test_a_service_is_no_job(shell: str) -> None:
-    """A user id below UID_MIN is the system's, and nobody's is a service's."""
+    """A user id below UID_MIN belongs to the system, and that of `nobody` to services."""
     for user in (33, 65534):
         with running("sleep", "60", user=user) as pid:
             assert f"pid {pid} " not in refused(shell)
@@ -97,12 +101,12 @@ def test_a_job_of_root_on_a_terminal(shell: str) -> None:
         argv = ["setsid", "--ctty", "sleep", "60"]
         with subprocess.Popen(argv, stdin=line, stdout=line, stderr=line) as job:
             try:
-                said = refused(shell)
+                printed = refused(shell)
             finally:
                 job.kill()
-        assert f"pid {job.pid} (root: sleep 60)" in said
-        assert f"pid {service} " not in said
-        assert "kworker" not in said and "getty" not in said
+        assert f"pid {job.pid} (root: sleep 60)" in printed
+        assert f"pid {service} " not in printed
+        assert "kworker" not in printed and "getty" not in printed
 
 
 def test_the_keeper_of_slurms_cgroup_is_no_job(shell: str) -> None:

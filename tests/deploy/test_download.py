@@ -1,4 +1,4 @@
-"""The controller's download: fetched once, kept only with the right sum, a failure is told."""
+"""The controller's download: one fetch, kept only with the right sum, each failure reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyinfra.api import Host, State
 from pyinfra_testing.util import FakeState, create_host
 from typing_extensions import override
 
-from deploy.operations.toolchain import download
+from gpu_node.deploy.toolchain.operations import download
 
 DATA = bytes(range(256)) * 9000
 SUM = hashlib.sha256(DATA).hexdigest()
@@ -53,7 +53,7 @@ def test_a_kept_file_that_is_damaged(release: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_sum(release: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Another file than the inventory means is not kept, and both sums are told."""
+    """A file with another sum than the inventory's is not kept; the error shows both sums."""
     target = tmp_path / "cache" / "release"
     with caplog.at_level(logging.ERROR, "pyinfra"):
         assert not fetch(release.as_uri(), "0" * 64, target)

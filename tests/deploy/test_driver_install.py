@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.deploy.running import Ended
@@ -80,7 +80,7 @@ def test_the_newest_of_a_branch(machine: Machine, shell: str) -> None:
 
 
 def test_what_lacks_of_a_branch_is_of_what_is_there(machine: Machine, shell: str) -> None:
-    """No newer one of the branch beside it; refused where its own cannot be had."""
+    """No newer one of the branch beside it; refused where its own is not available."""
     machine.write("offers", *OFFERS)
     machine.write("there", f"{DKMS} {OLD} installed")
     done = apt(machine, shell, version="535", hold="no")
@@ -90,12 +90,14 @@ def test_what_lacks_of_a_branch_is_of_what_is_there(machine: Machine, shell: str
     machine.write("called")
     done = apt(machine, shell, version="535", hold="no")
     assert done.code == 1 and machine.installs() == []
-    told = f"no {DKMS} 535.104.05 (as {UTILS} is here) in the repositories of this node: there is: "
-    assert told in done.err and "nothing was changed" in done.err
+    reported = (
+        f"no {DKMS} 535.104.05 (as {UTILS} is here) in the repositories of this node: there is: "
+    )
+    assert reported in done.err and "nothing was changed" in done.err
 
 
-def test_two_versions_of_a_branch_are_told(machine: Machine, shell: str) -> None:
-    """Nobody knows which of them is meant."""
+def test_two_versions_of_a_branch_are_reported(machine: Machine, shell: str) -> None:
+    """Which of them is meant cannot be determined."""
     machine.write("offers", *OFFERS)
     machine.write("there", f"{DKMS} {OLD} installed", f"{UTILS} {NEW} installed")
     done = apt(machine, shell, version="535", hold="no")
@@ -148,7 +150,7 @@ def test_nothing_goes_for_its_sake(machine: Machine, shell: str, plan: str, says
 
 
 def test_what_cannot_be_had(machine: Machine, shell: str) -> None:
-    """Told with what there is."""
+    """The error lists the available versions."""
     machine.write("offers", f"{DKMS} {NEW}", f"{DKMS} 535.154.051-1")
     done = apt(machine, shell)
     assert done.code == 1
@@ -173,7 +175,7 @@ def test_another_driver_is_left_alone(machine: Machine, shell: str, install: obj
     machine.write("libraries", *LIBRARIES)
     done = install(machine, shell)
     assert done.code == 1
-    assert "another driver is here (/usr/lib/libnvidia-ml.so.1)" in done.err
+    assert "another driver is installed (/usr/lib/libnvidia-ml.so.1)" in done.err
     assert machine.installs() == [] and machine.read("there") == []
 
 
@@ -188,7 +190,7 @@ def test_what_was_cut_off_is_finished(machine: Machine, shell: str) -> None:
     assert f"{UTILS}={OLD}" in install and DKMS not in install
 
 
-def test_a_module_that_cannot_be_built_is_told_later(machine: Machine, shell: str) -> None:
+def test_a_module_that_cannot_be_built_is_reported_later(machine: Machine, shell: str) -> None:
     """dkms.sh shows the compiler's words: here it is enough that the packages are unpacked."""
     machine.write("offers", *OFFERS)
     (machine.folder / "becomes").write_text("half-configured")
@@ -225,7 +227,7 @@ def test_yum_and_dnf(machine: Machine, shell: str, version: str, note: Path) -> 
 
 
 def test_a_branch_by_yum(machine: Machine, shell: str) -> None:
-    """Its newest, and held nowhere; where the plugin is lacking, that it is not held is told."""
+    """Its newest version, which is not held; without the plugin the output reports that."""
     machine.write("plan", *NEEDED, ABORTED["3.4.3"])
     machine.write("after", "kmod-nvidia 535.154.05-1", "nvidia-smi 535.154.05-1")
     assert yum(machine, shell, version="535", hold="no").code == 0
@@ -237,7 +239,7 @@ def test_a_branch_by_yum(machine: Machine, shell: str) -> None:
 
 
 def test_what_lacks_of_a_branch_by_yum(machine: Machine, shell: str) -> None:
-    """At the version that is there; refused where that cannot be had, or where two are there."""
+    """At the version that is there; refused where that is not available, or where two are there."""
     machine.write("there", "kmod-nvidia 535.104.05-1.el7")
     machine.write("plan", " nvidia-smi  x86_64  3:535.104.05-1.el7  cuda  1 M", ABORTED["3.4.3"])
     machine.write("after", "nvidia-smi 535.104.05-1.el7")
@@ -345,8 +347,8 @@ printf '# for job 7\\n0:nvidia-smi-470.1-1.*\\n0:nvidia-smi-extra-1-1.*\\n' \\
 def test_what_yum_cannot_have(machine: Machine, shell: str) -> None:
     """One of the two: yum would go on without it."""
     machine.write("offers", "kmod-nvidia 3:535.183.01-1.el7")
-    told = "No package nvidia-smi-535.154.05-* available."
-    machine.write("plan", told, *NEEDED, ABORTED["3.4.3"])
+    reported = "No package nvidia-smi-535.154.05-* available."
+    machine.write("plan", reported, *NEEDED, ABORTED["3.4.3"])
     done = yum(machine, shell)
-    assert done.code == 1 and told in done.err
+    assert done.code == 1 and reported in done.err
     assert "there is: kmod-nvidia 3:535.183.01-1.el7" in done.err and machine.installs() == []

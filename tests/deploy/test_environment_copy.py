@@ -12,9 +12,11 @@ from typing import Any, cast
 import pytest
 from pyinfra.api import Host, State, StringCommand
 
-from deploy import environment_copy
-from deploy.environment_copy import command, copy, has_room, partial_of
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.nccl import environment_copy
+from gpu_node.deploy.nccl.environment_copy import command, copy, has_room, partial_of
+from gpu_node.deploy.workspace.rsync_run import Outcome
+from tests.deploy import running
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.deploy.running import run
@@ -45,24 +47,30 @@ def test_room_below_a_parent_that_is_missing(tmp_path: Path, shell: str, there: 
     path = tmp_path / "miniconda3" / "envs" / "dis"
     partial = Path(partial_of(str(path)))
     if there:
-        made(partial)
-    asked = script("environment_room", path=str(path), partial=str(partial), machine=os.uname()[4])
+        made(partial / "tree")
+    asked = room(path, os.uname()[4])
     done = run(asked, shell)
     assert (done.code, done.err) == (0, "")
-    assert partial.is_dir() and (partial / "bin").exists() == there and not path.exists()
+    assert partial.is_dir() and (partial / "tree" / "bin").exists() == there and not path.exists()
 
 
 @pytest.mark.parametrize(
     ("place", "kind", "says"),
-    [("dis", "aarch65", "the environment is for aarch65"), ("", "", "it has come meanwhile")],
+    [("dis", "aarch65", "the environment is for aarch65"), ("", "", "it was created meanwhile")],
 )
 def test_no_room(tmp_path: Path, shell: str, place: str, kind: str, says: str) -> None:
     """Of another machine, or there already: nothing is made."""
     path = tmp_path / place
     partial = partial_of(str(path))
-    done = run(script("environment_room", path=str(path), partial=partial, machine=kind), shell)
+    done = run(room(path, kind), shell)
     assert done.code == 1 and says in done.err
     assert not Path(partial).exists()
+
+
+def room(path: Path, machine: str = "", trains: str = "") -> StringCommand:
+    """Make room beside a place."""
+    given = {"path": str(path), "partial": partial_of(str(path))}
+    return script("environment_room", **given, machine=machine, trains=trains)
 
 
 def put(path: Path, shell: str) -> Any:
@@ -73,30 +81,48 @@ def put(path: Path, shell: str) -> Any:
 
 def test_it_appears_whole(tmp_path: Path, shell: str) -> None:
     """Renamed, and its Python runs."""
-    made(tmp_path / "envs" / ".dis.gpu-node-partial")
+    made(tmp_path / "envs" / ".dis.gpu-node-partial" / "tree")
     done = put(tmp_path / "envs" / "dis", shell)
     assert (done.code, done.err) == (0, "")
     assert [each.name for each in (tmp_path / "envs").iterdir()] == ["dis"]
+
+
+def test_it_is_on_the_disk_before_it_is_renamed(
+    tmp_path: Path, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash leaves no environment of empty files."""
+    partial = tmp_path / "envs" / ".dis.gpu-node-partial"
+    made(partial / "tree")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sync").write_text(
+        f'#!/bin/sh\n[ ! -e "$2"/bin ] || echo "$@" >>{tmp_path}/synced\n'
+    )
+    (programs / "sync").chmod(0o755)
+    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{programs}:")
+    assert put(tmp_path / "envs" / "dis", shell).code == 0
+    if shell != "busybox":  # its sync is a part of it
+        assert (tmp_path / "synced").read_text() == f"-f {partial}/tree\n"
 
 
 @pytest.mark.parametrize(
     "python", ["#!/nowhere/python3.11\n", "#!/bin/sh\necho no libpython >&2; exit 127\n"]
 )
 def test_a_python_that_does_not_run(tmp_path: Path, shell: str, python: str) -> None:
-    """As one of venv without the Python it was made with: told, and taken away again."""
-    made(tmp_path / "envs" / ".dis.gpu-node-partial", python)
+    """As one of venv without the Python that made it: the error shows it, and it is removed."""
+    made(tmp_path / "envs" / ".dis.gpu-node-partial" / "tree", python)
     done = put(tmp_path / "envs" / "dis", shell)
     assert done.code == 1
-    assert "does not run on this node" in done.err and "taken away again" in done.err
+    assert "does not run on this node" in done.err and "the copy was removed" in done.err
     assert list((tmp_path / "envs").iterdir()) == []
 
 
 def test_one_that_came_meanwhile_stays(tmp_path: Path, shell: str) -> None:
-    """Somebody made it while it was copied."""
-    made(tmp_path / "envs" / ".dis.gpu-node-partial")
+    """Another process made it during the copy."""
+    made(tmp_path / "envs" / ".dis.gpu-node-partial" / "tree")
     made(tmp_path / "envs" / "dis", "theirs")
     done = put(tmp_path / "envs" / "dis", shell)
-    assert done.code == 1 and "it has come meanwhile; the copy is at " in done.err
+    assert done.code == 1 and "it was created meanwhile; the copy is in " in done.err
     assert (tmp_path / "envs" / "dis" / "bin" / "python3").read_text() == "theirs"
 
 
@@ -118,15 +144,24 @@ def test_it_is_copied_as_it_is(tmp_path: Path) -> None:
 class Node:
     """The node that gets the environment; its disk has 100 KiB, and 10 have been sent."""
 
-    said: tuple[bool, list[str], str] = (True, ["free 100", "sent 10"], "")
+    answer: tuple[bool, list[str], str] = (True, ["free 100", "sent 10"], "")
 
     name, print_prefix = "v100-02", "[v100-02] "
     data = SimpleNamespace(dict=lambda: {"ssh_user": "root"})
 
-    def run_shell_command(self, command: Any, **_: object) -> tuple[bool, Any]:
+    def get_host(self, _: str) -> Host:
+        """The source: where root trains as well."""
+        return cast(Host, self)
+
+    @property
+    def connector(self) -> Any:
+        """The connection to it."""
+        return self
+
+    def run_shell_command(self, command: Any, *_: object, **__: object) -> tuple[bool, Any]:
         """What df and du say."""
         assert "/opt/.dis.gpu-node-partial" in command.get_raw_value()
-        done, lines, stderr = self.said
+        done, lines, stderr = self.answer
         return done, SimpleNamespace(stdout_lines=lines, stderr=stderr)
 
 
@@ -138,7 +173,7 @@ def of_source(monkeypatch: pytest.MonkeyPatch, kib: int, *codes: int) -> list[li
     def transfer(state: object, host: object, source: str, argv: list[str], total: int) -> Any:
         called.append(argv)
         assert total == kib * 1024
-        return next(ends), ["rsync: no space"], 0
+        return Outcome(next(ends), ["rsync: no space"])
 
     monkeypatch.setattr(environment_copy, "answer", lambda *_: [f"{kib}\t/opt/dis"])
     monkeypatch.setattr(environment_copy, "transfer", transfer)
@@ -158,22 +193,28 @@ def test_a_disk_that_is_too_small(
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("answer", "expected"),
     [
-        ((False, [], "Permission denied"), "cannot be told: Permission denied; "),
-        ((True, ["free ", "sent 900"], ""), "cannot be told: df gave no answer; "),
-        ((True, ["sent 900"], "df: /opt: Stale file handle"), "told: df: /opt: Stale file handle"),
+        ((False, [], "Permission denied"), "free space of the disk here: Permission denied; "),
+        ((True, ["free ", "sent 900"], ""), "free space of the disk here: df gave no answer; "),
+        (
+            (True, ["sent 900"], "df: /opt: Stale file handle"),
+            "the disk here: df: /opt: Stale file handle",
+        ),
     ],
 )
 def test_room_that_is_unknown(
-    monkeypatch: pytest.MonkeyPatch, caplog: Any, said: tuple[bool, list[str], str], says: str
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Any,
+    answer: tuple[bool, list[str], str],
+    expected: str,
 ) -> None:
     """Never taken for enough."""
     of_source(monkeypatch, 5)
     node = Node()
-    node.said = said
+    node.answer = answer
     assert not has_room(cast(State, None), cast(Host, node), "v100-01", "/opt/dis")
-    assert says in caplog.text and "nothing was copied" in caplog.text
+    assert expected in caplog.text and "nothing was copied" in caplog.text
 
 
 def test_what_the_node_is_asked(tmp_path: Path, shell: str) -> None:
@@ -187,15 +228,15 @@ def test_what_the_node_is_asked(tmp_path: Path, shell: str) -> None:
         "free"
     ]
     partial.symlink_to(place)
-    told = dict(line.split() for line in run(StringCommand(text), shell).out.splitlines())
-    assert int(told["free"]) > 0 and int(told["sent"]) >= 64
+    found = dict(line.split() for line in run(StringCommand(text), shell).out.splitlines())
+    assert int(found["free"]) > 0 and int(found["sent"]) >= 64
 
 
 @pytest.mark.parametrize("lines", [[], ["du: odd"]])
 def test_a_size_that_is_unknown(
     monkeypatch: pytest.MonkeyPatch, caplog: Any, lines: list[str]
 ) -> None:
-    """Nothing is sent; a link's own size is nobody's."""
+    """Nothing is sent; du measures the directory, not a link to it."""
     of_source(monkeypatch, 5)
     asked: list[list[str]] = []
 
@@ -206,7 +247,7 @@ def test_a_size_that_is_unknown(
     monkeypatch.setattr(environment_copy, "answer", answer)
     assert not has_room(cast(State, None), cast(Host, Node()), "v100-01", "/opt/dis")
     assert asked == [["du", "-sk", "/opt/dis/."]]
-    assert "how large it is on v100-01 cannot be told" in caplog.text
+    assert "cannot determine its size on v100-01" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -223,10 +264,10 @@ def test_files_that_go_meanwhile(
 ) -> None:
     """A copy of what changes is none: it is made again, three times in all."""
     called = of_source(monkeypatch, 5, *codes)
-    state, host = cast(State, None), cast(Host, Node())
+    state, host = cast(State, SimpleNamespace(inventory=Node())), cast(Host, Node())
     assert copy(state, host, "v100-01", "/opt/dis", "3.1.2", PEER) == done
     assert len(called) == len(codes) and says in caplog.text
-    assert called[0][-2:] == ["/opt/dis/", "root@192.0.2.12:/opt/.dis.gpu-node-partial/"]
+    assert called[0][-2:] == ["/opt/dis/", "root@192.0.2.12:/opt/.dis.gpu-node-partial/tree/"]
     assert "StrictHostKeyChecking=yes" in shlex.join(called[0])
 
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import gevent
 import pytest
+from pyinfra.api import Host, State
 
+from gpu_node.deploy.engine import proof
+from gpu_node.deploy.engine.run import node_of
+from gpu_node.facts.ask import patience
 from tests import fork_server
 
 WORK = """
 from pyinfra import host
 from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.operations import server
-from deploy.failures import alone, failed
-from deploy.interruption import watch
+from gpu_node.deploy.engine.failures import alone, failed
+from gpu_node.deploy.engine.interruption import watch
 
 
 @deploy("Part")
@@ -61,6 +69,87 @@ def test_a_failure_ends_its_area_and_those_after_it(tmp_path: Path, command: str
     assert (tmp_path / "failed").read_text() == "driver"
     assert {path.name for path in tmp_path.iterdir()} >= {"shm"}
     assert not (tmp_path / "driver").exists() and not (tmp_path / "reboot").exists()
+
+
+LOST = {
+    "silent": (
+        "sleep 30",
+        '"driver", 60',
+        '"driver", 1',
+        "did not end within its time limit (1 s)",
+    ),
+    "silent when a fact is asked": (
+        "false",
+        "watch(host.state)",
+        "watch(host.state); failures.missed = lambda _: 60",
+        "of driver did not end within its time limit (60 s)",
+    ),
+    "broken": (
+        "false",
+        "watch(host.state)",
+        "watch(host.state); failures.is_open = lambda _: False",
+        "its connection broke in an operation of driver",
+    ),
+}
+
+
+@pytest.mark.parametrize(("command", "old", "new", "why"), LOST.values(), ids=LOST)
+def test_a_node_that_is_lost_is_out_of_the_run(
+    tmp_path: Path, command: str, old: str, new: str, why: str
+) -> None:
+    """It holds up the others once, and not again in each area."""
+    (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
+    work = WORK.replace(old, new).replace("FOLDER", str(tmp_path)).replace("COMMAND", command)
+    (tmp_path / "work.py").write_text(f"from gpu_node.deploy.engine import failures\n{work}")
+    words = ["pyinfra", "-y", "site.py", "work.py"]
+    done = fork_server.run(*words, cwd=tmp_path, env=dict(os.environ), seconds=SECONDS)
+    assert done.returncode == 1
+    assert (tmp_path / "failed").read_text() == "driver"
+    assert not any((tmp_path / name).exists() for name in ("driver", "shm", "reboot"))
+    printed = done.stdout + done.stderr
+    assert f"{why}; the node is out of this run, and the other nodes go on" in printed
+    assert "run again with --limit @local" in printed
+    for area in ("shm", "reboot"):
+        assert printed.count(f"{area}: not tried: ") == 1
+
+
+def test_a_node_that_is_out_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its proof fails with the reason, without another wait."""
+
+    class Node:
+        name, print_prefix, state = "n", "[n] ", State()
+
+    node = cast(Host, Node())
+    node_of(node).out = "an operation of shm did not end within 900 s"
+    assert not proof._ask_again(node.state, node)
+    assert "not asked again: an operation of shm did not end within 900 s" in caplog.text
+
+
+def test_a_node_that_is_silent_at_its_proof(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is given up once the others have answered."""
+
+    class Node:
+        def __init__(self, name: str, state: State) -> None:
+            self.name, self.print_prefix, self.state = name, f"[{name}] ", state
+
+    @contextmanager
+    def fresh(host: Host) -> Iterator[str]:
+        yield "connection"
+
+    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(proof, "fresh", fresh)
+    monkeypatch.setattr(proof, "probe", lambda host, _: host.name == "b" and gevent.sleep(20))
+    state = State()
+    state.active_hosts = cast(Any, {Node("a", state), Node("b", state)})
+    jobs = {each.name: gevent.spawn(proof._ask_again, state, each) for each in state.active_hosts}
+    gevent.joinall(list(jobs.values()), timeout=10)
+    assert {name: job.value for name, job in jobs.items()} == {"a": True, "b": False}
+    assert "it sent nothing for 0.3 s while the others answered" in caplog.text
 
 
 def test_all_areas_run_where_none_fails(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.operations.shm import with_size
+from gpu_node.deploy.shm.operations import with_size
 
 # What stands in a field: no blank, no line end, and no first character that makes a comment.
 FIELD = st.text(
@@ -140,6 +140,6 @@ def test_blanks_are_those_of_fstab() -> None:
 
 
 def test_another_type_is_not_ours() -> None:
-    """The rule says of a bind mount "by hand"; the repair of a line beside it keeps off, too."""
+    """By the rule a bind mount needs manual action; the repair of a line beside it keeps it."""
     bind = "/mnt/big /dev/shm none bind 0 0\n"
     assert with_size(bind + "t /dev/shm tmpfs size=4G 0 0\n", "8G").startswith(bind)

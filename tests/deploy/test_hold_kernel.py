@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy import running
 from tests.deploy.running import Ended, run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy import scripts
+from gpu_node.deploy.engine import scripts
+from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE
 from tests.deploy.running import SHELLS, environment
 
+# What stands in front of the script.
+HIDE = f"gn_hide={shlex.quote(AWK)}\ncommand_line={shlex.quote(COMMAND_LINE)}\n"
 JOB = """
 import mmap, time
 file = open({!r}, "r+b")
@@ -36,7 +40,7 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def refused(shell: str, holders: str, allow: str = "no") -> str:
     """Run the check with these harmless programs; return the refusal, or nothing."""
-    script = f"allow={allow} holders='{holders}'\n{scripts.text('in_use')}\necho changed"
+    script = f"{HIDE}allow={allow} holders='{holders}'\n{scripts.text('in_use')}\necho changed"
     argv = [*SHELLS[shell], "-c", script]
     done = subprocess.run(argv, env=environment(shell), capture_output=True, text=True)
     assert (done.returncode, done.stdout) in ((0, "changed\n"), (1, ""))
@@ -77,7 +81,9 @@ def test_a_program_is_known_after_its_package_was_replaced(tmp_path: Path, shell
 
 def is_harmless(shell: str, pid: int, holders: str) -> bool:
     """Ask the function of the script."""
-    script = f"allow=yes holders='{holders}'\n{scripts.text('in_use')}\nis_harmless /proc/{pid}"
+    script = (
+        f"{HIDE}allow=yes holders='{holders}'\n{scripts.text('in_use')}\nis_harmless /proc/{pid}"
+    )
     done = subprocess.run([*SHELLS[shell], "-c", script], env=environment(shell), check=False)
     return done.returncode == 0
 
@@ -85,7 +91,7 @@ def is_harmless(shell: str, pid: int, holders: str) -> bool:
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's process is needed")
 def test_what_cannot_be_read_counts_as_in_use(job: subprocess.Popen[str], shell: str) -> None:
     """A user without root does not see what a process of root has open."""
-    script = f"allow=no holders=''\n{scripts.text('in_use')}\necho changed"
+    script = f"{HIDE}allow=no holders=''\n{scripts.text('in_use')}\necho changed"
     argv = [*SHELLS[shell], "-c", script]
     env = environment(shell)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, user=65534, group=65534)
@@ -96,6 +102,6 @@ def test_what_cannot_be_read_counts_as_in_use(job: subprocess.Popen[str], shell:
 def test_the_table_names_paths_and_steps() -> None:
     """Nothing but what is stopped and started again may hold a GPU when the module is reloaded."""
     assert scripts.harmless_holders("module") == ("/usr/bin/nvidia-persistenced",)
-    for name in scripts._FIRST["in_use"]:
+    for name in (name for name in scripts.FILES if "in_use" in scripts.needed(name)):
         assert all(path.startswith("/usr/") for path in scripts.harmless_holders(name))
     assert not [path for path in scripts.harmless_holders("reboot") if "Xorg" in path]

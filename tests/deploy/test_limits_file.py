@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.steps.limits import content
-from drift.pam_limits import KINDS, OwnLines
-from facts.limits import UNITS, Item, parse_files
+from gpu_node.deploy.limits.step import content
+from gpu_node.drift.limits.pam_limits import KINDS, OwnLines
+from gpu_node.facts.limits.state import UNITS, Item, parse_files
 
 ITEMS: list[Item] = ["nofile", "memlock", "stack"]
 NAMES = st.lists(st.from_regex(r"[a-z_][a-z0-9_-]{0,14}", fullmatch=True), min_size=1, max_size=4)

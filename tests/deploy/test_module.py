@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy import running
 from tests.deploy.running import Ended, run_apart
 
@@ -171,10 +171,10 @@ def test_a_new_module_that_cannot_be_loaded(kernel: Kernel, shell: str) -> None:
 
 def test_one_that_does_not_fit_the_new_module(kernel: Kernel, shell: str) -> None:
     """The driver is right, and what was taken away is a failure, by name and reason."""
-    said = "modprobe: ERROR: could not insert 'gdrdrv': Exec format error"
-    (kernel.folder / "fails" / "gdrdrv").write_text(said)
+    error = "modprobe: ERROR: could not insert 'gdrdrv': Exec format error"
+    (kernel.folder / "fails" / "gdrdrv").write_text(error)
     done = kernel.run(shell)
-    assert done.code == 1 and f"not loaded again:\ngdrdrv: {said}" in done.err
+    assert done.code == 1 and f"not loaded again:\ngdrdrv: {error}" in done.err
     assert kernel.version() == NEW
     assert kernel.loaded() == set(STACK) - {"gdrdrv"}
     assert kernel.run(shell, later="yes").code == 0

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import scripts
-from deploy.scripts import script
+from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.deploy.running import Ended, environment
@@ -84,7 +84,7 @@ def test_who_holds_it_is_named_at_the_end(
     assert done.code == 1
     assert f"gave up after 2 s: another program uses the package database: {file}" in done.err
     assert f"held by pid {pid} (python" in done.err
-    assert ") of root" in done.err and "cannot be had" not in done.err
+    assert ") of root" in done.err and "are not available" not in done.err
     assert done.out.count(f"gpu-node: waits for {file}, held by pid {pid}") == 1
     assert machine.installs() == []
 
@@ -111,25 +111,25 @@ def test_a_lock_in_a_container_is_another_file(
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
-@pytest.mark.parametrize("said", SAYS.values(), ids=SAYS)
-def test_a_lock_of_which_only_the_message_tells(
-    machine: Machine, shell: str, database: Path, said: str
+@pytest.mark.parametrize("message", SAYS.values(), ids=SAYS)
+def test_a_lock_that_only_the_message_shows(
+    machine: Machine, shell: str, database: Path, message: str
 ) -> None:
     """The first call fails with it, the second one works; then it fails for good."""
     program = machine.folder / "bin" / "apt-get"
     real = program.read_text()
-    once = f'[ -e "{machine.folder}/seen" ] || {{ touch "{machine.folder}/seen"; echo "{said}"; '
+    once = f'[ -e "{machine.folder}/seen" ] || {{ touch "{machine.folder}/seen"; echo "{message}"; '
     program.write_text(real.replace("#!/bin/sh\n", f"#!/bin/sh\n{once}exit 100; }}\n", 1))
     done = step(machine, shell, "rsync_deb")
-    assert (done.code, done.err, done.out) == (0, "", f"gpu-node: waits for {said}\n")
+    assert (done.code, done.err, done.out) == (0, "", f"gpu-node: waits for {message}\n")
     (machine.folder / "bin" / "rsync").unlink()
-    program.write_text(f'#!/bin/sh\necho "{said}"\nexit 100\n')
+    program.write_text(f'#!/bin/sh\necho "{message}"\nexit 100\n')
     done = step(machine, shell, "rsync_deb")
-    assert done.code == 1 and f"uses the package database: {said}; run again" in done.err
+    assert done.code == 1 and f"uses the package database: {message}; run again" in done.err
 
 
 def test_a_file_that_a_killed_program_left(machine: Machine, shell: str, database: Path) -> None:
-    """Its pid is another program's by now: nobody holds the lock."""
+    """Another program has its pid now: no process holds the lock."""
     with subprocess.Popen(["sleep", "60"]) as other:
         (database / "rpmdb_lock.pid").write_text(str(other.pid))
         done = step(machine, shell, "rsync_deb")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.deploy.running import Ended
@@ -167,9 +167,9 @@ def test_only_an_override_passes_an_exclude(node: Machine, shell: str) -> None:
 def test_what_keeps_it_out_of_a_repository(node: Machine, shell: str) -> None:
     """Where no repository has the package, the line that excludes it is named."""
     (node.folder / "bin" / "yumdownloader").write_text("#!/bin/sh\nexit 0\n")
-    told = "; /etc/yum.repos.d/cuda.repo:5: exclude=libnccl*"
-    done = rpms(node, shell, excluded=told)
-    assert done.code == 1 and f"there is: no libnccl{told}; no package was changed" in done.err
+    line = "; /etc/yum.repos.d/cuda.repo:5: exclude=libnccl*"
+    done = rpms(node, shell, excluded=line)
+    assert done.code == 1 and f"there is: no libnccl{line}; no package was changed" in done.err
 
 
 def test_debs(node: Machine, shell: str, note: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.scripts import script
-from facts.nccl import ASKED
-from facts.nccl import Environment as Found
-from lab.machine import as_root
-from lab.wheels import wheel
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.facts.nccl.state import ASKED
+from gpu_node.facts.nccl.state import Environment as Found
+from gpu_node.lab.machine import as_root
+from gpu_node.lab.wheels import wheel
 from tests import environments
 from tests.deploy.running import SHELLS, Ended
 from tests.environments import Environment
@@ -69,7 +69,7 @@ sys.addaudithook(hook)
 
 def command(made: Environment, *pins: str, allow: str = "yes") -> str:
     """The script for an environment, as the operation yields it."""
-    given = {"prefix": str(made.prefix), "pins": " ".join(pins), "asked": ASKED, "allow": allow}
+    given = {"prefix": str(made.prefix), "pins": " ".join(pins), "allow": allow}
     return script("packages_pip", **given).get_raw_value()
 
 
@@ -87,11 +87,11 @@ def install(made: Environment, *pins: str, shell: str = "dash", **variables: str
 
 
 def facts_of(made: Environment) -> dict[str, str]:
-    """The packages that the probe tells."""
-    told = subprocess.run(
+    """Return the packages that the probe reports."""
+    reported = subprocess.run(
         [made.python, "-I", "-c", ASKED], capture_output=True, text=True, check=True
     )
-    return Found.model_validate_json(told.stdout).packages
+    return Found.model_validate_json(reported.stdout).packages
 
 
 def has(made: Environment) -> dict[str, str]:
@@ -116,11 +116,14 @@ def test_what_it_needs_is_added(made: Environment) -> None:
 
 
 def test_what_would_change_another_is_refused(made: Environment) -> None:
-    """pip's reason is told, and everything stays."""
+    """The error has pip's reason, and everything stays."""
     before = has(made)
     done = install(made, "pyarrow==21.0.0")
     assert done.code == 1
-    assert "pip cannot install pyarrow==21.0.0 with all other packages held: ERROR: " in done.err
+    assert (
+        "pip cannot install pyarrow==21.0.0 with all other packages kept at their versions: ERROR: "
+        in done.err
+    )
     assert (
         "; pyarrow 21.0.0 depends on numpy>=2; The user requested (constraint) numpy==1" in done.err
     )
@@ -144,7 +147,7 @@ def test_what_cannot_be_had(made: Environment) -> None:
 def test_no_python(tmp_path: Path) -> None:
     """A folder without one is named."""
     done = install(Environment(tmp_path), "six==1.16.0")
-    assert (done.code, "no Python is there; nothing was changed" in done.err) == (1, True)
+    assert (done.code, "it has no Python; nothing was changed" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_killed_at_any_point(made: Environment, point: str) -> None:
 
 
 def test_pip_alone_is_killed(made: Environment) -> None:
-    """As the kernel does where memory runs out: that is told, and nothing is taken for done."""
+    """As by the kernel without free memory: the step fails and reports it."""
     (made.packages / "killer.py").write_text(KILLER)
     (made.packages / "killer.pth").write_text("import killer\n")
     point = "open pyarrow-15.0.2.dist-info/WHEEL"
@@ -186,7 +189,7 @@ def test_pip_alone_is_killed(made: Environment) -> None:
     assert facts_of(made)["pyarrow"] == "15.0.2"
 
 
-def test_a_package_in_somebodys_home(made: Environment, tmp_path: Path) -> None:
+def test_a_package_in_a_users_home(made: Environment, tmp_path: Path) -> None:
     """It is not the environment's, where the pin is still to be met."""
     home = tmp_path / "home"
     made.pip(

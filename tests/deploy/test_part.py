@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from deploy.part import Part, part_of
-from drift.finding import Finding
-from drift.rules import RULES
-from inventories.groups import AREAS
+from typing import Any
+
+from gpu_node.deploy.engine.scope import Part, part_of
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.facts.areas import AREAS
 
 
 class Host:
@@ -16,14 +18,14 @@ class Host:
 
 
 def finding(rule: str) -> Finding:
-    words = dict.fromkeys(("subject", "found", "wanted", "cause", "fix"), "x")
+    words: dict[str, Any] = dict.fromkeys(("subject", "found", "wanted", "cause", "fix"), "x")
     return Finding(rule=rule, severity="error", fixable=True, step=rule.split(".")[0], **words)
 
 
 FOUND = (finding("shm.too-small"), finding("ssh.no-login"), finding("nccl.unreadable"))
 
 
-def test_all_where_nothing_is_said() -> None:
+def test_all_without_a_selection() -> None:
     assert part_of(Host()).of("a", FOUND) == FOUND  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.scripts import script
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy import running
 from tests.deploy.containing import GPU, ID, Node
 from tests.deploy.running import Ended, run_apart

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.plan import Plan
-from drift.check import check
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.drift.engine.check import check
 from tests.drift import states
 
 DROP = "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf"

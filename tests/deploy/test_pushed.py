@@ -14,9 +14,9 @@ import pytest
 from pyinfra.api import Host, State
 from pyinfra_testing.util import FakeState, create_host
 
-from deploy import controller
-from lab.machine import as_root
-from lab.wheels import LIBRARY
+from gpu_node.deploy.files import downloads as controller
+from gpu_node.lab.machine import as_root
+from gpu_node.lab.wheels import LIBRARY
 from tests import environments
 from tests.deploy.running import SHELLS
 from tests.deploy.test_wheels import command, is_whole, pip_as_it_is, repair
@@ -131,7 +131,7 @@ def test_a_platform_that_is_not_known(
     """Nothing is guessed."""
     with caplog.at_level(logging.ERROR, "pyinfra"):
         assert not fetch(platform=platform)
-    assert "which wheels its Python takes is not known" in caplog.text
+    assert "the wheels that its Python accepts are unknown" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_words_of_a_node_that_are_none(
     """They would go into a path of this machine, and into its pip's words."""
     with caplog.at_level(logging.ERROR, "pyinfra"):
         assert not fetch(keep, python=python)
-    assert "no wheel is for Python" in caplog.text
+    assert "no wheel for Python" in caplog.text
     assert not controller.cache().exists()
 
 
@@ -153,9 +153,11 @@ def test_what_no_index_has(index: Path, caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.ERROR, "pyinfra"):
         assert not fetch("nvidia-nccl-cu12==2.99.9")
     (record,) = caplog.records
-    said = record.getMessage()
-    assert "the controller cannot get nvidia-nccl-cu12==2.99.9 for this node: ERROR: No m" in said
-    assert said.endswith("; nothing was changed")
+    printed = record.getMessage()
+    assert (
+        "the controller cannot get nvidia-nccl-cu12==2.99.9 for this node: ERROR: No m" in printed
+    )
+    assert printed.endswith("; nothing was changed")
     assert list(controller.cache().iterdir()) == []
 
 
@@ -203,7 +205,7 @@ def test_a_copy_that_is_damaged(index: Path, node: Environment, content: bytes |
 
 
 def test_no_copy_at_all(node: Environment) -> None:
-    """As where somebody clears /var/tmp."""
+    """As after a user empties /var/tmp."""
     done = repair(node, "dash", pushed="/var/tmp/gpu-node-nowhere.whl")
     assert (done.code, "is not whole" in done.err) == (1, True)
 
@@ -216,8 +218,8 @@ def test_a_refusal_takes_the_copy_away(index: Path, node: Environment, shell: st
     pipe, words = subprocess.PIPE, [str(node.python), "-c", code]
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as job:
         assert job.stdout is not None and job.stdout.readline() == "1\n"
-        told = command(node, "nvidia-nccl-cu11", allow="no", pushed=str(pushed))
-        done = as_root([*SHELLS[shell], "-c", told], check=False)
+        reported = command(node, "nvidia-nccl-cu11", allow="no", pushed=str(pushed))
+        done = as_root([*SHELLS[shell], "-c", reported], check=False)
         job.kill()
     assert done.returncode == 1 and "in use by pid " in done.stderr
     assert not pushed.exists()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import scripts
-from deploy.scripts import script
+from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.engine.scripts import script
 from tests.deploy.containing import GPU, ID, OWN_DEV, Node
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
@@ -82,11 +82,16 @@ def test_no_container_has_gpus(machine: Machine, shell: str) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-def test_the_table_has_each_step() -> None:
-    """Each step that installs packages is in the table, but that of packages without a unit."""
-    assert {*scripts._PACKAGES} - {*scripts._RELOADS} == {"packages_rpm"}
-    asked = {path.stem for path in scripts.FOLDER.glob("*.sh") if _asks(path.read_text())}
-    assert asked - {"containers"} == {*scripts._RELOADS}
+def test_each_script_that_installs_packages_asks() -> None:
+    """All but that of packages without a unit, such as NCCL's and the plugins of yum and dnf."""
+    reloads = _needing("containers")
+    assert _needing("package_locks") - reloads == {"packages_rpm"}
+    asked = {path.stem for path in scripts.FILES.values() if _asks(path.read_text())}
+    assert asked - {"containers"} == reloads
+
+
+def _needing(first: str) -> set[str]:
+    return {name for name in scripts.FILES if first in scripts.needed(name)}
 
 
 def _asks(text: str) -> bool:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy import replacement
-from deploy.replacement import confirm, replace, restore
-from facts.files import FileContent
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.replace import confirm, replace, restore
+from gpu_node.facts.probe.file_bytes import FileContent
 from tests.deploy.running import run, run_apart, tree, until
 
 ABSENT = FileContent(exists=False, text="", problem="")
@@ -102,46 +102,48 @@ def test_the_owner_stays(place: Place, backups: Path, shell: str) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-# A home of somebody, below what everybody may go through, as a test's own folder is not.
+# The home of `_apt`, below folders that every user may enter; a test's folder is not.
 HOME = """mount -t tmpfs -o mode=755 tmpfs /mnt; mkdir /mnt/home /mnt/root; cd /mnt/home
-echo -n old | tee conf >/mnt/root/conf; chmod 600 conf; chown -R nobody /mnt/home"""
+echo -n old | tee conf >/mnt/root/conf; chmod 600 conf; chown -R _apt /mnt/home"""
 
 
-def as_nobody(
+def as_user_of_home(
     path: str, monkeypatch: pytest.MonkeyPatch, confirm_seconds: int = 0
 ) -> StringCommand:
     """The replacement of a file in that home."""
     monkeypatch.setattr(replacement, "backups", lambda: "/mnt/backups/RUN")
-    return replace(path, content("old"), "new", confirm_seconds=confirm_seconds, user="nobody")
+    return replace(path, content("old"), "new", confirm_seconds=confirm_seconds, user="_apt")
 
 
 def test_a_users_file_is_written_as_that_user(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays as it was but for its text, and the backup lies where only root may write."""
+    """It stays as it was but for its text, and the backup is where only root may look."""
     done = run_apart(
-        as_nobody("/mnt/home/conf", monkeypatch),
+        as_user_of_home("/mnt/home/conf", monkeypatch),
         shell,
         HOME,
         [
-            '[ "$(stat -c %U:%a conf)" = nobody:600 ] && [ "$(cat conf)" = new ]',
+            '[ "$(stat -c %U:%a conf)" = _apt:600 ] && [ "$(cat conf)" = new ]',
             '[ "$(ls -A /mnt/home)" = conf ]',
             '[ "$(cat /mnt/backups/RUN/mnt/home/conf)" = old ]',
-            '[ "$(stat -c %U:%a /mnt/backups/RUN/mnt/home)" = root:755 ]',
+            '[ "$(stat -c %U:%a /mnt/backups/RUN/mnt/home/conf)" = root:600 ]',
+            '[ "$(stat -c %U:%a /mnt/backups/RUN/mnt/home)" = root:700 ]',
+            '[ "$(stat -c %U:%a /mnt/backups)" = root:700 ]',
         ],
     )
     assert (done.code, done.err) == (0, "")
 
 
 def test_a_users_file_is_put_back_as_that_user(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From root's backup, which its owner may read."""
-    put_back = restore("/mnt/home/conf", "nobody").get_raw_value()
+    """From what root has read of it before; the user needs no look at the backup."""
+    put_back = restore("/mnt/home/conf", "_apt").get_raw_value()
     done = run_apart(
-        as_nobody("/mnt/home/conf", monkeypatch, confirm_seconds=3),
+        as_user_of_home("/mnt/home/conf", monkeypatch, confirm_seconds=3),
         shell,
         HOME,
         [
             '[ "$(cat conf)" = new ] && [ "$(ls -A | wc -l)" = 2 ]',
             f"sh -c {shlex.quote(put_back)}",
-            '[ "$(stat -c %U:%a conf)" = nobody:600 ] && [ "$(cat conf)" = old ]',
+            '[ "$(stat -c %U:%a conf)" = _apt:600 ] && [ "$(cat conf)" = old ]',
             '[ "$(ls -A)" = conf ]',
         ],
     )
@@ -153,7 +155,7 @@ def test_a_users_folder_that_is_roots_by_a_link(
 ) -> None:
     """~/.ssh may lead to /root/.ssh: what the user may not write there is not written."""
     done = run_apart(
-        as_nobody("/mnt/home/link/conf", monkeypatch),
+        as_user_of_home("/mnt/home/link/conf", monkeypatch),
         shell,
         f"{HOME}; ln -s /mnt/root link",
         ['[ "$(cat /mnt/root/conf)" = old ]', '[ "$(ls -A /mnt/root)" = conf ]'],
@@ -190,7 +192,7 @@ def test_a_link_to_another_owners_file_is_refused(place: Place, backups: Path, s
         ['[ "$(cat victim)" = old ]', f'[ "$(ls -A "{folder}")" = conf ]'],
     )
     assert done.code == 1
-    assert "is a link to a file of another owner" in done.err
+    assert "belongs to uid 1234, who can put another in its place; nothing was changed" in done.err
 
 
 def test_what_lies_beside_it_is_not_written_into(place: Place, backups: Path, shell: str) -> None:
@@ -207,7 +209,7 @@ def test_what_lies_beside_it_is_not_written_into(place: Place, backups: Path, sh
 def test_a_file_changed_meanwhile(
     place: Place, backups: Path, shell: str, now: bytes | None
 ) -> None:
-    """What somebody wrote since the fact was read is not lost: nothing is done."""
+    """A change by another process after the fact was read is kept: nothing is done."""
     place.file.unlink() if now is None else place.file.write_bytes(now)
     before = place.holds()
     done = run(replace(str(place.file), content("old"), "new"), shell)
@@ -224,7 +226,7 @@ def test_a_file_that_appeared_meanwhile(place: Place, backups: Path, shell: str)
 
 
 def test_a_check_that_refuses(place: Place, backups: Path, shell: str) -> None:
-    """The check sees the new and the old file; if it fails, its words are told, the file stays."""
+    """The check gets the new and the old file; if it fails, its output is shown, the file stays."""
     check = 'echo "new $(cat "$1"), old $(cat "$2")"; false'
     done = run(replace(str(place.file), content("old"), "fresh", check=check), shell)
     assert (done.code, place.holds()) == (1, {"conf": b"old"})
@@ -261,7 +263,7 @@ FULL = {"empty disk": "", "one block free": "; truncate -s -4096 fill"}
 
 @pytest.mark.parametrize("room", FULL.values(), ids=FULL)
 def test_a_full_disk(place: Place, backups: Path, shell: str, room: str) -> None:
-    """Without room for the new file the old one stays whole, alone, and the reason is told."""
+    """Without room for the new file only the old one stays, unchanged; the error says why."""
     done = run_apart(
         replace(str(place.file), content("old"), "new text\n" * 2000),
         shell,
@@ -295,16 +297,16 @@ def test_restore_without_a_change(place: Place, backups: Path, shell: str) -> No
 
 
 @pytest.mark.parametrize("existed", [True, False])
-def test_restore_after_somebody_else_wrote(
+def test_restore_after_another_users_change(
     place: Place, backups: Path, shell: str, existed: bool
 ) -> None:
-    """What a user wrote after us is not undone with ours: it stays, and that is told."""
+    """A user's later change is not undone with ours: it stays, and that is reported."""
     file = place.file if existed else place.folder / "new"
     old = content("old") if existed else ABSENT
     assert run(replace(str(file), old, "ours", confirm_seconds=60), shell).code == 0
     file.write_bytes(b"ours\nand a user's\n")
     done = run(restore(str(file)), shell)
-    assert (done.code, "changed by somebody else" in done.err) == (1, True)
+    assert (done.code, "changed by another program" in done.err) == (1, True)
     assert file.read_bytes() == b"ours\nand a user's\n"
     assert not list(place.folder.glob(".*"))
 
@@ -314,11 +316,11 @@ def test_a_change_on_top_of_an_unconfirmed_one(place: Place, backups: Path, shel
     assert run(replace(str(place.file), content("old"), "a", confirm_seconds=60), shell).code == 0
     done = run(replace(str(place.file), content("a"), "b", confirm_seconds=60), shell)
     assert (done.code, place.file.read_bytes()) == (1, b"a")
-    assert "an earlier change waits to be confirmed; nothing was changed" in done.err
+    assert "an earlier change is not yet confirmed; nothing was changed" in done.err
     assert run(confirm(str(place.file)), shell).code == 0
     assert run(replace(str(place.file), content("a"), "b", confirm_seconds=60), shell).code == 0
     assert run(restore(str(place.file)), shell).code == 0
-    assert place.holds() == {"conf": b"old"}  # what the run found, not its own first text
+    assert place.holds() == {"conf": b"a"}  # what was confirmed is not undone
 
 
 def test_two_runs_at_once(place: Place, backups: Path, shell: str, lock: Path) -> None:
@@ -335,7 +337,7 @@ def test_two_runs_at_once(place: Place, backups: Path, shell: str, lock: Path) -
 
 
 def test_a_rename_that_fails(place: Place, backups: Path, shell: str) -> None:
-    """Nothing was changed, so no timer is left that would undo somebody else's change later."""
+    """Nothing was changed, so no timer is left that would undo another user's change later."""
     done = run_apart(
         replace(str(place.file), content("old"), "new", confirm_seconds=60),
         shell,

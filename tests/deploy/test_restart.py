@@ -12,9 +12,8 @@ import pytest
 from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
-from deploy import restart
-from deploy.scripts import FOLDER
-from facts.node import NodeState
+from gpu_node.deploy.driver import reboot as restart
+from gpu_node.facts.node import NodeState
 from tests.drift import states
 
 VERSION = "535.154.05"
@@ -27,10 +26,11 @@ class Run:
 class Node:
     """A host as far as a restart asks for it."""
 
+    connector: Any = None
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.print_prefix = f"[{name}] "
-        self.connector = None
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         boots=iter(["one"]), asked="yes", found=states.found(), reached=True, slept=0
     )
 
-    def said(connector: object, command: str) -> Any:
+    def answer(connector: object, command: str) -> Any:
         return answers.asked if restart.MARK in command else next(answers.boots, None)
 
     @contextmanager
@@ -54,7 +54,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return found
 
     clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr(restart, "_said", said)
+    monkeypatch.setattr(restart, "_answer", answer)
     monkeypatch.setattr(restart, "fresh", fresh)
     monkeypatch.setattr(restart, "probe", probe)
     monkeypatch.setattr(restart, "sleep", lambda seconds: None)
@@ -75,7 +75,7 @@ def test_a_node_that_comes_back(world: SimpleNamespace) -> None:
 
 
 def test_a_node_for_which_none_was_due(world: SimpleNamespace) -> None:
-    """It decided by itself, and nobody waits."""
+    """The node itself decides that, and the run does not wait for it."""
     run: Any = Run()
     node: Any = Node("a")
     world.asked = "no"
@@ -89,7 +89,7 @@ def test_a_node_for_which_none_was_due(world: SimpleNamespace) -> None:
         ({"reached": False}, "did not come back within 1800 s"),
         ({"found": {"loaded": {"nvidia": ""}}}, "is back with no nvidia module loaded"),
         ({"found": {"loaded": {"nvidia": "535.1.1"}}}, "is back with nvidia 535.1.1 loaded"),
-        ({"found": {"smi": {"gpus": [], "said": "No devices were found"}}}, "No devices"),
+        ({"found": {"smi": {"gpus": [], "output": "No devices were found"}}}, "No devices"),
     ],
 )
 def test_the_roll_out_ends_there(
@@ -122,17 +122,18 @@ def test_another_run_begins_anew(world: SimpleNamespace) -> None:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The script that looks, and reboots: it ends well, refuses, or its session breaks."""
-    told = SimpleNamespace(refuses=(), says=[], breaks=False, run=[])
+    reported = SimpleNamespace(refuses=(), says=[], breaks=False, run=[])
 
-    def run_shell_command(self: Node, command: object, **arguments: object) -> Any:
-        told.run.append(str(command))
-        if told.breaks and str(command) == "reboot":
+    def run_shell_command(command: object, *_: object, **arguments: object) -> Any:
+        reported.run.append(str(command))
+        if reported.breaks and str(command) == "reboot":
             raise EOFError("the session is over")
-        return str(command) not in told.refuses, SimpleNamespace(stdout_lines=told.says)
+        return str(command) not in reported.refuses, SimpleNamespace(stdout_lines=reported.says)
 
-    monkeypatch.setattr(Node, "run_shell_command", run_shell_command, raising=False)
+    connector = SimpleNamespace(run_shell_command=run_shell_command)
+    monkeypatch.setattr(Node, "connector", connector)
     monkeypatch.setattr(restart, "of_operation", lambda *_: {})
-    return told
+    return reported
 
 
 def _roll_out(folder: Path, drain: str = "", resume: str = "") -> tuple[bool, list[str]]:
@@ -198,7 +199,7 @@ def test_a_reboot_that_is_refused_is_resumed(
 def test_a_node_that_is_in_use_is_not_drained(
     world: SimpleNamespace, script: SimpleNamespace, tmp_path: Path
 ) -> None:
-    """A scheduler keeps what it was asked for, and would reboot it later with nobody to see it."""
+    """A scheduler keeps the request, and would reboot the node later, after this run."""
     script.refuses = ("look",)
     assert _roll_out(tmp_path, DRAIN, RESUME) == (False, [])
     assert script.run == ["look"]
@@ -236,7 +237,7 @@ def test_the_area_lasts_as_long_as_the_reboot() -> None:
     """pyinfra ends an operation at its area's limit: the roll-out must hear of each node before."""
     parts = (2 * restart.DRAIN_SECONDS, 2 * restart.CHECK_SECONDS, restart.SECONDS)
     assert sum(parts) < restart.LIMIT_SECONDS
-    source = (FOLDER.parent / "gpu_node.py").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[2] / "deploy" / "gpu_node.py").read_text(encoding="utf-8")
     assert 'alone(host, "reboot", restart.LIMIT_SECONDS' in source
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy.scripts import script
-from facts.segments import LOOK, USE, Use, parse
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.facts.shm.segments import LOOK, USE, Use, parse
 from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, until
 
 # The kernel gives no pid above 4194304.
@@ -67,7 +67,7 @@ def removed(place: Path, shell: str, lines: list[str]) -> Ended:
 
 
 def line(path: Path) -> str:
-    """A file as the script is told of it."""
+    """Return a file as the script receives it."""
     found = path.stat()
     return f"{found.st_ino} {int(found.st_mtime)} {path.name}"
 
@@ -86,7 +86,7 @@ def test_what_is_unused(place: Path, shell: str) -> None:
 
 
 def test_what_is_removed(place: Path, shell: str) -> None:
-    """All that is asked for and unused; what is in use by now is told and stays, and all others."""
+    """All unused ones of the request; one in use now is reported and stays, as all others do."""
     before = {path.name for path in place.iterdir()}
     asked = [line(place / name) for name in (*GONE, *LIVE, "psm_8d1c", "sem.a-users", "torch_shm")]
     done = removed(place, shell, asked)
@@ -147,7 +147,7 @@ def test_while_a_job_runs(tmp_path: Path, shell: str, allow: str) -> None:
 
 
 def test_another_file_of_the_name_stays(place: Path, shell: str) -> None:
-    """It has another inode, or was written to since: nobody has judged it."""
+    """It has another inode, or was written to since: no rule has judged it."""
     inode, modified, _ = line(place / "nccl-stale").split()
     done = removed(place, shell, [f"{inode} {int(modified) - 1} nccl-stale", "1 2 sem.mp-stale"])
     assert (done.code, done.out, done.err) == (0, "", "")
@@ -162,7 +162,7 @@ def test_nothing_to_remove(place: Path, shell: str) -> None:
 
 
 def test_a_place_that_is_not_there(tmp_path: Path, shell: str) -> None:
-    """Said, and nothing else is done."""
+    """It is reported, and nothing else is done."""
     done = removed(tmp_path / "none", shell, ["1 2 nccl-stale"])
     assert done.code == 1
     assert "cannot be listed" in done.err
@@ -172,7 +172,7 @@ def test_a_container_sees_it_at_another_path(tmp_path: Path, shell: str) -> None
     """A process among mounts of its own has the file open at a path that is nowhere else."""
     (tmp_path / "shm").mkdir()
     (tmp_path / "elsewhere").mkdir()
-    for name in ("nccl-theirs", "nccl-nobodys"):
+    for name in ("nccl-theirs", "nccl-unowned"):
         (tmp_path / "shm" / name).write_bytes(b"segment")
     theirs = tmp_path / "elsewhere" / "nccl-theirs"
     before = f"""
@@ -181,7 +181,7 @@ exec 7<{theirs}
 unshare --mount sh -c 'umount {tmp_path}/shm 2>/dev/null; exec sleep 20' <&7 7<&- >&- 2>&- &
 exec 7<&-
 umount -l {tmp_path}/elsewhere"""
-    lines = [line(tmp_path / "shm" / name) for name in ("nccl-theirs", "nccl-nobodys")]
+    lines = [line(tmp_path / "shm" / name) for name in ("nccl-theirs", "nccl-unowned")]
     done = run_apart(command(tmp_path / "shm", lines), shell, before, ["kill $!"])
     assert (done.code, done.out) == (0, "kept nccl-theirs\n")
     assert [path.name for path in (tmp_path / "shm").iterdir()] == ["nccl-theirs"]
@@ -230,8 +230,8 @@ def children(pid: int) -> list[int]:
 def test_a_trainer_ends_with_its_workers(trainer: subprocess.Popen[str], shell: str) -> None:
     """TERM reaches both; the pid, its start and its parent are all as they were found."""
     (worker,) = children(trainer.pid)
-    said = f"{trainer.pid} {stat(trainer.pid)[19]} {os.getpid()}"
-    done = run(script("trainers", said), shell)
+    printed = f"{trainer.pid} {stat(trainer.pid)[19]} {os.getpid()}"
+    done = run(script("trainers", printed), shell)
     assert (done.code, done.err) == (0, "")
     assert trainer.wait(5) == -15
     assert until(lambda: not Path(f"/proc/{worker}").exists() or stat(worker)[0] == "Z")
@@ -241,7 +241,7 @@ def test_a_trainer_ends_with_its_workers(trainer: subprocess.Popen[str], shell: 
 def test_another_process_of_the_pid_stays(
     trainer: subprocess.Popen[str], shell: str, wrong: int
 ) -> None:
-    """A pid that was given to somebody else by now is not touched."""
+    """A pid that another process has now is not touched."""
     facts = [int(stat(trainer.pid)[19]), os.getpid()]
     facts[wrong] += 1
     done = run(script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}"), shell)

@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 from pyinfra.api import Host, State
 
-from deploy import before, shared
-from deploy.plan import Plan
-from facts.file_systems import Place, Places
-from facts.node import NodeState
+from gpu_node.deploy.engine import shared
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.run import run_of
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.file_systems import Place, Places
 from tests.drift import states
 
 PREFIX = "/nfs/envs/dis"
@@ -23,7 +24,7 @@ OWN_DISK = PLACE.model_copy(update={"kind": "ext4", "source": "/dev/sda1"})
 
 
 def placed(place: Place | None) -> NodeState:
-    """Return a node whose environment lies in that place; None where it was not told."""
+    """Return a node whose environment lies in that place; None where it is unknown."""
     places = None if place is None else {PREFIX: {PREFIX: place.model_dump()}}
     return states.found({"nccl": {"places": places}})
 
@@ -39,7 +40,7 @@ def plan(name: str, place: Place | None) -> Plan:
 
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The nodes that were said to be the writers of what another one has, too."""
+    """Return the nodes that were reported as writers of a folder that another node shares."""
     host = SimpleNamespace(state=None, print_prefix="")
     monkeypatch.setattr(shared, "host", host)
     return []
@@ -64,7 +65,7 @@ def who_changes(
         pytest.param({"a": PLACE, "b": PLACE}, "a b", ["a"], id="one folder"),
         pytest.param({"a": PLACE, "b": PLACE}, "b", ["b"], id="the first that wants to"),
         pytest.param({"a": OWN_DISK, "b": OWN_DISK}, "a b", ["a", "b"], id="cloned disks"),
-        pytest.param({"a": PLACE, "b": None}, "a b", ["a"], id="not told: it may be"),
+        pytest.param({"a": PLACE, "b": None}, "a b", ["a"], id="unknown: it may be"),
         pytest.param({"a": PLACE, "b": OWN_DISK, "c": PLACE}, "a b c", ["a", "b"], id="three"),
     ],
 )
@@ -84,7 +85,7 @@ def test_the_other_node_says_who_changes_it(
 ) -> None:
     caplog.set_level(logging.INFO)
     who_changes(monkeypatch, {"a": PLACE, "b": PLACE}, "a b")
-    assert f"{PREFIX}: a changes it, which may share it" in caplog.text
+    assert f"{PREFIX}: a, which may share it, changes it" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -101,14 +102,14 @@ def test_two_wishes_for_one_folder(
     monkeypatch: pytest.MonkeyPatch, theirs: str | None, place: Place, is_refused: bool
 ) -> None:
     """Each node would undo what the other one wants: neither changes it."""
-    said: list[str] = []
+    refused: list[str] = []
     made = {"a": plan("a", PLACE), "b": plan("b", place)}
     wishes = {"a": "2.18.1", "b": theirs}
     monkeypatch.setattr(shared, "plans", lambda state: made)
-    monkeypatch.setattr(shared, "refuse", lambda name, findings: said.append(findings[0].found))
+    monkeypatch.setattr(shared, "refuse", lambda name, findings: refused.append(findings[0].found))
     contrary = shared.wishes_differ(made["a"], PREFIX, lies, lambda each: wishes[each.among.name])
     assert contrary is is_refused
-    assert said == (["a and b may share it, with different wishes"] if is_refused else [])
+    assert refused == (["a and b may share it, but want different versions"] if is_refused else [])
 
 
 def is_idle(
@@ -119,7 +120,7 @@ def is_idle(
     nodes = [cast(Host, SimpleNamespace(name=name, state=state, print_prefix="")) for name in run]
     state.active_hosts = cast(Any, [each for each in nodes if each.name != "limited"])
     state.inventory = cast(Any, nodes)
-    before._answers.answers(state, lambda host: placed(run[host.name]))
+    run_of(state).baseline.answers(state, lambda host: placed(run[host.name]))
 
     def in_use(other: Host) -> str | None:
         if isinstance(answer, Exception):
@@ -136,7 +137,7 @@ BUSY = "in use by pid 7 (zhang: python train.py)"
 
 @pytest.mark.parametrize("name", ["b", "limited"])
 @pytest.mark.parametrize(
-    ("place", "answer", "said"),
+    ("place", "answer", "expected"),
     [
         pytest.param(PLACE, BUSY, BUSY, id="a job"),
         pytest.param(PLACE, None, "", id="idle"),
@@ -150,9 +151,9 @@ def test_a_job_on_another_node(
     name: str,
     place: Place,
     answer: str | Exception | None,
-    said: str,
+    expected: str,
 ) -> None:
     """It counts where that node may have the folder, also one that this run leaves out."""
-    assert is_idle(monkeypatch, {"a": PLACE, name: place}, answer) is not bool(said)
-    assert said in caplog.text
-    assert bool(caplog.text) is bool(said)
+    assert is_idle(monkeypatch, {"a": PLACE, name: place}, answer) is not bool(expected)
+    assert expected in caplog.text
+    assert bool(caplog.text) is bool(expected)

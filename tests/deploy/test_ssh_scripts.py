@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy.scripts import script, text
-from lab.machine import as_root
+from gpu_node.deploy.engine.scripts import as_run, script
+from gpu_node.lab.machine import as_root
 from tests.deploy.running import Ended, run, tree
 
 
@@ -24,9 +23,7 @@ def home(tmp_path: Path) -> Path:
 
 def inner(name: str, home: Path, **variables: str) -> StringCommand:
     """A script that runs as the training user, without the change of user."""
-    given = {"home": str(home), **variables}
-    head = "".join(f"{key}={shlex.quote(value)}\n" for key, value in given.items())
-    return StringCommand(head + text(name))
+    return StringCommand(as_run(name, home=str(home), **variables))
 
 
 def key(home: Path, shell: str) -> Ended:
@@ -51,7 +48,7 @@ def test_a_key_is_made(home: Path, shell: str) -> None:
 def test_a_key_that_is_there_stays(home: Path, shell: str) -> None:
     """Whatever it is: it may open something else."""
     (home / ".ssh").mkdir()
-    (home / ".ssh" / "id_ed25519").write_text("somebody's")
+    (home / ".ssh" / "id_ed25519").write_text("a user's")
     before = tree(home)
     assert key(home, shell).code == 0
     assert tree(home) == before
@@ -70,7 +67,7 @@ def test_a_public_key_without_its_private_one(home: Path, shell: str) -> None:
 
 
 def test_no_folder_can_be_made(home: Path, shell: str) -> None:
-    """The reason is told, and nothing is left."""
+    """The error has the reason, and nothing is left."""
     (home / ".ssh").write_text("a file")
     done = key(home, shell)
     assert done.code == 1
@@ -114,7 +111,7 @@ def test_files_are_closed(home: Path, shell: str) -> None:
 
 
 def test_nothing_is_given_away_through_a_link(home: Path, shell: str, tmp_path: Path) -> None:
-    """A user who links somebody else's file as a key does not get it."""
+    """A user who links another user's file as a key does not get it."""
     (home / ".ssh").mkdir()
     others = tmp_path / "others"
     others.touch(0o600)
@@ -122,7 +119,7 @@ def test_nothing_is_given_away_through_a_link(home: Path, shell: str, tmp_path: 
     (home / ".ssh" / "id_ed25519").symlink_to(others)
     done = modes(home, shell, home.stat().st_uid)
     assert done.code == 1
-    assert "is a link: give what it leads to to root by hand" in done.err
+    assert "is a link: give what it leads to to root manually" in done.err
     assert others.stat().st_uid == 12345
 
 
@@ -133,3 +130,12 @@ def test_another_user(shell: str) -> None:
     """The script is run by what the node has for that, and its end is the end."""
     done = run(script("as_user", user="x", as_user=AS_USER, run='echo "it\'s $0"; exit 3'), shell)
     assert (done.code, done.out) == (3, "it's sh\n")
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_users_process_that_does_not_end(shell: str) -> None:
+    """It may be the user who stops it: the run goes on without. Busybox has no such timeout(1)."""
+    command = script("as_user", user="x", as_user=AS_USER, run="sleep 99 >/dev/null 2>&1")
+    soon = command.get_raw_value().replace("as_user_within 300", "as_user_within 1")
+    done = run(StringCommand(soon), shell)
+    assert done.code != 0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.operations.env import BASH_CHECK
-from deploy.replacement import replace
-from deploy.scripts import script
-from facts.files import FileContent
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.env.operations import BASH_CHECK
+from gpu_node.deploy.files.replace import replace
+from gpu_node.facts.probe.file_bytes import FileContent
 from tests.deploy.running import run
 
 GOOD, BAD = "export A='1'\n", "if true; then\n"
@@ -37,7 +37,7 @@ def test_bash_can_parse_the_new_file(
 
 
 def test_a_link_stays_a_link(tmp_path: Path, backups: Path, shell: str) -> None:
-    """Somebody keeps start files elsewhere: the file is written there."""
+    """A user keeps start files elsewhere: the file is written there."""
     (tmp_path / "dotfiles").write_text(GOOD)
     file = tmp_path / ".bashrc"
     file.symlink_to("dotfiles")

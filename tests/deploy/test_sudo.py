@@ -14,8 +14,8 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.host import HostData
 from pyinfra.connectors.util import SUDO_PASSWORD_REQUIRED_LINES, CommandOutput, OutputLine
 
-from deploy.plan import _require_sudo
-from facts.session import ProbeError
+from gpu_node.deploy.engine.plan import _require_sudo
+from gpu_node.facts.ask.session import ProbeError
 
 PASSWORD = "sudo: a password is required"
 TTY = "sudo: sorry, you must have a tty to run sudo"
@@ -68,7 +68,7 @@ def test_requiretty(tmp_path: Path, has_terminal: bool, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("has_terminal", "password", "refused"),
-    [(False, "", True), (True, "", False), (False, "secret", False)],
+    [(False, "", True), (True, "", True), (False, "secret", False)],
 )
 def test_a_password(
     tmp_path: Path,
@@ -77,7 +77,7 @@ def test_a_password(
     refused: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that is given, or can be asked for, is enough."""
+    """A given one is enough; a node cannot make the deploy ask for one."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
     asked = host(tmp_path, PASSWORD, _sudo_password=password)
     if not refused:

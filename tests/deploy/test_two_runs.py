@@ -13,10 +13,10 @@ import pytest
 from pyinfra.api import Host, State
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from deploy import scripts
-from deploy.replacement import replace
-from deploy.scripts import Script, origin, script
-from facts.files import FileContent
+from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.engine.scripts import Script, origin, script
+from gpu_node.deploy.files.replace import replace
+from gpu_node.facts.probe.file_bytes import FileContent
 from tests.deploy.running import environment, run
 
 ABSENT = FileContent(exists=False, text="", problem="")
@@ -94,8 +94,8 @@ def test_it_gives_up(
     with held(lock) as pid:
         done, output = execute(node, replace(str(tmp_path / "conf"), ABSENT, "new"))
     assert not done and not (tmp_path / "conf").exists()
-    told = f"holds {lock} (pid {pid}, user zhang, from wang@laptop (pid 7 there)); nothing was"
-    assert [told in line for line in node.prints] == [False, True]
+    reported = f"holds {lock} (pid {pid}, user zhang, from wang@laptop (pid 7 there)); nothing was"
+    assert [reported in line for line in node.prints] == [False, True]
     assert list(output) == []  # pyinfra would print it again
 
 
@@ -123,7 +123,7 @@ def test_the_file_is_read_after_the_wait(tmp_path: Path, backups: Path, shell: s
     done, _ = execute(node, mine)
     assert (done, node.reads) == (True, 1)
     assert file.read_text() == "old\ntheirs\nmine\n"
-    assert node.prints == [f"gpu-node: {file}: changed meanwhile; it is read again"]
+    assert node.prints == [f"gpu-node: {file}: changed meanwhile; reading it again"]
     assert Path(f"{backups}{file}").read_text() == "old\ntheirs\n"
 
 

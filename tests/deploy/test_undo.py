@@ -1,4 +1,4 @@
-"""A change that nobody confirms from a new session is undone by the node itself."""
+"""The node itself undoes a change that no new session confirms."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.replacement import confirm, replace, restore, sum_of
-from facts.files import FileContent
+from gpu_node.deploy.files.replace import confirm, replace, restore, sum_of
+from gpu_node.facts.probe.file_bytes import FileContent
 from tests.deploy import running
 from tests.deploy.running import run, tree, until
 
@@ -47,7 +47,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_nobody_confirms(folder: Path, backups: Path, shell: str, clock: Path) -> None:
+def test_an_unconfirmed_change(folder: Path, backups: Path, shell: str, clock: Path) -> None:
     """Old bytes and mode come back, a new file goes, a confirmed one stays; no mark is left.
 
     A link is followed as the change did, and a confirmation that comes too late is refused.
@@ -76,61 +76,62 @@ def test_the_time_is_kept(folder: Path, backups: Path, shell: str) -> None:
     assert until(lambda: tree(folder) == before)
 
 
-def _watches(mark: Path) -> list[str]:
-    """The processes that wait to undo a change, by their pids."""
-    wanted = f"mark={mark}".encode()
+def _watches(pending: Path) -> list[str]:
+    """The processes that wait to undo the only change, by their pids."""
+    wanted = str(pending).encode()
     found = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if wanted in file.read_bytes().split(b"\0"):
+            words = file.read_bytes().split(b"\0")
+            if b"-c" in words and any(each.startswith(wanted) for each in words):
                 found.append(file.parent.name)
     return found
 
 
 def test_what_waits_is_no_job(
-    folder: Path, backups: Path, shell: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, backups: Path, shell: str, pending: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A libnccl that the user's shell preloads is not in it."""
     monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libnccl.so.2")
     file = folder / "left"
     run(replace(str(file), OLD, "new", confirm_seconds=60), shell)
-    (mark,) = folder.glob(".left.gpu-node-*")
-    assert until(lambda: bool(_watches(mark)))
-    environs = [Path(f"/proc/{pid}/environ").read_bytes() for pid in _watches(mark)]
+    assert until(lambda: bool(_watches(pending)))
+    environs = [Path(f"/proc/{pid}/environ").read_bytes() for pid in _watches(pending)]
     assert not any(b"LD_PRELOAD" in each for each in environs)
     assert run(confirm(str(file)), shell).code == 0
 
 
 @pytest.mark.parametrize("ends", ["confirmed", "put back"])
-def test_no_process_waits_any_longer(folder: Path, backups: Path, shell: str, ends: str) -> None:
+def test_no_process_waits_any_longer(
+    folder: Path, backups: Path, pending: Path, shell: str, ends: str
+) -> None:
     """It is root's: a report of another user would have to call each segment in doubt for it."""
     file = folder / "left"
     assert run(replace(str(file), OLD, "new", confirm_seconds=60), shell).code == 0
-    (mark,) = folder.glob(".left.gpu-node-*")
-    assert until(lambda: bool(_watches(mark)))
+    assert until(lambda: bool(_watches(pending)))
     command = confirm(str(file)) if ends == "confirmed" else restore(str(file))
     assert run(command, shell).code == 0
-    assert until(lambda: not _watches(mark))
+    assert until(lambda: not _watches(pending))
 
 
 def test_what_is_to_follow(folder: Path, backups: Path, shell: str, clock: Path) -> None:
-    """Told of a file that was put back, by the node or by us; of one that stays, not."""
-    told = folder.parent / "told"
-    then = f"\ncat '{folder}/$name' >>'{told}'\n"
+    """It runs for a file that the node or a restore put back, and not for one that stays."""
+    followed = folder.parent / "followed"
+    then = f"\ncat '{folder}/$name' >>'{followed}'\n"
     for name in ("left", "kept"):
         then_this = then.replace("$name", name)
         command = replace(str(folder / name), OLD, "new", confirm_seconds=45, then=then_this)
         assert run(command, shell).code == 0
     assert run(confirm(str(folder / "kept")), shell).code == 0
-    assert run(restore(str(folder / "left"), then=then.replace("$name", "left")), shell).code == 0
-    assert told.read_bytes() == b"old"
+    assert run(restore(str(folder / "left")), shell).code == 0
+    assert followed.read_bytes() == b"old"
     again = folder / "strict"
     then_this = then.replace("$name", "strict")
     assert run(replace(str(again), OLD, "new", confirm_seconds=45, then=then_this), shell).code == 0
     (clock / "go").touch()
-    assert until(lambda: told.read_bytes() == b"oldold")
+    assert until(lambda: followed.read_bytes() == b"oldold")
     assert until(lambda: (clock / "slept").read_text().count("1\n") >= 45)
-    assert told.read_bytes() == b"oldold"
+    assert followed.read_bytes() == b"oldold"
 
 
 def test_a_refused_change_starts_no_timer(folder: Path, backups: Path, shell: str) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy.scripts import script
-from facts.nccl import ASKED
-from lab.machine import as_root
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.lab.machine import as_root
 from tests import environments
 from tests.deploy.running import SHELLS, Ended, run_apart, until
 from tests.environments import CU11, CU12, Environment
@@ -31,16 +30,15 @@ def command(
     made: Environment, *remove: str, keep: str = CU12, allow: str = "yes", pushed: str = ""
 ) -> str:
     """The script for an environment, as the operation yields it."""
-    told = script(
+    reported = script(
         "wheels",
         prefix=str(made.prefix),
         keep=keep,
         remove=" ".join(remove),
-        asked=ASKED,
         pushed=pushed,
         allow=allow,
     )
-    return told.get_raw_value()
+    return reported.get_raw_value()
 
 
 def repair(
@@ -110,19 +108,19 @@ def test_what_cannot_be_had_leaves_all_as_it_was(tmp_path: Path) -> None:
     assert "nvidia-nccl-cu11" in made.distributions
 
 
-def test_where_nobody_may_write(tmp_path: Path, shell: str) -> None:
-    """As where a file server keeps root out: the owner is named, and pip is not called."""
+def test_where_no_user_may_write(tmp_path: Path, shell: str) -> None:
+    """As on a mount that is read-only: the owner is named, and pip is not called."""
     made = environments.environment(tmp_path / "env", "torch", *ORDERS["wrong one last"])
     before = f"mount --bind {made.prefix} {made.prefix} && mount -o remount,bind,ro {made.prefix}"
     done = run_apart(StringCommand(command(made, "nvidia-nccl-cu11")), shell, before)
     assert done.code == 1
-    assert "root may not write there" in done.err and "its owner is root: run pip as" in done.err
+    assert "root may not write there; its owner is root: look at its modes" in done.err
 
 
 def test_no_python(tmp_path: Path) -> None:
     """A folder without one is named."""
     done = repair(Environment(tmp_path), "dash")
-    assert (done.code, "no Python is there" in done.err) == (1, True)
+    assert (done.code, "it has no Python" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize("step", ["download", "uninstall", "install"])

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy import copying
-from deploy.copying import Removal
-from deploy.scripts import as_user, script
+from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.workspace import rsync as copying
+from gpu_node.deploy.workspace.rsync import Removal
 from tests.deploy.copies import RUN, Wire, listed, sent
 from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, tree
 
@@ -43,7 +43,7 @@ def test_more_to_delete_than_was_reported(
     assert not sent(source, target, Removal(most=1))
     assert (target / "lib" / "two words.py").read_text() == "new"
     assert len([path for path in target.iterdir() if path.suffix == ".log"]) == 1
-    assert "more would be deleted than the report lists" in caplog.text
+    assert "rsync would delete more than the report lists" in caplog.text
 
 
 def test_a_file_in_the_place_of_a_folder(folders: tuple[Path, Path], wire: Path) -> None:
@@ -69,12 +69,13 @@ def test_a_job_that_started_meanwhile(
     source, target = folders
     before: list[str] = []
 
-    def run(command: StringCommand, **_: object) -> tuple[bool, Any]:
+    def run(command: StringCommand, *_: object, **__: object) -> tuple[bool, Any]:
         before.append((target / "lib" / "two words.py").read_text())
         assert "in_use" in command.get_raw_value() and "allow=no" in command.get_raw_value()
         return False, SimpleNamespace(stderr="gpu-node: in use by pid 7 (train: python train.py)")
 
-    monkeypatch.setattr(Wire, "run_shell_command", staticmethod(run), raising=False)
+    connector = SimpleNamespace(run_shell_command=run)
+    monkeypatch.setattr(Wire, "connector", connector, raising=False)
     monkeypatch.setattr(copying, "of_operation", lambda *_: {})
     assert not sent(source, target, Removal(most=1, allow="no", at_once=at_once))
     assert before == ["other" if at_once else "new"]
@@ -93,7 +94,7 @@ def test_no_backup_on_another_file_system(tmp_path: Path, shell: str) -> None:
 
 
 def test_no_backup_behind_a_link(tmp_path: Path, shell: str) -> None:
-    """Whoever may write beside the workspace could lead it elsewhere."""
+    """A user who may write beside the workspace could lead it elsewhere."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".ws.gpu-node-backup").symlink_to("elsewhere")
     folder = f"{tmp_path}/.ws.gpu-node-backup"
@@ -153,7 +154,7 @@ def test_where_a_server_keeps_root_out(shell: str) -> None:
         assert [path.owner() for path in (top / "ws", folder, folder / name)] == ["daemon"] * 3
         assert folder.stat().st_mode & 0o777 == 0o700
         tidy = {"folder": str(folder), "backup": f"{folder}/{name}", "keep": "1"}
-        assert _squashed(as_user("daemon", "workspace_backups", **tidy), shell).code == 0
+        assert _squashed(script("workspace_backups", **tidy), shell).code == 0
         assert [path.name for path in folder.iterdir()] == [name]
     finally:
         shutil.rmtree(top)

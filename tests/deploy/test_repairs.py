@@ -1,0 +1,80 @@
+"""Rules and steps: each fixable rule names its step, and each step the rules that it repairs."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from gpu_node import deploy
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.drift.engine.rule import Rule
+from gpu_node.drift.engine.rules import RULES
+
+DEPLOY = Path(deploy.__file__).parent
+STEPS = {path.parent.name: path for path in sorted(DEPLOY.glob("*/step.py"))}
+
+
+def _repairs(area: str) -> tuple[Rule, ...]:
+    rules: tuple[Rule, ...] = import_module(f"gpu_node.deploy.{area}.step").REPAIRS
+    return rules
+
+
+def _asked(area: str) -> set[Rule]:
+    """Return the rules that a step asks for, without those of which it reads all findings."""
+    module = import_module(f"gpu_node.deploy.{area}.step")
+    tree = ast.parse(STEPS[area].read_text())
+    read = {
+        each
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == Plan.findings_of.__name__
+        for each in call.args
+    }
+    named = (
+        getattr(getattr(module, node.value.id, None), node.attr, None)
+        for node in ast.walk(tree)
+        if node not in read and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    )
+    return {each for each in named if isinstance(each, Rule)}
+
+
+def test_no_rule_is_named_by_a_string() -> None:
+    """A rule that a string names may be misspelt; an import of it may not."""
+    literals = {
+        (path.relative_to(DEPLOY).as_posix(), node.value)
+        for path in DEPLOY.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in RULES
+    }
+    assert literals == set()
+
+
+def test_each_fixable_rule_is_repaired_by_the_steps_that_it_names() -> None:
+    """And each step repairs the rules that name it."""
+    by_step = {area: set(_repairs(area)) for area in STEPS}
+    named = {
+        area: {rule for rule in RULES.values() if area in rule.steps}
+        for area in {*STEPS, *(step for rule in RULES.values() for step in rule.steps)}
+    }
+    assert by_step == named
+
+
+def test_two_steps_share_only_the_interface_of_nccl() -> None:
+    """It is set in a file of the system and in a shell: each is repaired by its own step."""
+    shared = {rule.id for rule in RULES.values() if len(rule.steps) > 1}
+    assert shared == {"network.ifname-missing", "network.ifname-wrong"}
+
+
+@pytest.mark.parametrize("area", STEPS)
+def test_a_step_asks_for_what_it_repairs_alone(area: str) -> None:
+    assert _asked(area) <= set(_repairs(area))
+
+
+def test_the_steps_that_ask_are_seen() -> None:
+    """The control: the test above reads what a step asks."""
+    assert {rule.id for rule in _asked("shm")} >= {"shm.too-small", "shm.stale-segments"}
+    assert "nccl.package-unheld" in {rule.id for rule in _asked("nccl")}
