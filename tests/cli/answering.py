@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from unittest.mock import patch
 
-from cli.main import main
-from facts.gather import Answer
+from gpu_node.cli.main import main
+from gpu_node.facts.ask.gather import Answer
 from tests.drift import states
 
 # A node with a fixable finding, and with words that few encodings take.
@@ -22,7 +22,7 @@ def gathered(answer: Answer | None = None) -> Callable[..., dict[str, Answer]]:
 
 def run() -> None:
     """Run the command that sys.argv has."""
-    with patch("cli.asking.gather", gathered()):
+    with patch("gpu_node.cli.asking.gather", gathered()):
         main()
 
 

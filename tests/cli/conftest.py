@@ -1,4 +1,4 @@
-"""What the contract tests share: a cluster of one node, at whose port nobody listens."""
+"""What the contract tests share: a cluster of one node, whose port is closed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey
 
-INVENTORY = """from inventories.groups import groups_of
+INVENTORY = """from gpu_node.inventories.pyinfra_groups import groups_of
 
 globals().update(groups_of(__file__))
 """
-CLUSTER = """cluster: nobody
+CLUSTER = """cluster: c
 defaults:
-  ssh: {user: nobody, key: key, known_hosts: known_hosts, port: 1}
+  ssh: {user: root, key: key, known_hosts: known_hosts, port: 1}
   shm: {size: 8G}
 groups:
   a100: {}
@@ -25,7 +25,7 @@ hosts:
 @pytest.fixture(autouse=True)
 def sockets_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that a test calls in this process leaves its sockets and threads alone."""
-    monkeypatch.setattr("cli.loading.cooperate", lambda: None)
+    monkeypatch.setattr("gpu_node.cli.loading.cooperate", lambda: None)
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +35,11 @@ def key() -> ECDSAKey:
 
 
 def fill(folder: Path, key: ECDSAKey) -> Path:
-    """Write the inventory nobody.py into a folder, and all that it asks for."""
+    """Write the inventory site.py into a folder, and all that it asks for."""
     key.write_private_key_file(str(folder / "key"))
     (folder / "known_hosts").touch()
-    (folder / "nobody.py").write_text(INVENTORY)
-    (folder / "nobody.yml").write_text(CLUSTER)
+    (folder / "site.py").write_text(INVENTORY)
+    (folder / "site.yml").write_text(CLUSTER)
     return folder
 
 

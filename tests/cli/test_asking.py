@@ -9,20 +9,20 @@ import pytest
 from paramiko import BadHostKeyException, ECDSAKey
 from pyinfra.api.exceptions import ConnectError
 
-from cli.asking import ask
-from facts import gather
-from facts.gather import Answer, NotConnected
+from gpu_node.cli.asking import ask
+from gpu_node.facts.ask import gather
+from gpu_node.facts.ask.gather import Answer, NotConnected
 from tests.cli.answering import gathered
 from tests.cli.test_trouble import at_port
 from tests.drift import states
 
 
-def test_a_changed_host_key_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_host_key_is_reported_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cause = ConnectError("SSH host key error (Host key for 192.0.2.5 does not match.)")
     cause.__context__ = BadHostKeyException("192.0.2.5", ECDSAKey.generate(), ECDSAKey.generate())
     answer = Answer(states.BASE["wanted"], error=str(NotConnected(cause)), cause=cause)
-    monkeypatch.setattr("cli.asking.gather", gathered(answer))
-    (seen,) = ask(str(folder / "nobody.py")).values()
+    monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
+    (seen,) = ask(str(folder / "site.py")).values()
     assert seen.error is not None
     assert seen.error.startswith("its host key has changed: pinned ecdsa-")
 
@@ -34,7 +34,7 @@ def test_a_node_that_accepts_and_says_nothing(
     monkeypatch.setattr(gather, "CONNECT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         (seen,) = ask(at_port(folder, server.getsockname()[1])).values()
-    assert seen.error == "it accepts connections, but sshd says nothing within 1 s"
+    assert seen.error == "it accepts connections, but sshd sends nothing within 1 s"
     assert not seen.reached
 
 

@@ -1,6 +1,6 @@
 """The words, streams and exit codes of the commands: one test per case file, cases/CASE.yml.
 
-A case: `run` is the command line; `files` are written, and `replace` edits nobody.yml, before it;
+A case: `run` is the command line; `files` are written, and `replace` edits site.yml, before it;
 `code` is the exit code, and `out` and `err` are what each stream must hold. A stream that a case
 does not name is empty. `$dir` is the folder of the files.
 """
@@ -36,7 +36,7 @@ def prepare(case: dict[str, Any], folder: Path) -> None:
     """Write the case's files beside the inventory."""
     for name, text in case.get("files", {}).items():
         (folder / name).write_text(text)
-    cluster = folder / "nobody.yml"
+    cluster = folder / "site.yml"
     for old, new in case.get("replace", {}).items():
         assert old in cluster.read_text()
         cluster.write_text(cluster.read_text().replace(old, new))
@@ -80,7 +80,7 @@ def assert_plain(done: Ended) -> None:
 
 def report(folder: Path, *words: str) -> tuple[Ended, dict[str, Any]]:
     """Run a report as JSON on the node that is not there."""
-    done = run("gpu-node", "drift", str(folder / "nobody.py"), "--format", "json", *words)
+    done = run("gpu-node", "drift", str(folder / "site.py"), "--format", "json", *words)
     assert_plain(done)
     return done, json.loads(done.out) if done.out else {}
 
@@ -117,7 +117,7 @@ def test_a_report_into_a_file(folder: Path) -> None:
 def test_a_table_into_a_file(folder: Path) -> None:
     """A table goes to a file, too, and holds no terminal codes."""
     target = folder / "report.txt"
-    done = run("gpu-node", "drift", str(folder / "nobody.py"), "-o", str(target))
+    done = run("gpu-node", "drift", str(folder / "site.py"), "-o", str(target))
     text = target.read_text()
     assert (done.code, done.out, done.err) == (1, "", "")
     assert "a100-01" in text and "unreachable" in text

@@ -1,4 +1,4 @@
-"""`gpu-node drift --deep` on this machine: a library that only its sum tells from the right one."""
+"""`gpu-node drift --deep` on this machine: a library that is wrong only by its sum."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_file_of_the_same_size_and_version(made: environments.Environment) -> 
     done, found = report(made, "--deep")
     (finding,) = found["findings"]
     assert (done.code, finding["rule"]) == (2, "nccl.wheel-damaged")
-    assert finding["found"] == "a file with another sha256 than its RECORD says"
+    assert finding["found"] == "a file with another sha256 than in its RECORD"
 
 
 def test_the_right_file(made: environments.Environment) -> None:

@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 from paramiko import ECDSAKey, PKey, RSAKey, ServerInterface, SSHException, Transport
 
-from cli.host_key import host_key
+from gpu_node.cli.host_key import host_key
 
 INVENTORY = 'hosts = [("n", {data!r})]\n'
 
 
 @dataclass
 class Server:
-    """An sshd as far as its host keys; nobody can log in."""
+    """An sshd as far as its host keys; it accepts no login."""
 
     port: int
     keys: list[PKey]
@@ -97,8 +97,8 @@ def test_a_changed_key(pins: Path, server: Server) -> None:
     assert pins.read_text() == line(server)
 
 
-def test_nobody_answers(pins: Path, tmp_path: Path) -> None:
-    """The reason is told, whatever was pinned."""
+def test_no_answer(pins: Path, tmp_path: Path) -> None:
+    """The error has the reason, whatever was pinned."""
     inventory = tmp_path / "nodes.py"
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
@@ -108,7 +108,7 @@ def test_nobody_answers(pins: Path, tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_not_there(pins: Path) -> None:
-    """The names there are are told, and nobody is contacted."""
+    """The error lists the names; no node is contacted."""
     assert "names no host m; hosts: n" in str(asked(pins, "m").exception)
 
 
@@ -128,3 +128,17 @@ def test_keys_of_several_kinds(pins: Path, server: Server, pinned: list[int], co
     assert shown.return_value == code
     offered = shown.stdout.partition("offered at")[2]
     assert [key.fingerprint in offered for key in keys] == [True, True, True, False, False]
+
+
+def test_a_revoked_key(pins: Path, server: Server) -> None:
+    """It is shown as one, is never the same, and is not pinned."""
+    (key,) = server.keys
+    revoked = f"@revoked 127.0.0.1 {key.get_name()} {key.get_base64()}\n"
+    pins.write_text(f"{line(server)}{revoked}")
+    before = pins.read_bytes()
+    done = asked(pins)
+    assert done.return_value == 2
+    assert done.stdout.count(f"{key.fingerprint} (revoked)") == 2
+    refused = asked(pins, "n", "--accept", key.fingerprint)
+    assert "is revoked by a @revoked line" in str(refused.exception)
+    assert pins.read_bytes() == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.drift import drift
+from gpu_node.cli.drift import drift
 from tests.cli.answering import gathered
 from tests.cli.running import REPOSITORY
 
@@ -16,7 +16,7 @@ from tests.cli.running import REPOSITORY
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that answers, and something to repair on it."""
-    monkeypatch.setattr("cli.asking.gather", gathered())
+    monkeypatch.setattr("gpu_node.cli.asking.gather", gathered())
 
 
 def last_line(inventory: str) -> str:
@@ -44,7 +44,7 @@ def test_in_the_repository(
 def test_anywhere_else(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The deploy is the one that is installed with the command."""
     monkeypatch.chdir(folder)
-    *_, path = last_line("nobody.py").split()
+    *_, path = last_line("site.py").split()
     assert not os.path.isabs(path)
     assert Path(path).resolve() == REPOSITORY / "deploy" / "gpu_node.py"
 
@@ -54,7 +54,19 @@ def test_beside_a_deploy_of_ones_own(monkeypatch: pytest.MonkeyPatch, folder: Pa
     monkeypatch.chdir(folder)
     (folder / "deploy").mkdir()
     (folder / "deploy" / "gpu_node.py").touch()
-    assert last_line("nobody.py") == "repair: pyinfra nobody.py deploy/gpu_node.py"
+    assert last_line("site.py") == "repair: pyinfra site.py deploy/gpu_node.py"
+
+
+def test_a_cluster_file(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """pyinfra runs the .py file beside it; where there is none, the line makes it."""
+    monkeypatch.chdir(folder)
+    assert last_line("site.yml").startswith("repair: pyinfra site.py ")
+    (folder / "site.py").unlink()
+    made, _, run = last_line("site.yml").partition(" && ")
+    _, copy, template, inventory = made.split()
+    assert (copy, inventory) == ("cp", "site.py")
+    assert Path(template).resolve() == REPOSITORY / "inventories" / "lab.py"
+    assert run.startswith("pyinfra site.py ")
 
 
 def test_a_name_with_a_blank(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

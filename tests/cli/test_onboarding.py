@@ -1,4 +1,4 @@
-"""A run of `gpu-node onboard`: what is told of members and newcomers, in which turn, and once."""
+"""A run of `gpu-node onboard`: what is printed about each server, in order, and once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from cli import onboarding
-from cli.onboarding import Onboarding
-from drift.report.model import Report, Seen
-from onboarding import joining, journal
-from onboarding.admission import Terms, Wish
-from onboarding.journal import Journal
-from onboarding.screen import Screen
-from onboarding.site import Site, site_of
-from onboarding.stopped import Stopped
+from gpu_node.cli import onboarding
+from gpu_node.cli.onboarding import Onboarding
+from gpu_node.drift.report.model import Report, Seen
+from gpu_node.onboarding import joining, journal
+from gpu_node.onboarding.admission import Admission, Options, Request
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.journal import Journal
+from gpu_node.verify.outcome import Outcome
 from tests.drift import reports, states
-from verify.outcome import Outcome
 
 CLUSTER = """\
 cluster: c
@@ -28,7 +28,7 @@ hosts:
   v100-01: {address: 192.0.2.11, group: v100}
   v100-02: {address: 192.0.2.12, group: v100}
 """
-NEW, MEMBER = Wish("v100-02", "192.0.2.12"), Wish("v100-01", "192.0.2.11")
+NEW, MEMBER = Request("v100-02", "192.0.2.12"), Request("v100-01", "192.0.2.11")
 WELL = {"a100-01": "ok", "v100-01": "ok", "v100-02": "ok"}
 
 
@@ -56,8 +56,8 @@ class World:
         self.calls.append(f"job of {' and '.join(names)}")
         return self.outcome
 
-    def onboard(self, *wishes: Wish, dry: bool = False, proof: str = "auto") -> int:
-        return Onboarding(self.site, Terms(dry=dry), Screen(yes=True), proof).run(wishes)
+    def onboard(self, *requests: Request, dry: bool = False, proof: str = "auto") -> int:
+        return Onboarding(self.site, Options(dry=dry), UserConsole(yes=True), proof).run(requests)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "site.py").write_text("")
     world = World(site_of(str(tmp_path / "site.yml")))
     journal.write(world.site, Journal(name=NEW.name, address="192.0.2.12", user="root", port=22))
-    monkeypatch.setattr(onboarding, "let_in_again", lambda each, _: each.is_unfinished)
+    monkeypatch.setattr(Admission, "let_in_again", lambda each, _: each.is_unfinished)
     monkeypatch.setattr(onboarding, "ask", lambda _: {})
     monkeypatch.setattr(onboarding, "report_of", world.look)
     monkeypatch.setattr(onboarding, "verify", world.job)
@@ -85,19 +85,19 @@ def test_a_member_is_judged_when_the_newcomers_have_joined(world: World, capsys:
     """By the one reading of all: before it the member does not know them."""
     assert world.onboard(NEW, MEMBER) == 0
     assert world.calls == ["areas", "change", "look", "job of a100-01 and v100-02"]
-    said = capsys.readouterr().out
-    assert "v100-02  a member, and proved" in said
-    assert "v100-01  a member already, and clean" in said
+    output = capsys.readouterr().out
+    assert "v100-02  a member, and proved" in output
+    assert "v100-01  a member already, and clean" in output
 
 
 @pytest.mark.parametrize("dry", [False, True])
 def test_what_a_member_lacks_is_shown(world: World, capsys: Capture, dry: bool) -> None:
     world.kinds = {**WELL, "v100-01": "drift"}
     assert world.onboard(MEMBER, dry=dry) == 1
-    said = capsys.readouterr()
-    assert "error  limits.nofile" in said.out
-    assert "Error: v100-01: in the inventory already\n  it has drift, see above\n" in said.err
-    assert f"  repair it: pyinfra {world.site.inventory} deploy/gpu_node.py\n" in said.err
+    output = capsys.readouterr()
+    assert "error  limits.nofile" in output.out
+    assert "Error: v100-01: in the inventory already\n  it has drift, see above\n" in output.err
+    assert f"  repair it: pyinfra {world.site.inventory} deploy/gpu_node.py\n" in output.err
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_what_a_member_lacks_is_shown(world: World, capsys: Capture, dry: bool) 
 def test_what_could_not_be_read_is_not_repaired(
     world: World, capsys: Capture, kind: str, way: str
 ) -> None:
-    """A deploy could not reach it either; the report's words are told."""
+    """A deploy could not reach it either; the error is that of the report."""
     world.kinds = {**WELL, "v100-01": kind}
     assert world.onboard(MEMBER) == 1
-    said = capsys.readouterr().err
-    assert way in said and "repair it" not in said
-    assert ("Connection refused" in said) is (kind == "gone")
+    output = capsys.readouterr().err
+    assert way in output and "repair it" not in output
+    assert ("Connection refused" in output) is (kind == "gone")
 
 
 @pytest.mark.parametrize(
@@ -128,28 +128,28 @@ def test_drift_of_others(
     """It is named, and does not make a member worse."""
     world.kinds = {**WELL, **drifting}
     assert world.onboard(MEMBER) == 0
-    said = capsys.readouterr()
-    assert words in said.err and "a member already, and clean" in said.out
+    output = capsys.readouterr()
+    assert words in output.err and "a member already, and clean" in output.out
 
 
-def test_what_fails_is_told_at_once_and_the_name_once(world: World, capsys: Capture) -> None:
+def test_a_failure_is_printed_at_once_and_the_name_once(world: World, capsys: Capture) -> None:
     """With many servers the summary is far away; with one it comes next."""
-    taken = Wish("v100-01", "192.0.2.99")
+    taken = Request("v100-01", "192.0.2.99")
     assert world.onboard(taken, NEW) == 1
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     line = f"v100-01: {world.site.file} has it with the address 192.0.2.11"
-    assert said.err.index(line) < said.err.index("== mesh")
+    assert output.err.index(line) < output.err.index("== mesh")
     assert world.onboard(taken) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith(f"Error: {line}") and said.err.count("v100-01: ") == 1
+    output = capsys.readouterr()
+    assert output.err.startswith(f"Error: {line}") and output.err.count("v100-01: ") == 1
 
 
 def test_a_job_that_fails_alike_is_shown_once(world: World, capsys: Capture) -> None:
     world.outcome = Outcome(ok=False, problems=("v100-02: no torch",))
     assert world.onboard(NEW) == 1
-    said = capsys.readouterr()
-    assert said.out.count("no torch") == 1 and "v100-01 and v100-02: the same" in said.err
-    assert "verify with a100-01, v100-01: v100-02: no torch\n  it is a member; only" in said.err
+    output = capsys.readouterr()
+    assert output.out.count("no torch") == 1 and "v100-01 and v100-02: the same" in output.err
+    assert "verify with a100-01, v100-01: v100-02: no torch\n  it is a member; only" in output.err
 
 
 def test_an_only_node_is_not_called_proved(world: World, capsys: Capture) -> None:
@@ -157,8 +157,8 @@ def test_an_only_node_is_not_called_proved(world: World, capsys: Capture) -> Non
     world.site.file.write_text("".join(alone))
     world.kinds = {NEW.name: "ok"}
     assert world.onboard(NEW) == 0
-    said = capsys.readouterr()
-    assert "v100-02: a member; no job proved it" in said.out and "== verify" not in said.err
+    output = capsys.readouterr()
+    assert "v100-02: a member; no job proved it" in output.out and "== verify" not in output.err
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -168,9 +168,9 @@ def test_a_begun_one_that_does_not_let_us_in(
     """Nothing is deployed for it."""
 
     def refuse(*_: object) -> bool:
-        raise Stopped("its sshd takes no key of this machine")
+        raise Stopped("its sshd accepts no key of this machine")
 
-    monkeypatch.setattr(onboarding, "let_in_again", refuse)
+    monkeypatch.setattr(Admission, "let_in_again", refuse)
     assert world.onboard(*([NEW, MEMBER] if many else [NEW])) == 1
     assert world.calls == []
-    assert capsys.readouterr().err.count("takes no key of this machine") == 1 + many
+    assert capsys.readouterr().err.count("accepts no key of this machine") == 1 + many

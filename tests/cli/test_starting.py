@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import commands
-from cli.interrupt import LINE
+from gpu_node.cli.commands import commands
+from gpu_node.inventories.interrupt import LINE
 from tests.cli.running import BIN, REPOSITORY, environment, run, start
 from tests.test_rooms import MAY_IMPORT
 
 START = """
 import signal
 signal.signal(signal.SIGINT, {handler})
-from cli.main import main
+from gpu_node.cli.main import main
 main()
 """
 # Stands where the first import finds it.
@@ -39,7 +39,7 @@ LIGHT = [
     "drift",
     "drift no-such-file.py",
     "verify inventories/lab.py --size 8",
-    "host-key inventories/lab.yml a100-01",
+    "host-key inventories/labs.yml a100-01",
     "onboard 192.0.2.1 --inventory inventories/lab.yml",
     "onboard --inventory inventories/lab.yml",
 ]
@@ -54,7 +54,7 @@ def _started(
     return subprocess.run(
         [sys.executable, "-c", START.format(handler=handler), *words],
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": f"{folder}:{REPOSITORY}"},
+        env={**os.environ, "PYTHONPATH": f"{folder}:{REPOSITORY}/src"},
         capture_output=True,
         text=True,
     )
@@ -128,13 +128,13 @@ def test_what_asks_no_node_imports_no_heavy_package(line: str) -> None:
     )
     listed = [each for each in done.stderr.splitlines() if each.startswith("import time:")]
     imported = {each.split("|")[-1].strip().partition(".")[0] for each in listed}
-    assert {"cli", "click"} <= imported
+    assert {"gpu_node", "click"} <= imported
     assert imported & HEAVY == set()
 
 
 def test_the_status_of_the_lab_imports_no_heavy_package() -> None:
     """Its imports alone: a test of the command would need the lab."""
-    code = "import sys; from lab import nodes, prerequisites; print(*sys.modules)"
+    code = "import sys; from gpu_node.lab import nodes, prerequisites; print(*sys.modules)"
     listed = subprocess.check_output([sys.executable, "-c", code], cwd=REPOSITORY, text=True)
     assert {name.partition(".")[0] for name in listed.split()} & HEAVY == set()
 

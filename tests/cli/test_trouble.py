@@ -1,4 +1,4 @@
-"""What goes wrong around a report is told in a line: a node that hangs up, a full disk, Ctrl-C."""
+"""What goes wrong around a report is one line: a node that hangs up, a full disk, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.cli.running import BIN, REPOSITORY, SECONDS, environment, run
 
 def at_port(folder: Path, port: int) -> str:
     """The inventory, with its node at another port."""
-    cluster = folder / "nobody.yml"
+    cluster = folder / "site.yml"
     cluster.write_text(cluster.read_text().replace("port: 1}", f"port: {port}}}"))
-    return str(folder / "nobody.py")
+    return str(folder / "site.py")
 
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    """A port at which somebody listens, and says nothing."""
+    """A port that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -53,9 +53,9 @@ def test_a_node_that_hangs_up(folder: Path, listening: socket.socket, words: lis
 
 def test_a_bad_cluster_file_is_named_once(folder: Path) -> None:
     """With its line; the inventory that reads it stands on the command line already."""
-    cluster = folder / "nobody.yml"
+    cluster = folder / "site.yml"
     cluster.write_text(cluster.read_text().replace("port: 1}", "port: 0}"))
-    done = run("gpu-node", "drift", str(folder / "nobody.py"))
+    done = run("gpu-node", "drift", str(folder / "site.py"))
     assert done.code == 1
     assert done.err.startswith(f"{cluster}:3: defaults.ssh.port: ")
     assert done.err.count(str(folder)) == 1
@@ -79,7 +79,7 @@ def test_an_interrupt(folder: Path, listening: socket.socket) -> None:
 def test_the_line_of_an_interrupt_on_a_terminal() -> None:
     """It does not stick to the ^C that the terminal shows."""
     ours, theirs = pty.openpty()
-    code = "from cli.interrupt import stop; stop()"
+    code = "from gpu_node.inventories.interrupt import stop; stop()"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, stderr=theirs, check=False)
     os.close(theirs)
     with open(ours, "rb", buffering=0) as seen:
@@ -92,7 +92,7 @@ def test_a_full_disk_behind_stdout(folder: Path, form: str) -> None:
     """A report that cannot be written is exit 1 with the reason."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [BIN / "gpu-node", "drift", str(folder / "nobody.py"), "--format", form],
+            [BIN / "gpu-node", "drift", str(folder / "site.py"), "--format", form],
             cwd=REPOSITORY,
             env=environment(),
             stdout=full,
@@ -108,7 +108,7 @@ def test_a_full_disk_behind_stdout(folder: Path, form: str) -> None:
 def test_output_through_a_link(folder: Path) -> None:
     """-o through a symlink writes where it leads; the link stays."""
     (folder / "latest").symlink_to("report.json")
-    run("gpu-node", "drift", str(folder / "nobody.py"), "-o", str(folder / "latest"))
+    run("gpu-node", "drift", str(folder / "site.py"), "-o", str(folder / "latest"))
     assert (folder / "latest").is_symlink()
 
 
@@ -118,7 +118,7 @@ def test_output_into_a_pipe(folder: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        run("gpu-node", "drift", str(folder / "nobody.py"), "-o", str(pipe))
+        run("gpu-node", "drift", str(folder / "site.py"), "-o", str(pipe))
         assert pipe.is_fifo()
         assert b"unreachable" in os.read(reader, 65536)
     finally:
@@ -130,5 +130,5 @@ def test_output_that_fails_leaves_nothing(folder: Path) -> None:
     target = folder / "taken"
     target.mkdir()
     before = set(os.listdir(folder))
-    assert run("gpu-node", "drift", str(folder / "nobody.py"), "-o", str(target)).code == 1
+    assert run("gpu-node", "drift", str(folder / "site.py"), "-o", str(target)).code == 1
     assert set(os.listdir(folder)) == before

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.verifying import write
-from verify.outcome import Outcome, Row
+from gpu_node.cli.verifying import write
+from gpu_node.verify.outcome import Outcome, Row
 
 ROW = Row(
     node="a100-01",
@@ -39,7 +39,7 @@ def test_the_bandwidth_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "note  a note",
         f"{how}: 11.23 GB/s bus bandwidth with 64M",
-        "verified: every rank added up what it should",
+        "verified: every rank computed the right sums",
     ]
 
 
@@ -47,5 +47,5 @@ def test_more_nodes_than_fit_beside_each_other(capsys: pytest.CaptureFixture[str
     """They come in several tables, none of them left out."""
     names = [f"n-{number}" for number in range(9)]
     write(Outcome(True, tuple(Row(node=name, stage="done") for name in names)))
-    said = capsys.readouterr().out
-    assert [word for word in said.split() if word in names] == names
+    output = capsys.readouterr().out
+    assert [word for word in output.split() if word in names] == names

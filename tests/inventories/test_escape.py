@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import sys
+import unicodedata
+from pathlib import Path
+
 import pytest
 
-from drift.report.visible import visible
+from gpu_node.inventories.escape import LONGEST, visible, visible_json, visible_lines
+from tests.test_rooms import MODULES
 
 
 @pytest.mark.parametrize(
@@ -41,3 +48,48 @@ def test_what_can_be_seen_stays(plain: str) -> None:
 def test_what_cannot_be_seen_is_written_out(hidden: str, shown: str) -> None:
     """Controls, what turns the direction of writing, and what no encoding takes."""
     assert visible(f"a{hidden}b") == f"a{shown}b"
+
+
+def test_every_character_without_a_shape() -> None:
+    """Controls, formats, surrogates and separators of lines, as Unicode has them by now."""
+    unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    left = [
+        hex(code)
+        for code in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(code)) in unseen and visible(chr(code)) == chr(code)
+    ]
+    assert left == []
+
+
+def test_a_long_text_is_cut() -> None:
+    """What is left out is counted."""
+    assert visible("x" * (LONGEST + 5)) == "x" * LONGEST + "... (5 more characters)"
+    assert visible("\x1b" * 3, longest=2) == r"\x1b\x1b... (1 more characters)"
+    assert visible_lines("a\nb\x07\nc\nd", most=2) == "a\nb\\x07\n... (2 more lines)"
+
+
+@pytest.mark.parametrize(
+    "text", ["\x7f\x9b31m\u202e\u200b\ufeff", "\U000e0041", 'quote " back \\ \x1b \n', "日本 🙂"]
+)
+def test_json_means_what_it_did(text: str) -> None:
+    """Escapes in its strings change nothing of them."""
+    shown = visible_json(json.dumps({text: text}, indent=2, ensure_ascii=False))
+    assert json.loads(shown) == {text: text}
+    assert all(visible(line) == line for line in shown.split("\n"))
+
+
+def test_json_has_no_half_surrogates() -> None:
+    """Many parsers refuse them."""
+    shown = visible_json(json.dumps("/data/\udcff", ensure_ascii=False))
+    assert json.loads(shown) == r"/data/\udcff"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_no_console_reads_markup(path: Path) -> None:
+    """Brackets and colons from outside are text, in every console that we make."""
+    if path.parts[-2] == "lab" or "lab" in path.parts:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Console":
+            given = {each.arg: ast.unparse(each.value) for each in node.keywords}
+            assert (given.get("markup"), given.get("emoji")) == ("False", "False"), path

@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
+import select
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from paramiko import BadHostKeyException, ECDSAKey, HostKeys, PKey, RSAKey
-from pyinfra.connectors import ssh
-from pyinfra.connectors.sshuserclient import client
+from paramiko import BadHostKeyException, ECDSAKey, HostKeys, PKey, RSAKey, SSHException
 
-from facts.gather import ask_each
-from facts.probe import Readings, Section
-from inventories import handshake
-from tests.onboarding.serving import Sshd, serving
+from gpu_node.inventories.connection import handshake
+from tests.inventories.conftest import ask
+from tests.onboarding.serving import Sshd
 
 RSA, OTHER_RSA = RSAKey.generate(2048), RSAKey.generate(2048)
 ECDSA, OTHER_ECDSA = ECDSAKey.generate(), ECDSAKey.generate()
 LARGE_ECDSA = ECDSAKey.generate(bits=521)
-MINE = ECDSAKey.generate()
-
-
-@pytest.fixture
-def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """A server that lets this test in; pyinfra's own client comes back afterwards."""
-    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
-    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    home = tmp_path / "server"
-    home.mkdir()
-    handshake.install()
-    with serving(home) as server:
-        server.authorized = [MINE]
-        yield server
 
 
 def connected(sshd: Sshd, *pinned: PKey, hashed: bool = False) -> str:
     """Pin some keys, probe the server, and return its answer or the reason why there is none."""
-    folder = sshd.home.parent
     name = f"[127.0.0.1]:{sshd.port}"
     name = HostKeys.hash_host(name) if hashed else name
     lines = [f"{name} {key.get_name()} {key.get_base64()}\n" for key in pinned]
-    (folder / "known_hosts").write_text("".join(lines))
-    MINE.write_private_key_file(str(folder / "key"))
-    data = {
-        "ssh_hostname": "127.0.0.1",
-        "ssh_port": sshd.port,
-        "ssh_user": "root",
-        "ssh_key": str(folder / "key"),
-        "ssh_known_hosts_file": str(folder / "known_hosts"),
-        "ssh_paramiko_connect_kwargs": {"banner_timeout": 60},
-    }
-    (folder / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
-    client.get_host_keys.cache.clear()
-    answer = ask_each(str(folder / "nodes.py"), (), [Section("one", "echo here")])["n"]
-    return answer.sections["one"].require() if isinstance(answer, Readings) else answer
+    known_hosts = "".join(lines).encode()
+    return ask(sshd, known_hosts, ssh_paramiko_connect_kwargs={"banner_timeout": 60})
 
 
 @pytest.mark.parametrize("hashed", [False, True])
@@ -114,3 +88,44 @@ def test_both_keys_are_named(sshd: Sshd, tmp_path: Path) -> None:
             _pyinfra_ssh_strict_host_key_checking="yes",
         )
     assert (caught.value.key, caught.value.expected_key) == (ECDSA, OTHER_ECDSA)
+
+
+@contextmanager
+def relayed(port: int, seconds: float) -> Iterator[int]:
+    """Give a port that hands a server's version on at once, and the rest `seconds` later."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=_relay, args=(listening, port, seconds), daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+def _relay(listening: socket.socket, port: int, seconds: float) -> None:
+    ours, _ = listening.accept()
+    with ours, socket.create_connection(("127.0.0.1", port)) as theirs, suppress(OSError):
+        version, _, rest = theirs.recv(65536).partition(b"\n")
+        ours.sendall(version + b"\n")
+        time.sleep(seconds)
+        ours.sendall(rest)
+        both = {ours: theirs, theirs: ours}
+        while True:
+            for each in select.select(both, (), ())[0]:
+                data = each.recv(65536)
+                if not data:
+                    return
+                both[each].sendall(data)
+
+
+@pytest.mark.parametrize(("banner", "ends"), [(20, True), (2, False)])
+def test_a_busy_node_that_has_sent_its_version(sshd: Sshd, banner: float, ends: bool) -> None:
+    """It has as long as for its version, not only pyinfra's limit on TCP."""
+    with relayed(sshd.port, 3) as port:
+        made = handshake.PinnedFirst(socket.create_connection(("127.0.0.1", port)))
+        made.banner_timeout = banner
+        try:
+            if ends:
+                made.start_client(timeout=1)
+                assert made.get_remote_server_key() is not None
+            else:
+                with pytest.raises(SSHException, match="no SSH handshake within 2 s"):
+                    made.start_client(timeout=1)
+        finally:
+            made.close()

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of what must not be half done comes when it is done."""
+"""Ctrl-C during a deferred section is raised at its end."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from onboarding.signals import undisturbed
+from gpu_node.inventories.interrupt import deferred
 
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:
-    """Python's own handler, whatever was there."""
+    """Install Python's own handler; it must be in place again after the test."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
-def test_it_comes_afterwards() -> None:
+def test_a_deferred_signal_is_raised_afterwards() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), undisturbed():
+    with pytest.raises(KeyboardInterrupt), deferred():
         os.kill(os.getpid(), signal.SIGINT)
         done.append("written")
     assert done == ["written"]
 
 
-def test_nothing_comes_where_nothing_came() -> None:
-    with undisturbed():
+def test_without_a_signal_nothing_is_raised() -> None:
+    with deferred():
         pass

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventories.schema import (
+from gpu_node.inventories.schema import (
     InventoryError,
     LimitsWanted,
     NodeWanted,
@@ -14,7 +14,7 @@ from inventories.schema import (
     format_size,
     parse_size,
 )
-from inventories.wanted import flat_key, leaf_paths
+from gpu_node.inventories.wanted import flat_key, leaf_paths
 
 HOST = {"address": "10.0.0.4"}
 UNITS = ("K", "M", "G", "T")
@@ -94,6 +94,8 @@ def test_the_flat_keys() -> None:
         "nccl_repository_url",
         "nccl_repository_apt",
         "nccl_repository_key",
+        "supply_insecure_index",
+        "supply_hashes",
         "ssh_mesh",
         "network_interface",
         "launcher_kind",
@@ -141,7 +143,7 @@ def test_bad_data_is_named_by_its_flat_key(data: dict[str, Any], line: str) -> N
     assert str(error.value).startswith(line)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(InventoryError) as error:
         NodeWanted.from_data({"shm_size": "8 GB", "limits_stack": "unlimited"})
     keys = [line.partition(":")[0] for line in error.value.lines]

@@ -1,16 +1,16 @@
-"""Bad cluster files: what each is told, line by line (a case is bad/NAME.yml with its NAME.txt)."""
+"""Bad cluster files: the messages of each, line by line (a case is bad/NAME.yml and NAME.txt)."""
 
 from pathlib import Path
 
 import pytest
 
-from inventories.schema import InventoryError, load
+from gpu_node.inventories.schema import InventoryError, load
 
 BAD = Path(__file__).parent / "bad"
 CASES = sorted(path.stem for path in BAD.glob("*.yml"))
 
 
-def told(path: Path | str) -> list[str]:
+def messages(path: Path | str) -> list[str]:
     with pytest.raises(InventoryError) as error:
         load(path)
     return str(error.value).splitlines()
@@ -25,23 +25,23 @@ def test_there_are_cases_and_each_has_its_expectation() -> None:
 def test_bad_file(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(BAD)
     expected = Path(f"{case}.txt").read_text().replace("FOLDER", str(BAD))
-    assert told(f"{case}.yml") == expected.splitlines()
+    assert messages(f"{case}.yml") == expected.splitlines()
 
 
 def test_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "none.yml"
     why = "found no such file or directory; allowed: a cluster file (YAML)"
-    assert told(path) == [f"{path}: {why}"]
+    assert messages(path) == [f"{path}: {why}"]
 
 
 def test_folder_in_place_of_a_file(tmp_path: Path) -> None:
-    assert told(tmp_path) == [f"{tmp_path}: found a directory; allowed: a cluster file (YAML)"]
+    assert messages(tmp_path) == [f"{tmp_path}: found a directory; allowed: a cluster file (YAML)"]
 
 
 def test_nesting_without_end(tmp_path: Path) -> None:
     path = tmp_path / "deep.yml"
     path.write_text("[" * 1000 + "]" * 1000)
-    assert told(path)[0].startswith(f"{path}:1: found nesting too deep")
+    assert messages(path)[0].startswith(f"{path}:1: found nesting too deep")
 
 
 def test_a_new_file(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_new_file(tmp_path: Path) -> None:
     path = tmp_path / "new.yml"
     for hosts in ("hosts:", "hosts: {}"):
         path.write_text(f"cluster: c\n{hosts}\n")
-        assert told(path)[0].startswith(f"{path}:2: hosts: found ")
+        assert messages(path)[0].startswith(f"{path}:2: hosts: found ")
         assert load(path, may_be_new=True).hosts == {}
     for text in ("cluster: c\n", "cluster: c\nhosts: []\n", "hosts:\n"):
         with pytest.raises(InventoryError):
@@ -64,8 +64,8 @@ def test_known_hosts_that_are_no_text(tmp_path: Path) -> None:
         "cluster: c\ngroups: {g: }\nhosts:\n"
         "  h: {address: 10.0.0.1, group: g, ssh: {known_hosts: known}}\n"
     )
-    assert told(path)[0].startswith(f"{path}:4: hosts.h.ssh.known_hosts: found 'known' (")
-    assert "UTF-8" in told(path)[0]
+    assert messages(path)[0].startswith(f"{path}:4: hosts.h.ssh.known_hosts: found 'known' (")
+    assert "UTF-8" in messages(path)[0]
 
 
 def test_a_key_that_is_no_file(tmp_path: Path) -> None:
@@ -74,4 +74,4 @@ def test_a_key_that_is_no_file(tmp_path: Path) -> None:
     path.write_text(
         "cluster: c\ngroups: {g: }\nhosts:\n  h: {address: 10.0.0.1, group: g, ssh: {key: .}}\n"
     )
-    assert told(path)[0].startswith(f"{path}:4: hosts.h.ssh.key: found '.' (no readable file")
+    assert messages(path)[0].startswith(f"{path}:4: hosts.h.ssh.key: found '.' (no readable file")

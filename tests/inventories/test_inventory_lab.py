@@ -80,7 +80,7 @@ def test_group_data_of_the_user_still_works(lab: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["a100", "a100-01", "a*"])
 def test_limit_chooses_hosts(lab: Path, limit: str) -> None:
-    """Nobody listens at these addresses: what counts is who was tried."""
+    """No sshd listens at these addresses: the test looks at which were tried."""
     text = lab.with_suffix(".yml").read_text().replace("10.168.144.", "127.0.0.")
     text = text.replace("key: ../.lab/id_ed25519, ", "port: 9, ")
     lab.with_suffix(".yml").write_text(text)
@@ -95,8 +95,8 @@ def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
     path.write_text(path.read_text().replace("size: 8G", "size: 8Gb").replace("v100}", "v10}"))
     size, group = refusal(lab)
     assert size.startswith(f"{path}:24: defaults.shm.size: found '8Gb'; allowed: ")
-    said = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
-    assert group == f"{path}:64: {said}; allowed: a100, v100"
+    message = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
+    assert group == f"{path}:68: {message}; allowed: a100, v100"
 
 
 def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_name_that_matches_nothing_is_refused(lab: Path, option: str) -> None:
     ]
 
 
-def test_nobody_left_is_refused(lab: Path) -> None:
-    said = "--exclude: found every host; allowed: some, so that one is left"
-    assert refusal(lab, "--limit", "a100", "--exclude", "a*") == [said]
+def test_excluding_every_host_is_refused(lab: Path) -> None:
+    message = "--exclude: found every host; allowed: fewer, so that at least one host is left"
+    assert refusal(lab, "--limit", "a100", "--exclude", "a*") == [message]
 
 
 def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_misspelt_key_is_refused(lab: Path, key: str, hint: str) -> None:
 @pytest.mark.parametrize(
     "key", ["ssh_port", "ssh_timeout", "_sudo", "_shell_executable", "shy", "x"]
 )
-def test_a_key_unlike_ours_is_somebody_elses(lab: Path, key: str) -> None:
+def test_a_key_unlike_ours_is_passed_on(lab: Path, key: str) -> None:
     assert hosts(lab, "--data", f"{key}=1")["a100-01"]["data"][key] == 1
 
 
@@ -163,7 +163,7 @@ def test_a_key_unlike_ours_is_somebody_elses(lab: Path, key: str) -> None:
     ],
 )
 def test_a_switch_that_would_be_off_unseen(lab: Path, word: str, says: str) -> None:
-    """Whoever asks for a reboot hears that it was not understood, and not that none was due."""
+    """A misspelled reboot is an error, not a run without a reboot."""
     (line,) = refusal(lab, "--data", word)
     assert says in line
 

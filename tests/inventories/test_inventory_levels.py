@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inventories.schema import (
+from gpu_node.inventories.schema import (
     Cluster,
     CmakeWanted,
     GpuWanted,
@@ -92,7 +92,7 @@ def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
         assert NodeWanted.from_data(cluster.data_of(name)) == host.wanted
 
 
-def test_each_host_is_told_of_all(cluster: Cluster) -> None:
+def test_each_host_knows_all(cluster: Cluster) -> None:
     """By name, address and port; those that --limit leaves out are nodes of the cluster, too."""
     nodes = cluster.data_of("a100-01")["cluster_nodes"]
     assert nodes == cluster.pyinfra_groups()["all"][1]["cluster_nodes"]
@@ -143,7 +143,7 @@ def test_changing_what_pyinfra_got_changes_nothing_of_ours(cluster: Cluster) -> 
     assert cluster.data_of("a100-02")["shm_size"] == "16G"
 
 
-def test_a_toolchain_is_fetched_by_the_node_unless_told(tmp_path: Path) -> None:
+def test_a_toolchain_is_fetched_by_the_node_by_default(tmp_path: Path) -> None:
     text = "cluster: c\ngroups: {g: }\nhosts: {h: {address: node.example, group: g}}"
     (tmp_path / "c.yml").write_text(text + CMAKE.replace("SHA", "AB" * 32))
     cmake = CmakeWanted(
@@ -186,18 +186,18 @@ def test_pins_as_data_says_them() -> None:
 
 def test_a_name_that_is_no_text() -> None:
     """As group data in Python may have it; a file's keys are text."""
-    with pytest.raises(InventoryError, match="1 is no name of a package"):
+    with pytest.raises(InventoryError, match="1 is not a package name"):
         NodeWanted.from_data({"toolchain_packages": {1: "1.0"}})
 
 
 def test_the_repository_key_is_a_file_beside_the_cluster_file(tmp_path: Path) -> None:
     """Relative to it for pyinfra, too; the word unsigned stays a word."""
     (tmp_path / "cuda.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
-    for key, told in (("cuda.asc", str(tmp_path / "cuda.asc")), ("unsigned", "unsigned")):
-        nccl = f"nccl: {{repository: {{url: 'http://10.0.0.2/', key: {key}}}}}"
+    for key, shown in (("cuda.asc", str(tmp_path / "cuda.asc")), ("unsigned", "unsigned")):
+        nccl = f"nccl: {{repository: {{url: 'https://10.0.0.2/', key: {key}}}}}"
         text = f"cluster: c\ndefaults: {{{nccl}}}\ngroups: {{g: {{}}}}\n"
         (tmp_path / "c.yml").write_text(text + "hosts: {h: {address: 10.0.0.4, group: g}}\n")
-        assert load(tmp_path / "c.yml").data_of("h")["nccl_repository_key"] == told
+        assert load(tmp_path / "c.yml").data_of("h")["nccl_repository_key"] == shown
 
 
 NCCL = """

@@ -1,4 +1,4 @@
-"""Lists of newcomers: what is read, and what each bad line is told."""
+"""Lists of new servers: what is read, and the message about each bad line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from inventories.newcomers import Newcomer, read_csv
-from inventories.problems import InventoryError
+from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.servers_csv import Newcomer, read_csv
 
 KEY = f"SHA256:{'aB3/+' * 8}xyz"
 ONE = Newcomer("a", "192.0.2.1", None, 1)
@@ -60,15 +60,15 @@ BAD = {
         "a\nb;192.0.2.1\nb,192.0.2.1,g,,root\n",
         [
             f"1: found 'a' (1 column); {COLUMNS}",
-            f"2: found 'b;192.0.2.1' (1 column; a comma is between two, not ;); {COLUMNS}",
+            f"2: found 'b;192.0.2.1' (1 column; separate columns by a comma, not ;); {COLUMNS}",
             f"3: found 'b,192.0.2.1,g,,root' (5 columns); {COLUMNS}",
         ],
     ),
     "a spreadsheet's of another country, and tabs": (
         "name;address\na\t192.0.2.1\tv100\n",
         [
-            f"1: found 'name;address' (1 column; a comma is between two, not ;); {COLUMNS}",
-            "2: found 'a\\t192.0.2.1\\tv100' (1 column; a comma is between two, not a tab); "
+            f"1: found 'name;address' (1 column; separate columns by a comma, not ;); {COLUMNS}",
+            "2: found 'a\\t192.0.2.1\\tv100' (1 column; separate columns by a comma, not a tab); "
             f"{COLUMNS}",
         ],
     ),
@@ -76,7 +76,7 @@ BAD = {
         "localhost,192.0.2.1\nlocalhost.localdomain,192.0.2.2\nip6-localhost,192.0.2.3\n"
         "gpu.localhost,192.0.2.4\n",
         [
-            f"{line}: name: found '{name}' (every machine means itself by it); {NAME}"
+            f"{line}: name: found '{name}' (reserved: it resolves to the local machine); {NAME}"
             for line, name in enumerate(
                 ("localhost", "localhost.localdomain", "ip6-localhost", "gpu.localhost"), 1
             )
@@ -89,7 +89,7 @@ BAD = {
             f"2: address: found '192.0.2.256'; {ADDRESS}",
             f"2: group: found '-g' (a leading - would be read as an option); {GROUP}",
             f"3: name: found ''; {NAME}",
-            f"4: address: found '192.0.2.4:22' (a port goes to ssh.port); {ADDRESS}",
+            f"4: address: found '192.0.2.4:22' (give the port as ssh.port); {ADDRESS}",
             "4: name: found 'b' (also on line 2); allowed: one line each",
         ],
     ),
@@ -111,7 +111,7 @@ BAD = {
     ),
     "a column that is none": (
         "name,address,rack\na,192.0.2.1\n",
-        [f"1: found 'name,address,rack' (rack is none of them); {HEADER}"],
+        [f"1: found 'name,address,rack' (rack is not a column); {HEADER}"],
     ),
     "names that are none, and fingerprints": (
         f"192.0.2.1,a\nfe80::1,b\n{'x' * 64},c\nd,192.0.2.4,,MD5:aa:bb\ne,192.0.2.5,,{KEY}=\n",
@@ -120,7 +120,7 @@ BAD = {
             f"2: name: found 'fe80::1' (an address, not a name); {NAME}",
             f"3: name: found '{'x' * 64}' (64 characters; at most 63 before a dot); {NAME}",
             f"4: fingerprint: found 'MD5:aa:bb'; {FINGERPRINT}",
-            f"5: fingerprint: found '{KEY}=' (44 characters behind SHA256:); {FINGERPRINT}",
+            f"5: fingerprint: found '{KEY}=' (44 characters after SHA256:); {FINGERPRINT}",
         ],
     ),
     "an address in two spellings": (
@@ -144,14 +144,14 @@ def test_a_good_list(text: str, found: list[Newcomer], tmp_path: Path) -> None:
     assert read_csv(path) == found
 
 
-@pytest.mark.parametrize(("text", "told"), BAD.values(), ids=BAD)
-def test_a_bad_list(text: str, told: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "messages"), BAD.values(), ids=BAD)
+def test_a_bad_list(text: str, messages: list[str], tmp_path: Path) -> None:
     """All at once, line by line."""
     path = tmp_path / "new.csv"
     path.write_bytes(text.encode())
     with pytest.raises(InventoryError) as error:
         read_csv(path)
-    assert str(error.value).splitlines() == [f"{path}:{line}" for line in told]
+    assert str(error.value).splitlines() == [f"{path}:{line}" for line in messages]
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

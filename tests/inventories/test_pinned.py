@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from inventories.pinned import keys_of, lookups, repinned, revoked, without, write
+from gpu_node.inventories.connection.known_hosts import (
+    keys_of,
+    lookups,
+    repinned,
+    revoked,
+    without,
+    write,
+)
 
 OLD, NEW, RSA = "ssh-ed25519 AAAAold", "ssh-ed25519 AAAAnew", "ssh-rsa AAAArsa"
 NAMES = lookups("v100-01", "192.0.2.5", 22)
@@ -83,7 +90,7 @@ FORGOTTEN = {
 
 @pytest.mark.parametrize(("before", "after"), FORGOTTEN.values(), ids=FORGOTTEN)
 def test_a_node_that_is_forgotten(before: str, after: str) -> None:
-    """Its names go, with the lines that are nobody else's; every other byte stays."""
+    """Its names go, with the lines that are only its own; every other byte stays."""
     assert without(before, NAMES) == after
     assert without(after, NAMES) == after
 

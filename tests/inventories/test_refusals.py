@@ -16,7 +16,7 @@ from paramiko import (
 from pyinfra import logger
 from pyinfra.api.exceptions import ConnectError
 
-from inventories.refusals import explain, refusal
+from gpu_node.inventories.connection.refused_keys import explain, refusal
 
 OFFERED, PINNED = ECDSAKey.generate(), ECDSAKey.generate()
 
@@ -30,14 +30,14 @@ def explaining() -> Iterator[None]:
     logger.filters = before
 
 
-def _refuse(error: SSHException, said: str = "SSH host key error") -> None:
+def _refuse(error: SSHException, message: str = "SSH host key error") -> None:
     """As pyinfra's connector and host do, one within the other."""
     try:
         try:
             raise error
         except SSHException:
             logger.warning("If this is expected, you can remove the bad key")
-            raise ConnectError(said)  # noqa: B904 (as pyinfra raises it)
+            raise ConnectError(message)  # noqa: B904 (as pyinfra raises it)
     except ConnectError as raised:
         logger.error(f"[v100-01] {raised.args[0]}")
 
@@ -47,29 +47,31 @@ def test_a_changed_key(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger.name)
     words = "SSH host key error (Host key for 192.0.2.5 does not match.)"
     _refuse(BadHostKeyException("192.0.2.5", OFFERED, PINNED), words)
-    (said,) = caplog.messages
-    assert said.startswith("[v100-01] its host key has changed: pinned ")
-    assert said.index(PINNED.fingerprint) < said.index(OFFERED.fingerprint)
+    (message,) = caplog.messages
+    assert message.startswith("[v100-01] its host key has changed: pinned ")
+    assert message.index(PINNED.fingerprint) < message.index(OFFERED.fingerprint)
     command = "gpu-node host-key inventories/lab.py v100-01 --accept "
-    assert said.endswith(command + OFFERED.fingerprint)
+    assert message.endswith(command + OFFERED.fingerprint)
 
 
 @pytest.mark.parametrize("name", ["192.0.2.5", "[192.0.2.5]:2222"])
 def test_an_unknown_key(caplog: pytest.LogCaptureFixture, name: str) -> None:
     """What it offers is shown by the command that is named."""
     _refuse(SSHException(f"StrictPolicy: No host key for {name} found in known_hosts"))
-    (said,) = caplog.messages
-    assert "its host key is not pinned" in said
-    assert said.endswith("gpu-node host-key inventories/lab.py v100-01")
+    (message,) = caplog.messages
+    assert "its host key is not pinned" in message
+    assert message.endswith("gpu-node host-key inventories/lab.py v100-01")
 
 
 def test_a_login_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """sshd never says why: the two usual causes, and where to look."""
     _refuse(AuthenticationException("Authentication failed."))
-    (said,) = caplog.messages
-    assert said.startswith("[v100-01] SSH host key error: its sshd takes no key")
-    assert "not in that user's ~/.ssh/authorized_keys" in said and "StrictModes" in said
-    assert "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in said and "sshd logs" in said
+    (message,) = caplog.messages
+    assert message.startswith(
+        "[v100-01] SSH host key error: its sshd accepts none of the offered keys"
+    )
+    assert "not in that user's ~/.ssh/authorized_keys" in message and "StrictModes" in message
+    assert "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in message and "the log of sshd" in message
 
 
 def test_a_key_with_a_passphrase_is_another_matter() -> None:
@@ -78,7 +80,7 @@ def test_a_key_with_a_passphrase_is_another_matter() -> None:
 
 
 def test_any_other_line_stays(caplog: pytest.LogCaptureFixture) -> None:
-    """Errors of other kinds, and what is said outside of any."""
+    """Errors of other kinds, and messages outside of any."""
     _refuse(SSHException("no banner"))
     logger.warning("well")
     assert caplog.messages == [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey
 
-from deploy import replacement
-from onboarding.password import VARIABLE
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.onboarding.trust.password import VARIABLE
 from tests.deploy.running import SHELLS
 from tests.onboarding.serving import Sshd, serving
 
@@ -60,3 +60,11 @@ def key(tmp_path: Path) -> Path:
 def shell(request: pytest.FixtureRequest) -> str:
     """Each kind of sh that a node may have."""
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The records of changes that wait to be confirmed, inside the test's own folder."""
+    folder = tmp_path / "records" / "pending"
+    monkeypatch.setattr(replacement, "PENDING", str(folder))
+    return folder

@@ -6,22 +6,24 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paramiko import Channel, ECDSAKey, PKey, ServerInterface, SSHException, Transport
+from paramiko import Channel, ECDSAKey, Message, PKey, ServerInterface, SSHException, Transport
 from paramiko.common import (
     AUTH_FAILED,
     AUTH_PARTIALLY_SUCCESSFUL,
     AUTH_SUCCESSFUL,
+    MSG_CHANNEL_SUCCESS,
     OPEN_SUCCEEDED,
 )
 from paramiko.server import InteractiveQuery
 from typing_extensions import override
 
-from onboarding.contact import Server
+from gpu_node.onboarding.trust.host_keys import Server
 
 PASSWORD = "s3cr3t hunter2 \xfc"
 
@@ -42,11 +44,17 @@ class Sshd:
     instead: Callable[[socket.socket], None] | None = None
     # Called when a password arrives.
     on_password: Callable[[], object] | None = None
-    # Called when somebody offers nothing.
+    # Called when a client offers no credentials.
     on_none: Callable[[], object] | None = None
     lets_anybody_in: bool = False
     second_factor: bool = False
     runs_commands: bool = True
+    # What answers a command in the place of this machine.
+    answer: Callable[[Channel, bytes], None] | None = None
+    # Where connections through it went.
+    forwarded: list[tuple[str, int]] = field(default_factory=list)
+    # Whether a client has asked to forward an agent.
+    agent_asked: bool = False
     # What its commands find before every other folder of PATH.
     path: str = ""
     # The configuration that it has read: it decides about passwords, too.
@@ -75,6 +83,10 @@ class _Login(ServerInterface):
 
     def __init__(self, sshd: Sshd) -> None:
         self.sshd = sshd
+        # Those of this connection.
+        self.channels: list[Channel] = []
+        # What begins once the other end has heard that its command was taken.
+        self.begins: list[threading.Thread] = []
 
     @override
     def get_allowed_auths(self, username: str) -> str:
@@ -123,9 +135,35 @@ class _Login(ServerInterface):
         return OPEN_SUCCEEDED
 
     @override
-    def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
-        threading.Thread(target=_execute, args=(self.sshd, channel, command), daemon=True).start()
+    def check_channel_direct_tcpip_request(
+        self, chanid: int, origin: tuple[str, int], destination: tuple[str, int]
+    ) -> int:
+        self.sshd.forwarded.append(destination)
+        threading.Thread(target=_forward, args=(self, chanid, destination), daemon=True).start()
+        return OPEN_SUCCEEDED
+
+    @override
+    def check_channel_forward_agent_request(self, channel: Channel) -> bool:
+        self.sshd.agent_asked = True
         return True
+
+    @override
+    def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
+        given = (self.sshd, channel, command)
+        self.begins.append(threading.Thread(target=_execute, args=given, daemon=True))
+        return True
+
+
+class _Serving(Transport):
+    """A connection that answers no command before it has accepted it."""
+
+    login: _Login | None = None
+
+    def _send_user_message(self, data: Message) -> None:
+        super()._send_user_message(data)  # type: ignore[misc]
+        begins = self.login.begins if self.login else []
+        if begins and data.asbytes()[0] == MSG_CHANNEL_SUCCESS:
+            begins.pop().start()
 
 
 def _execute(sshd: Sshd, channel: Channel, command: bytes) -> None:
@@ -135,6 +173,9 @@ def _execute(sshd: Sshd, channel: Channel, command: bytes) -> None:
             channel.send(b"This account is currently not available.\n")
             channel.send_exit_status(1)
             channel.close()
+            return
+        if sshd.answer:
+            sshd.answer(channel, command)
             return
         path = f"{sshd.path}{os.environ['PATH']}"
         with subprocess.Popen(
@@ -153,6 +194,29 @@ def _execute(sshd: Sshd, channel: Channel, command: bytes) -> None:
         channel.close()
 
 
+def _forward(login: _Login, number: int, destination: tuple[str, int]) -> None:
+    """Pass bytes between a channel and another server, as a jump host does."""
+    while not (opened := [each for each in login.channels if each.get_id() == number]):
+        time.sleep(0.01)
+    channel = opened[-1]
+    with suppress(OSError), socket.create_connection(destination) as other:
+        threading.Thread(target=_pump, args=(channel.recv, other.sendall), daemon=True).start()
+        _pump(other.recv, channel.sendall)
+    channel.close()
+
+
+def _pump(take: Callable[[int], bytes], give: Callable[[bytes], object]) -> None:
+    with suppress(OSError, EOFError):
+        while data := take(4096):
+            give(data)
+
+
+def _accept(transport: Transport, login: _Login) -> None:
+    while transport.is_active():
+        if (channel := transport.accept(1)) is not None:
+            login.channels.append(channel)
+
+
 def _serve(listener: socket.socket, sshd: Sshd) -> None:
     with suppress(OSError):
         while True:
@@ -161,17 +225,19 @@ def _serve(listener: socket.socket, sshd: Sshd) -> None:
                 sshd.instead(client)
                 continue
             # OpenSSH from 8.8 proves no RSA key by SHA-1.
-            transport = Transport(client, disabled_algorithms={"keys": ["ssh-rsa"]})
+            transport = _Serving(client, disabled_algorithms={"keys": ["ssh-rsa"]})
             for key in sshd.keys:
                 transport.add_server_key(key)
+            transport.login = login = _Login(sshd)
             with suppress(SSHException, EOFError):
-                transport.start_server(event=threading.Event(), server=_Login(sshd))
+                transport.start_server(event=threading.Event(), server=login)
+            threading.Thread(target=_accept, args=(transport, login), daemon=True).start()
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[Sshd]:
+def serving(home: Path, address: str = "127.0.0.1") -> Iterator[Sshd]:
     """Answer on a port of loopback until the test is over."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+    with closing(socket.create_server((address, 0))) as listener:
         sshd = Sshd(home, listener.getsockname()[1])
         threading.Thread(target=_serve, args=(listener, sshd), daemon=True).start()
         yield sshd

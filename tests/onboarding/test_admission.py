@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typing_extensions import Self
 
-from drift.preflight import Row
-from inventories.editing import EditError
-from onboarding import admission, contact, journal
-from onboarding.admission import Admission, Terms, Wish
-from onboarding.contact import ContactError
-from onboarding.gpus import Refusal
-from onboarding.screen import Screen
-from onboarding.site import Site, site_of
-from onboarding.stopped import Stopped
+from gpu_node.drift.preflight import Row
+from gpu_node.inventories.interrupt import handled
+from gpu_node.inventories.yaml import edit as editing
+from gpu_node.inventories.yaml.edit import EditError
+from gpu_node.onboarding import admission, journal
+from gpu_node.onboarding.admission import Admission, Options, Request
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import ContactError, Refusal, Stopped
+from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.trust import host_keys as contact
 
 CLUSTER = """\
 cluster: c
@@ -29,7 +33,7 @@ hosts:
   a100-01: {address: 192.0.2.10, group: v100}
 """
 ENTRY = "  v100-02: {address: 192.0.2.12, group: v100}\n"
-WISH = Wish("v100-02", "192.0.2.12")
+REQUEST = Request("v100-02", "192.0.2.12")
 
 
 class Session:
@@ -47,7 +51,7 @@ class Session:
         return self.refusal
 
 
-class Looked:
+class Answers:
     """Two V100, and what else the pre-flight is to say."""
 
     gpus: tuple[str, ...] = ("0x1db6", "0x1db6")
@@ -63,11 +67,11 @@ class World:
 
     def __init__(self, site: Site) -> None:
         self.site, self.calls = site, list[str]()
-        self.session, self.looked = Session(), Looked()
+        self.session, self.looked = Session(), Answers()
         self.asked: list[str | None] = []
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def look(self, _: object, inventory: str | None, *more: object) -> Looked:
+    def look(self, _: object, inventory: str | None, *more: object) -> Answers:
         self.calls.append("look")
         self.asked.append(inventory)
         self.meanwhile()
@@ -103,8 +107,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def admit(world: World, wish: Wish = WISH, terms: Terms | None = None) -> Admission:
-    found = Admission(world.site, wish, terms or Terms(), Screen(yes=True))
+def admit(world: World, request: Request = REQUEST, options: Options | None = None) -> Admission:
+    found = Admission(world.site, request, options or Options(), UserConsole(yes=True))
     found.admit()
     return found
 
@@ -141,8 +145,8 @@ def test_it_is_noted_what_was_pinned(
     monkeypatch.setattr(contact, "pin", lambda *_: known.write_text(before.replace(PIN, "") + PIN))
     admit(world)
     world.site.file.write_text(CLUSTER)
-    for wish in (WISH, Wish("v100-02", "192.0.2.12", group="v100")):
-        admit(world, wish)
+    for request in (REQUEST, Request("v100-02", "192.0.2.12", group="v100")):
+        admit(world, request)
         world.site.file.write_text(CLUSTER)
         found = journal.read(world.site, "v100-02")
         assert found is not None
@@ -151,7 +155,7 @@ def test_it_is_noted_what_was_pinned(
 
 def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "forecast", lambda *_: [])
-    admit(world, terms=Terms(dry=True))
+    admit(world, options=Options(dry=True))
     assert world.calls == ["look"] and world.site.text() == CLUSTER
     assert journal.read(world.site, "v100-02") is None
 
@@ -159,71 +163,71 @@ def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPa
 EARLY = {
     "hosts in braces": (
         CLUSTER.replace("hosts:\n  a100-01: {", "hosts: {a100-01: {").rstrip() + "}\n",
-        WISH,
-        r"site\.yml: line 6: hosts is written in one \{...\}; write it as a block, each entry on "
-        r"a line of its own, and run this again$",
+        REQUEST,
+        r"site\.yml: line 6: hosts is written in one \{...\}; write it as a block, each entry "
+        r"on a separate line, and run this again$",
     ),
     "a key that has a line of its own": (
         CLUSTER.replace("  a100-01: {", "  ? a100-01\n  : {"),
-        WISH,
-        r"site\.yml: line \d: .*; add by hand, under hosts:\n"
+        REQUEST,
+        r"site\.yml: line \d: .*; add manually, under hosts:\n"
         r"  v100-02: \{address: 192\.0\.2\.12, group: GROUP\}\n"
         r"where GROUP is the one for its GPUs: v100, far$",
     ),
     "an anchor in the way": (
         CLUSTER.replace("hosts:\n", "hosts: &h {}\n").partition("  a100-01")[0],
-        WISH,
+        REQUEST,
         r"site\.yml: line 6: hosts is written in one",
     ),
     "no such group": (
         CLUSTER,
-        Wish("v100-02", "192.0.2.12", group="v10"),
+        Request("v100-02", "192.0.2.12", group="v10"),
         r"--group: found 'v10' \(no such group, did you mean v100\?\); allowed: v100, far",
     ),
     "a group whose entry would be none": (
         CLUSTER.replace("far: {", "far: {toolchain: {cmake: {version: '3.25.2'}}, "),
-        Wish("v100-02", "192.0.2.12", group="far"),
+        Request("v100-02", "192.0.2.12", group="far"),
         r"toolchain\.cmake\.url: found nothing \(host v100-02 needs it\)",
     ),
     "a user that the file does not take": (
         CLUSTER,
-        Wish("v100-02", "192.0.2.12", user="pc$", group="v100"),
+        Request("v100-02", "192.0.2.12", user="pc$", group="v100"),
         r"site\.yml:8: hosts\.v100-02\.ssh\.user: found 'pc\$'",
     ),
 }
 
 
-@pytest.mark.parametrize(("file", "wish", "told"), EARLY.values(), ids=EARLY)
-def test_what_is_refused_before_the_contact(world: World, file: str, wish: Wish, told: str) -> None:
-    """The server has not been asked for anything, and nobody's key is on it."""
+@pytest.mark.parametrize(("file", "asked", "error"), EARLY.values(), ids=EARLY)
+def test_refused_before_the_contact(world: World, file: str, asked: Request, error: str) -> None:
+    """The server has not been asked for anything, and no key is on it."""
     world.site.file.write_text(file)
-    with pytest.raises(Refusal, match=told):
-        admit(world, wish)
+    with pytest.raises(Refusal, match=error):
+        admit(world, asked)
     assert world.calls == [] and world.site.text() == file
 
 
 def test_a_group_that_its_gpus_will_make(world: World) -> None:
     """Its name is that of a model: whether it is theirs, they tell."""
     world.looked.gpus = ("NVIDIA H100 80GB HBM3",)
-    admit(world, Wish("h100-01", "192.0.2.12", group="h100"))
+    admit(world, Request("h100-01", "192.0.2.12", group="h100"))
     assert "\n  h100: {gpu: {model: H100, count: 1}}\n" in world.site.text()
 
 
 def test_passwords_stay_until_it_is_a_member(world: World) -> None:
-    """A server that is refused would else let nobody in who has one."""
-    world.looked.verdicts = (Row("GPUs", "none", "stop", "a machine without any"),)
-    with pytest.raises(Stopped, match="GPUs: a machine without any"):
-        admit(world, terms=Terms(disable_password=True))
+    """Otherwise a refused server would lock out users with a password."""
+    world.looked.verdicts = (Row("GPUs", "none", "stop", "no NVIDIA GPU"),)
+    with pytest.raises(Stopped, match="GPUs: no NVIDIA GPU"):
+        admit(world, options=Options(disable_password=True))
     assert world.calls == ["pin", "key", "prove", "look"] and world.site.text() == CLUSTER
 
 
-def test_nobody_is_there_to_confirm_the_entry(world: World) -> None:
-    with pytest.raises(Stopped, match=r"^nobody is there to confirm the entry; give -y$"):
-        Admission(world.site, WISH, Terms(), Screen()).admit()
+def test_without_a_terminal_the_entry_is_not_written(world: World) -> None:
+    with pytest.raises(Stopped, match=r"^no terminal to confirm the entry; give -y$"):
+        Admission(world.site, REQUEST, Options(), UserConsole()).admit()
     assert world.site.text() == CLUSTER
 
 
-def test_an_entry_that_somebody_wrote_meanwhile_stays(world: World) -> None:
+def test_an_entry_that_was_written_meanwhile_stays(world: World) -> None:
     """Another onboarding, or an editor: nothing is written over it."""
     theirs = f"{CLUSTER}  v100-09: {{address: 192.0.2.19, group: v100}}\n"
     world.meanwhile = lambda: world.site.file.write_text(theirs)
@@ -232,11 +236,53 @@ def test_an_entry_that_somebody_wrote_meanwhile_stays(world: World) -> None:
     assert world.site.text() == theirs
 
 
+class Killed(BaseException):
+    """Ends a run as a kill does: no handler of the product expects it."""
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_after_a_kill_the_same_command_continues(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """The cluster file is unchanged or complete; the address need not be given again."""
+
+    def killed(file: Path, old: str, new: str) -> None:
+        if is_written:
+            editing.write(file, old, new)
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(admission, "editing", SimpleNamespace(write=killed, diff=editing.diff))
+        admit(world)
+    assert world.site.text() == (CLUSTER + ENTRY if is_written else CLUSTER)
+    again = Admission(world.site, Request("v100-02"), Options(), UserConsole(yes=True))
+    assert (again.is_unfinished, again.is_entered) == (True, is_written)
+    if is_written:
+        assert again.let_in_again(True)
+    else:
+        again.admit()
+    assert world.site.text() == CLUSTER + ENTRY
+
+
+def test_ctrl_c_while_the_entry_is_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is complete, and the journal there, when Ctrl-C is raised."""
+
+    def pressed(file: Path, old: str, new: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        editing.write(file, old, new)
+
+    monkeypatch.setattr(admission, "editing", SimpleNamespace(write=pressed, diff=editing.diff))
+    with handled(signal.default_int_handler, signal.SIGINT), pytest.raises(KeyboardInterrupt):
+        admit(world)
+    assert world.site.text() == CLUSTER + ENTRY
+    assert journal.begun(world.site, "v100-02") is not None
+
+
 def test_another_key_than_its_own_line_says(world: World) -> None:
     """Neither a pinned one nor one that is accepted for others will do."""
-    wish = Wish("v100-02", "192.0.2.12", fingerprint="SHA256:A")
-    with pytest.raises(ContactError, match=r"^SHA256:A is none of the host keys offered at"):
-        admit(world, wish, Terms(accept=("SHA256:B",)))
+    request = Request("v100-02", "192.0.2.12", fingerprint="SHA256:A")
+    with pytest.raises(ContactError, match=r"^SHA256:A is not one of the host keys offered at"):
+        admit(world, request, Options(accept=("SHA256:B",)))
     assert world.calls == [] and world.site.text() == CLUSTER
 
 
@@ -248,41 +294,42 @@ def test_who_cannot_become_root_changes_nothing(world: World) -> None:
 
 
 def test_a_group_may_have_its_own_way(world: World) -> None:
-    """Said beforehand it is taken; found out afterwards it is asked for, and nothing is written."""
-    named = Wish("v100-02", "192.0.2.12", group="far")
-    server = Admission(world.site, named, Terms(), Screen()).server
+    """A given group is used; for one found by the GPUs the error asks for --group."""
+    named = Request("v100-02", "192.0.2.12", group="far")
+    server = Admission(world.site, named, Options(), UserConsole()).server
     assert (server.known_hosts.name, server.user, server.port) == ("other", "zhang", 2222)
     world.looked.gpus = ("0x20f1", "0x20f1")
-    with pytest.raises(Stopped, match="say --group far"):
+    with pytest.raises(Stopped, match="give --group far"):
         admit(world)
     assert world.site.text() == CLUSTER
 
 
 def test_other_words_than_the_file_has_are_refused(world: World) -> None:
     admit(world)
-    for option, wish in (
-        ("--group far", Wish("v100-02", group="far")),
-        ("--user zhang", Wish("v100-02", user="zhang")),
-        ("--port 99", Wish("v100-02", port=99)),
+    for option, request in (
+        ("--group far", Request("v100-02", group="far")),
+        ("--user zhang", Request("v100-02", user="zhang")),
+        ("--port 99", Request("v100-02", port=99)),
     ):
-        again = Admission(world.site, wish, Terms(), Screen())
+        again = Admission(world.site, request, Options(), UserConsole())
         assert again.is_entered
         with pytest.raises(Stopped, match=f"{option}: .*change it there"):
-            again.refuse_other_words()
-    Admission(world.site, Wish("v100-02", user="root"), Terms(), Screen()).refuse_other_words()
+            again.refuse_other_options()
+    same = Request("v100-02", user="root")
+    Admission(world.site, same, Options(), UserConsole()).refuse_other_options()
 
 
 NOT_UTF_8 = {
-    "name": Wish("n\udcff", "192.0.2.5"),
-    "address": Wish("n", "192.0.2.5\udcff"),
-    "user": Wish("n", "192.0.2.5", user="zh\udcff"),
-    "group": Wish("n", "192.0.2.5", group="v100\x1b"),
+    "name": Request("n\udcff", "192.0.2.5"),
+    "address": Request("n", "192.0.2.5\udcff"),
+    "user": Request("n", "192.0.2.5", user="zh\udcff"),
+    "group": Request("n", "192.0.2.5", group="v100\x1b"),
 }
 
 
-@pytest.mark.parametrize("wish", NOT_UTF_8.values(), ids=NOT_UTF_8)
-def test_words_that_are_not_utf_8(world: World, wish: Wish) -> None:
+@pytest.mark.parametrize("asked", NOT_UTF_8.values(), ids=NOT_UTF_8)
+def test_words_that_are_not_utf_8(world: World, asked: Request) -> None:
     """Refused before anything is asked or written."""
-    with pytest.raises(Stopped, match=r"such characters: .*\\"):
-        Admission(world.site, wish, Terms(), Screen())
+    with pytest.raises(Stopped, match=r"not UTF-8: .*\\"):
+        Admission(world.site, asked, Options(), UserConsole())
     assert not list(journal.unfinished(world.site))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
 from pyinfra.api import StringCommand
 
-from deploy.scripts import text
-from lab.machine import as_root
-from onboarding.authorize import install_key
-from onboarding.contact import ContactError
-from onboarding.keys import public_key
-from onboarding.login import KeyRefused, open_session, prove_key
-from onboarding.password import Secret
-from onboarding.session import Result
+from gpu_node.deploy.engine.scripts import as_run
+from gpu_node.lab.machine import as_root
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.keys import install_key, public_key
+from gpu_node.onboarding.trust.login import KeyRefused, open_session, prove_key
+from gpu_node.onboarding.trust.password import Secret
+from gpu_node.onboarding.trust.session import Result
 from tests.deploy.running import Ended, run, tree
 from tests.onboarding.serving import PASSWORD, Sshd
 
@@ -50,9 +48,8 @@ def home(tmp_path: Path) -> Path:
 
 def authorize(home: Path, shell: str, backups: Path | str = "") -> Ended:
     """Run the script, without the search for the home."""
-    given = {"home": home, "line": LINE, "backups": backups}
-    head = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in given.items())
-    return run(StringCommand(head + text("authorize")), shell)
+    given = {"home": str(home), "line": LINE, "backups": str(backups and Path(backups) / "RUN")}
+    return run(StringCommand(as_run("authorize", **given)), shell)
 
 
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
@@ -107,12 +104,12 @@ def test_a_roots_backup(home: Path, shell: str, tmp_path: Path) -> None:
     assert authorize(home, shell, tmp_path / "backups").code == 0
     file.write_bytes(b"second")
     assert authorize(home, shell, tmp_path / "backups").code == 0
-    assert Path(f"{tmp_path}/backups{file}").read_bytes() == b"first"
+    assert Path(f"{tmp_path}/backups/RUN{file}").read_bytes() == b"first"
     assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
 
 
 def test_what_sshd_would_refuse(home: Path, shell: str) -> None:
-    """Nobody else may write to them; who may read may still do so."""
+    """No other user may write to them; read permission stays."""
     folder = home / ".ssh"
     folder.mkdir()
     (folder / "authorized_keys").write_text(f"{LINE}\n")
@@ -154,12 +151,12 @@ def test_what_lies_beside_it_is_not_written_into(home: Path, shell: str, tmp_pat
 
 
 def test_no_folder_can_be_made(home: Path, shell: str) -> None:
-    """Nothing is changed, and the reason is told; so without a home."""
+    """Nothing is changed, and the error has the reason; also without a home."""
     (home / ".ssh").write_text("a file")
     done = authorize(home, shell)
     assert (done.code, tree(home)) == (1, {".ssh": b"a file"})
     assert "its folder cannot be made; nothing was changed" in done.err
-    assert "there is no home" in authorize(home / "gone", shell).err
+    assert "its home is missing" in authorize(home / "gone", shell).err
 
 
 def test_from_a_password_to_a_key(account: Sshd, key: Path) -> None:
@@ -187,7 +184,7 @@ def test_a_session_by_key(account: Sshd, key: Path) -> None:
 
 
 def test_a_key_that_its_options_keep_out(account: Sshd) -> None:
-    """A session by password does not undo them; it is told."""
+    """A session by password does not undo them; it is an error."""
     account.authorized_keys.parent.mkdir(0o700)
     account.authorized_keys.write_text(f'from="192.0.2.1" {LINE}\n')
     account.authorized_keys.chmod(0o600)
@@ -200,10 +197,10 @@ def test_a_key_that_its_options_keep_out(account: Sshd) -> None:
 
 
 def test_what_is_no_key(account: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It never gets there; what the script complains of is told."""
+    """It never gets there; the error has the output of the script."""
     with open_session(account.server(), account.host_key, Secret(PASSWORD)) as session:
         for bad in ("ssh-rsa AAAA\nssh-rsa BBBB", "nothing", "ssh-rsa AAAA \x1b"):
-            with pytest.raises(ContactError, match="is no public key"):
+            with pytest.raises(ContactError, match="is not a public key"):
                 install_key(session, bad)
         (account.home / ".ssh").write_text("a file")
         with pytest.raises(ContactError, match=r"could not be let in: .*cannot be made"):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey, PKey, RSAKey
 
-from facts import host_key as asking
-from onboarding.contact import (
-    ContactError,
+from gpu_node.facts.ask import host_key as asking
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.host_keys import (
     Server,
     choose,
     offered,
@@ -68,11 +68,11 @@ def test_without_a_terminal(sshd: Sshd) -> None:
     """It stops with the fingerprint and the option; given with that, it goes on."""
     server = sshd.server()
     keys = offered(server)
-    told = keys[0].fingerprint
-    assert f"--accept-host-key {told}" in refusal(server, keys)
-    assert choose(server, keys, told, None) == sshd.host_key
-    said = refusal(server, keys, "SHA256:other")
-    assert "SHA256:other is none of" in said and told in said
+    offered_key = keys[0].fingerprint
+    assert f"--accept-host-key {offered_key}" in refusal(server, keys)
+    assert choose(server, keys, offered_key, None) == sshd.host_key
+    error = refusal(server, keys, "SHA256:other")
+    assert "SHA256:other is not one of" in error and offered_key in error
 
 
 def test_a_pinned_key_needs_no_word(sshd: Sshd) -> None:
@@ -93,7 +93,7 @@ def test_a_pinned_key_needs_no_fingerprint(sshd: Sshd) -> None:
     assert choose(server, keys, "SHA256:other", None) == sshd.host_key
     assert choose(server, keys, sshd.keys[1].fingerprint, None).startswith("ssh-rsa ")
     server.known_hosts.write_text(line(sshd, ECDSAKey.generate()))
-    assert "SHA256:other is none of" in refusal(server, keys, "SHA256:other")
+    assert "SHA256:other is not one of" in refusal(server, keys, "SHA256:other")
 
 
 def test_one_of_two_pinned_keys_of_a_kind(sshd: Sshd) -> None:
@@ -107,16 +107,16 @@ def test_one_of_two_pinned_keys_of_a_kind(sshd: Sshd) -> None:
 
 @pytest.mark.parametrize("pattern", ["[127.0.0.1]:{port}", "[n]:{port}", "*", "nas,[127.*"])
 def test_a_revoked_key(sshd: Sshd, pattern: str) -> None:
-    """It is not believed: neither pinned, nor given beforehand, nor by whoever is asked."""
+    """It is refused: pinned, given beforehand, or confirmed at the question."""
     server = sshd.server()
     keys = offered(server)
     line_of_it = f"@revoked {pattern.format(port=sshd.port)} {sshd.host_key}\n"
     for text in (line_of_it, line(sshd) + line_of_it):
         server.known_hosts.write_text(text)
         for accept in (None, keys[0].fingerprint, "SHA256:other"):
-            said = refusal(server, keys, accept)
-            assert f"is revoked by a @revoked line of {server.known_hosts}" in said
-            assert keys[0].fingerprint in said
+            error = refusal(server, keys, accept)
+            assert f"is revoked by a @revoked line of {server.known_hosts}" in error
+            assert keys[0].fingerprint in error
         with pytest.raises(ContactError, match="is revoked"):
             choose(server, keys, None, yes)
 
@@ -167,7 +167,7 @@ def test_one_of_two_keys_is_pinned(sshd: Sshd) -> None:
 
 @pytest.mark.parametrize("before", ["", "nas ssh-rsa AAAA\n", "# z\xfc\r\n\nnas ssh-rsa AAAA"])
 def test_pinned_and_forgotten(sshd: Sshd, before: str) -> None:
-    """One line more, closed to nobody who could read it; and then the same bytes again."""
+    """One line more, with the mode that it had; and then the same bytes again."""
     server = sshd.server()
     server.known_hosts.write_bytes(before.encode("latin-1"))
     server.known_hosts.chmod(0o640)
@@ -196,7 +196,7 @@ def test_a_file_that_was_not_there(sshd: Sshd, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(sshd: Sshd, tmp_path: Path) -> None:
-    """The reason is told."""
+    """The error has the reason."""
     (tmp_path / "file").touch()
     server = sshd.server(known_hosts=tmp_path / "file" / "known_hosts")
     with pytest.raises(ContactError, match=r"cannot write .*; nothing was changed"):
@@ -205,24 +205,24 @@ def test_a_file_that_cannot_be_written(sshd: Sshd, tmp_path: Path) -> None:
         pinned(sshd.server(known_hosts=tmp_path))
 
 
-def test_nobody_listens(sshd: Sshd) -> None:
-    """What to look at is told."""
+def test_connection_refused(sshd: Sshd) -> None:
+    """The error names what to check."""
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
-    with pytest.raises(ContactError, match=f"nobody listens at 127.0.0.1:{port}: is sshd"):
+    with pytest.raises(ContactError, match=f"connection refused at 127.0.0.1:{port}: is sshd"):
         offered(sshd.server(port=port))
 
 
 def test_a_name_that_is_none(sshd: Sshd) -> None:
-    """Told as such, by whatever resolver."""
-    with pytest.raises(ContactError, match="is no address, and no name that"):
+    """Its own error, by any resolver."""
+    with pytest.raises(ContactError, match="is not an address, and this machine"):
         offered(sshd.server(address="no-such-host.invalid"))
 
 
 def test_a_server_that_hangs_up(sshd: Sshd) -> None:
     """At once, as tcp wrappers and a full sshd do."""
     sshd.instead = lambda client: client.close()
-    with pytest.raises(ContactError, match="hung up before anybody could log in"):
+    with pytest.raises(ContactError, match="closed the connection before a login"):
         offered(sshd.server())
 
 
@@ -231,34 +231,36 @@ def test_a_server_that_is_silent(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) ->
     held: list[socket.socket] = []
     sshd.instead = held.append
     monkeypatch.setattr(asking, "SECONDS", 0.5)
-    told = r"127.0.0.1:.* accepts connections, but its sshd says nothing within 10 s: is the "
-    with pytest.raises(ContactError, match=told):
+    problem = r"127.0.0.1:.* accepts connections, but its sshd sends nothing within 10 s: is the "
+    with pytest.raises(ContactError, match=problem):
         offered(sshd.server())
     for each in held:
         each.close()
 
 
 def test_a_connection_that_does_not_come_about(sshd: Sshd) -> None:
-    """Nobody has accepted it: that is no sshd that says nothing."""
-    said = unreachable(sshd.server(port=22), TimeoutError("timed out"))
-    assert said.startswith("no answer at 127.0.0.1:22 within 10 s (timed out): is it switched on")
+    """The connection was not accepted: that is not a silent sshd."""
+    error = unreachable(sshd.server(port=22), TimeoutError("timed out"))
+    assert error.startswith("no answer at 127.0.0.1:22 within 10 s (timed out): is it switched on")
 
 
 @pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EINVAL])
 def test_no_way_to_a_server(sshd: Sshd, number: int) -> None:
-    """The seconds are told only where they went by."""
-    error = OSError(number, os.strerror(number))
-    said = unreachable(sshd.server(address="fe80::1", port=22), error)
-    assert said.startswith(f"[fe80::1]:22 cannot be reached: {os.strerror(number)}: ")
-    assert "10 s" not in said
+    """The duration is in the error only after a timeout."""
+    cause = OSError(number, os.strerror(number))
+    problem = unreachable(sshd.server(address="fe80::1", port=22), cause)
+    assert problem.startswith(f"[fe80::1]:22 cannot be reached: {os.strerror(number)}: ")
+    assert "10 s" not in problem
 
 
 def test_another_port_is_an_option(sshd: Sshd) -> None:
-    """The option that says another port is named, where none was said."""
-    said = unreachable(sshd.server(port=22), ConnectionRefusedError())
-    assert said == "nobody listens at 127.0.0.1:22: is sshd running there, or on another --port?"
-    said = unreachable(sshd.server(port=2222), ConnectionRefusedError())
-    assert said == "nobody listens at 127.0.0.1:2222: is sshd running there?"
+    """The option that says another port is named, where none was given."""
+    error = unreachable(sshd.server(port=22), ConnectionRefusedError())
+    assert (
+        error == "connection refused at 127.0.0.1:22: is sshd running there, or on another --port?"
+    )
+    error = unreachable(sshd.server(port=2222), ConnectionRefusedError())
+    assert error == "connection refused at 127.0.0.1:2222: is sshd running there?"
 
 
 def test_another_protocol(sshd: Sshd) -> None:
@@ -269,5 +271,5 @@ def test_another_protocol(sshd: Sshd) -> None:
         client.close()
 
     sshd.instead = answer
-    with pytest.raises(ContactError, match="it is no sshd"):
+    with pytest.raises(ContactError, match="it is not sshd"):
         offered(sshd.server())

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from drift.builds import short_model
-from drift.driver import models_by_id
-from inventories.schema import load
-from onboarding.entry import Proposal, Refusal, composed, entered, proposed
+from gpu_node.drift.driver.target import models_by_id
+from gpu_node.drift.tables import short_model
+from gpu_node.inventories.schema import load
+from gpu_node.onboarding.entry import Proposal, composed, entered, proposed
+from gpu_node.onboarding.errors import Refusal
 
 FILE = """\
 cluster: c
@@ -40,12 +41,12 @@ H100 = ["0x2330"] * 8
 FOO = ["NVIDIA Foo 9000 PRO"]
 
 
-def ask(folder: Path, gpus: list[str], file: str = FILE, **said: Any) -> Proposal:
+def ask(folder: Path, gpus: list[str], file: str = FILE, **changes: Any) -> Proposal:
     """The proposal for v100-02 at 192.0.2.6, and it fits into the file."""
     path = folder / "site.yml"
     path.write_text(file)
-    said = {"name": "v100-02", "address": "192.0.2.6", **said}
-    proposal = proposed(load(path), gpus=gpus, **said)
+    values = {"name": "v100-02", "address": "192.0.2.6", **changes}
+    proposal = proposed(load(path), gpus=gpus, **values)
     text = composed(path, file, proposal)
     assert path.read_text() == file
     path.write_text(text)
@@ -55,9 +56,9 @@ def ask(folder: Path, gpus: list[str], file: str = FILE, **said: Any) -> Proposa
     return proposal
 
 
-def refused(folder: Path, gpus: list[str], **said: Any) -> str:
+def refused(folder: Path, gpus: list[str], **changes: Any) -> str:
     with pytest.raises(Refusal) as error:
-        ask(folder, gpus, **said)
+        ask(folder, gpus, **changes)
     return str(error.value).replace(str(folder), "FOLDER")
 
 
@@ -89,8 +90,8 @@ def test_the_group_by_the_longer_name(tmp_path: Path) -> None:
 
 def test_two_groups_for_it(tmp_path: Path) -> None:
     """With a third number of GPUs neither is closer."""
-    told = refused(tmp_path, V100 * 2)
-    assert told == "4 x Tesla V100-PCIE-32GB: the groups v100, big are all for them; " + (
+    error = refused(tmp_path, V100 * 2)
+    assert error == "4 x Tesla V100-PCIE-32GB: the groups v100, big are all for them; " + (
         "name one: --group"
     )
 
@@ -100,8 +101,8 @@ def test_another_number_of_gpus(tmp_path: Path) -> None:
     proposal = ask(tmp_path, V100 * 2, group="v100")
     assert proposal.entry["gpu"] == {"count": 4}
     assert proposal.reasons == (
-        "group v100, as asked: the node has 4 x Tesla V100-PCIE-32GB",
-        "gpu count 4: its own, as group v100 says 2 for its count",
+        "group v100, as requested: the node has 4 x Tesla V100-PCIE-32GB",
+        "gpu count 4: for this host alone, because group v100 has 2 for its count",
     )
 
 
@@ -158,18 +159,18 @@ def test_a_gpu_that_the_inventory_alone_knows(tmp_path: Path) -> None:
 def test_unknown_gpus(tmp_path: Path) -> None:
     groups = "or name its group: --group a100, v100, odd, big, spare"
     assert refused(tmp_path, ["0xFFF0"]) == (
-        "1 x 10de:fff0: no PCI id of drift/data/pci_ids.tsv; allowed: add it to "
+        "1 x 10de:fff0: drift/data/pci_ids.tsv does not list this PCI ID; add it to "
         f"drift/data/pci_ids.tsv and its model to gpus.tsv, {groups}"
     )
     assert refused(tmp_path, ["NVIDIA Bar 1"]) == (
-        "1 x NVIDIA Bar 1: no model of drift/data/gpus.tsv; allowed: add it there, " + groups
+        "1 x NVIDIA Bar 1: drift/data/gpus.tsv does not list this model; add it there, " + groups
     )
 
 
 def test_unknown_gpus_in_a_group_that_was_asked_for(tmp_path: Path) -> None:
     proposal = ask(tmp_path, ["0xfff0"] * 2, group="v100")
     assert proposal.entry == {"address": "192.0.2.6", "group": "v100"}
-    assert proposal.reasons == ("group v100, as asked: no table knows its GPUs (2 x 10de:fff0)",)
+    assert proposal.reasons == ("group v100, as requested: no table has its GPUs (2 x 10de:fff0)",)
     assert ask(tmp_path, ["NVIDIA Bar 1"], group="spare").group == "spare"
 
 
@@ -205,12 +206,12 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "an address of another, spelled otherwise": (
         V100,
         {"address": "2001:DB8:0:0::5"},
-        "2001:DB8:0:0::5: FOLDER/site.yml has it as v100-01; allowed: an address of its own, or ",
+        "2001:DB8:0:0::5: FOLDER/site.yml has it as v100-01; allowed: a separate address, or ",
     ),
     "there already": (
         V100,
         {"name": "v100-01", "address": "2001:db8::5"},
-        "v100-01: FOLDER/site.yml has it already; nothing is to be written",
+        "v100-01: FOLDER/site.yml has it already; nothing to write",
     ),
     "a group's name": (V100, {"name": "big"}, "big: a group of FOLDER/site.yml has this name; "),
     "the new group's name": (
@@ -226,30 +227,30 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("gpus", "said", "told"), REFUSED.values(), ids=REFUSED)
-def test_refused(gpus: list[str], said: dict[str, Any], told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("gpus", "changes", "error"), REFUSED.values(), ids=REFUSED)
+def test_refused(gpus: list[str], changes: dict[str, Any], error: str, tmp_path: Path) -> None:
     """What was found, where, and what is allowed; the file is as it was."""
-    assert refused(tmp_path, gpus, **said).startswith(told)
+    assert refused(tmp_path, gpus, **changes).startswith(error)
     assert (tmp_path / "site.yml").read_text() == FILE
 
 
 def test_a_group_of_the_models_name_for_other_gpus(tmp_path: Path) -> None:
-    told = refused(tmp_path, H100, file=FILE.replace("  spare:", "  h100: {gpu: {model: H800}}"))
-    assert told.startswith("8 x NVIDIA H100 80GB HBM3: no group is for them, and h100 is for H800")
+    error = refused(tmp_path, H100, file=FILE.replace("  spare:", "  h100: {gpu: {model: H800}}"))
+    assert error.startswith("8 x NVIDIA H100 80GB HBM3: no group is for them, and h100 is for H800")
 
 
 def test_a_host_of_the_new_groups_name(tmp_path: Path) -> None:
-    told = refused(tmp_path, H100, file=FILE.replace("v100-01:", "h100:"))
-    assert told.startswith("8 x NVIDIA H100 80GB HBM3: a group h100 cannot be, a host has this ")
+    error = refused(tmp_path, H100, file=FILE.replace("v100-01:", "h100:"))
+    assert error.startswith("8 x NVIDIA H100 80GB HBM3: no group can be called h100, as a host is")
 
 
 def test_a_file_that_cannot_be_edited(tmp_path: Path) -> None:
-    """It is said what to add by hand."""
+    """The error has the lines to add manually."""
     file = "cluster: c\ngroups: {v100: }\nhosts:\n  ? a\n  : {address: 192.0.2.1, group: v100}\n"
-    told = refused(tmp_path, V100, file=file, group="v100", user="root")
-    assert told.startswith("FOLDER/site.yml: line ")
-    assert told.endswith(
-        "; add by hand, under hosts:\n"
+    error = refused(tmp_path, V100, file=file, group="v100", user="root")
+    assert error.startswith("FOLDER/site.yml: line ")
+    assert error.endswith(
+        "; add manually, under hosts:\n"
         "  v100-02: {address: 192.0.2.6, group: v100, ssh: {user: root}}"
     )
 
@@ -263,7 +264,7 @@ def test_a_member(tmp_path: Path) -> None:
 
 
 def test_every_gpu_of_the_tables_has_a_group(tmp_path: Path) -> None:
-    """V100 and A100 find theirs; each other one that a PCI id tells gets a group that loads."""
+    """V100 and A100 find theirs; each other one with a known PCI id gets a group that loads."""
     path = tmp_path / "site.yml"
     path.write_text(FILE)
     cluster = load(path)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from inventories.schema import Cluster, load
-from onboarding.forecast import foreseen
+from gpu_node.inventories.schema import Cluster, load
+from gpu_node.onboarding.forecast import foreseen
 from tests.drift.states import found
 
 FILE = """\
@@ -39,45 +39,54 @@ def cluster(file: Path, text: str = FILE) -> Cluster:
     return load(file)
 
 
-def told(cluster: Cluster, **state: Any) -> list[str]:
+def foreseen_lines(cluster: Cluster, **state: Any) -> list[str]:
     return foreseen(found(state), cluster, "v100-02")
 
 
 def test_what_the_environments_stage_copies(file: Path) -> None:
-    """And what is installed by its torch's version, which nobody knows before."""
-    environment, packages, mesh = told(cluster(file), nccl=BARE_APT)
+    """And what is installed by its torch's version, which is not known before."""
+    environment, packages, mesh = foreseen_lines(cluster(file), nccl=BARE_APT)
     assert environment == f"{MISSING}would be repaired: copied from v100-01 to the same path"
     assert packages.startswith(PACKAGES)
     assert packages.endswith("; decided when its environment is there: by its torch")
     assert mesh.startswith(MESH)
 
 
-def test_what_nobody_copies(file: Path) -> None:
+def test_what_is_not_copied(file: Path) -> None:
     """No node is named for it, it is the node itself, or there is no rsync."""
     for text in (
         FILE.replace("copy_from: v100-01, ", ""),
         FILE.replace("copy_from: v100-01", "copy_from: v100-02"),
     ):
-        environment, packages, _ = told(cluster(file, text), nccl=BARE_APT)
-        assert "; by hand: " in environment and "; by hand: name a version" in packages
-    nobody = {**BARE, "manager": "none", "packages": []}
-    environment, packages, _ = told(cluster(file), nccl=nobody, workspace={"rsync": ""})
-    assert environment == (
-        f"{MISSING}by hand: install rsync on v100-02: it copies the environment from v100-01"
+        environment, packages, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
+        assert (
+            "; needs manual action: " in environment
+            and "; needs manual action: name a version" in packages
+        )
+    without_manager = {**BARE, "manager": "none", "packages": []}
+    environment, packages, _ = foreseen_lines(
+        cluster(file), nccl=without_manager, workspace={"rsync": ""}
     )
-    assert "libnccl: no apt, dnf or yum is here" in packages and "; by hand: " in packages
+    assert environment == (
+        f"{MISSING}needs manual action: install rsync on v100-02: it copies the environment from "
+        "v100-01"
+    )
+    assert (
+        "libnccl: no apt, dnf or yum is installed" in packages
+        and "; needs manual action: " in packages
+    )
 
 
 def test_a_version_that_is_named(file: Path) -> None:
     """It needs no environment to be known."""
     text = FILE.replace("packages: true", "packages: true, version: 2.18.1+cuda12.1")
-    _, packages, _ = told(cluster(file, text), nccl=BARE_APT)
+    _, packages, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
     assert packages.endswith("; would be repaired: install libnccl2, libnccl-dev 2.18.1-1+cuda12.1")
 
 
 def test_no_mesh(file: Path) -> None:
-    """None is wanted, or nobody else is there."""
-    assert told(cluster(file, FILE.replace(", mesh: true", "")), nccl=BARE_APT)[2:] == []
+    """No mesh is wanted, or there is no other node."""
+    assert foreseen_lines(cluster(file, FILE.replace(", mesh: true", "")), nccl=BARE_APT)[2:] == []
     others = "".join(line for line in FILE.splitlines(True) if "0-01:" not in line)
     alone = cluster(file, others.replace("copy_from: v100-01, ", ""))
-    assert told(alone, nccl=BARE_APT)[2:] == []
+    assert foreseen_lines(alone, nccl=BARE_APT)[2:] == []

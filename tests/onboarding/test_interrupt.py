@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from onboarding.password import VARIABLE
+from gpu_node.onboarding.trust.password import VARIABLE
 from tests.onboarding.serving import PASSWORD, Sshd
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,14 +24,14 @@ monkey.patch_all()
 import logging, sys
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 from pathlib import Path
-from cli.interrupt import at_once
-from onboarding.contact import Server, choose, offered
-from onboarding.login import open_session
-from onboarding.password import password
+from gpu_node.inventories.interrupt import at_once
+from gpu_node.onboarding.trust.host_keys import Server, choose, offered
+from gpu_node.onboarding.trust.login import open_session
+from gpu_node.onboarding.trust.password import given
 server = Server("n", "127.0.0.1", int(sys.argv[1]), "root", Path(sys.argv[2]))
 with at_once():
     host_key = choose(server, offered(server), None, lambda text: True)
-    with open_session(server, host_key, password("", False)) as session:
+    with open_session(server, host_key, given(False)) as session:
         session.run("touch ~/begun; exec sleep 30", 60)
 """
 
@@ -55,7 +55,7 @@ def test_it_ends_at_once(sshd: Sshd, tmp_path: Path, stage: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CONTACT, str(sshd.port), str(tmp_path / "known_hosts")],
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), VARIABLE: PASSWORD},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), VARIABLE: PASSWORD},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from drift.compare import Difference
-from drift.finding import Finding
-from drift.report.model import HostReport, Report, Summary, Tool
-from onboarding import joining, journal
-from onboarding.joining import Joining, lacks
-from onboarding.journal import Journal
-from onboarding.screen import Screen
-from onboarding.site import Site, site_of
-from onboarding.stopped import Stopped
-from verify.outcome import Outcome
+from gpu_node.drift.engine.differences import Difference
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.report.model import HostReport, Report, Summary, Tool
+from gpu_node.onboarding import joining, journal
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.joining import Joining, lacks
+from gpu_node.onboarding.journal import Journal
+from gpu_node.verify.outcome import Outcome
 
 CLUSTER = """\
 cluster: c
@@ -80,23 +80,21 @@ def begun(site: Site, name: str = NEW) -> Journal:
 def join(
     site: Site, runs: Runs, seen: Report, *outcomes: Outcome
 ) -> tuple[dict[str, list[str]], list[Sequence[str]]]:
-    """Have the newcomer join, as far as its journal says; return what it lacks, and the jobs."""
+    """Have the newcomer join; return what it lacks, and the jobs."""
     jobs: list[Sequence[str]] = []
-    told = iter(outcomes or [Outcome(ok=True)])
+    remaining = iter(outcomes or [Outcome(ok=True)])
 
     def verify(site: Site, names: Sequence[str]) -> Outcome:
         jobs.append(names)
-        return next(told)
+        return next(remaining)
 
-    found = journal.read(site, NEW)
-    assert found is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joining, "pyinfra", runs)
-        return Joining(site, [found], Screen()).join(lambda _: seen, verify), jobs
+        return Joining(site, [NEW], UserConsole()).join(lambda _: seen, verify), jobs
 
 
 AWAITED = (
-    f"a100-01 is unreachable, and only what is between it and {NEW} is missing: run this again "
+    f"a100-01 is unreachable, and only the checks between it and {NEW} are missing: run this again "
     "when it answers"
 )
 MISSING = "it is a member; only the proof is missing: run this again, or --verify no"
@@ -112,7 +110,7 @@ def test_all_well(site: Site) -> None:
 
 
 def test_a_node_that_is_down_leaves_it_half_way(site: Site) -> None:
-    """The newcomer is deployed all the same, and nobody says that it is proved."""
+    """The newcomer is deployed all the same, and is not reported as proved."""
     begun(site)
     lacking, jobs = join(site, Runs("areas"), report(down=True))
     assert lacking[NEW] == [f"report: {AWAITED}"]
@@ -123,14 +121,14 @@ def test_a_node_that_is_down_leaves_it_half_way(site: Site) -> None:
 
 
 def test_what_fails_elsewhere_is_not_the_newcomers(site: Site) -> None:
-    """The report is what counts: by it the newcomer is right, whoever made the run end with 1."""
+    """The report is what counts: by it the newcomer is right, although the run ended with 1."""
     begun(site)
     assert join(site, Runs("areas", "change"), report()) == ({NEW: []}, [["a100-01", NEW]])
 
 
 def drifting(rule: str, subject: str) -> HostReport:
     """A node of which one thing is wrong."""
-    words = dict.fromkeys(("wanted", "cause", "fix"), "x")
+    words: dict[str, Any] = dict.fromkeys(("wanted", "cause", "fix"), "x")
     finding = Finding(
         rule=rule,
         severity="error",
@@ -144,7 +142,7 @@ def drifting(rule: str, subject: str) -> HostReport:
 
 
 def test_only_what_a_node_that_is_down_was_to_do_is_missing(site: Site) -> None:
-    """Logins to it fail, and so do the deploys: that node is what is said."""
+    """Logins to it fail, and so do the deploys: that node is the reason that is given."""
     begun(site)
     seen = report(down=True)
     seen.hosts[NEW] = drifting("ssh.no-login", "a100-01")
@@ -155,7 +153,7 @@ def test_only_what_a_node_that_is_down_was_to_do_is_missing(site: Site) -> None:
 @pytest.mark.parametrize(
     "own", [drifting("ssh.no-login", "v100-03"), drifting("shm.size", "a100-01")]
 )
-def test_what_else_is_missing_is_said_beside_it(site: Site, own: HostReport) -> None:
+def test_other_drift_is_reported_beside_it(site: Site, own: HostReport) -> None:
     """A login to a node that answers, and drift of its own whatever its subject is called."""
     begun(site)
     seen = report(down=True)
@@ -167,12 +165,12 @@ def test_what_else_is_missing_is_said_beside_it(site: Site, own: HostReport) -> 
     ]
 
 
-def test_two_nodes_that_are_down_are_said_once() -> None:
+def test_two_unreachable_nodes_are_one_reason() -> None:
     seen = report(down=True)
     seen.hosts["v100-03"] = seen.hosts["a100-01"]
     assert lacks(seen, NEW) == [
-        f"a100-01 and v100-03 are unreachable, and only what is between them and {NEW} is missing: "
-        "run this again when they answer"
+        f"a100-01 and v100-03 are unreachable, and only the checks between them and {NEW} are "
+        "missing: run this again when they answer"
     ]
 
 
@@ -185,20 +183,15 @@ def test_what_another_node_says_of_it_counts(site: Site) -> None:
     }
 
 
-def test_what_was_done_is_not_done_again(site: Site) -> None:
-    """After Ctrl-C it goes on; with another cluster file, or after drift, it begins anew."""
-    journal.write(site, begun(site).with_stage("mesh", site.digest()))
+def test_a_second_run_repeats_all_stages(site: Site) -> None:
+    """After Ctrl-C or drift: the stages are idempotent, so nothing records how far it came."""
+    begun(site)
     runs = Runs()
-    join(site, runs, report("drift"))
-    assert runs.done == [{"change": NEW}]
-    runs = Runs()
-    join(site, runs, report("drift"))
-    assert len(runs.done) == 2
-    journal.write(site, begun(site).with_stage("mesh", site.digest()))
-    site.file.write_text(f"{CLUSTER}# edited\n")
-    runs = Runs()
+    assert join(site, runs, report("drift"))[0] == {NEW: ["report: it has drift, see above"]}
+    assert journal.read(site, NEW) is not None
     assert join(site, runs, report())[0] == {NEW: []}
-    assert len(runs.done) == 2
+    assert runs.done == [{"areas": "ssh"}, {"change": NEW}] * 2
+    assert journal.read(site, NEW) is None
 
 
 def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
@@ -211,17 +204,15 @@ def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
     assert journal.read(site, NEW) is not None
 
 
-def test_where_only_the_proof_is_missing_nothing_else_is_done_again(site: Site) -> None:
-    """The report was clean: what the deploys did is as good as it was."""
+def test_where_only_the_proof_is_missing_the_job_runs_again(site: Site) -> None:
     begun(site)
     bad = Outcome(ok=False, how="torchrun", problems=("rank 1 never connected",))
     join(site, Runs(), report(), bad)
-    runs = Runs()
-    lacking, jobs = join(site, runs, report())
-    assert (lacking, runs.done, len(jobs)) == ({NEW: []}, [], 1)
+    lacking, jobs = join(site, Runs(), report())
+    assert (lacking, len(jobs)) == ({NEW: []}, 1)
 
 
-def test_what_fails_with_each_node_alike_is_said_once(site: Site) -> None:
+def test_the_same_failure_with_each_node_is_one_reason(site: Site) -> None:
     """It is the newcomer's own then: a third node would not tell more."""
     begun(site)
     bad = Outcome(ok=False, problems=("v100-02: /opt/env/bin/python has no torch",))
@@ -231,7 +222,7 @@ def test_what_fails_with_each_node_alike_is_said_once(site: Site) -> None:
     assert jobs == [["a100-01", NEW], ["v100-03", NEW]]
 
 
-def test_stages_that_end_alike_are_said_once(site: Site) -> None:
+def test_stages_with_the_same_error_are_one_reason(site: Site) -> None:
     begun(site)
     lacking, _ = join(site, Runs("areas", "change"), report("drift"))
     assert lacking == {
@@ -243,18 +234,18 @@ def test_no_job_has_no_heading(site: Site, capsys: pytest.CaptureFixture[str]) -
     """Neither where none was asked for, nor where no server is left to prove."""
     begun(site)
     join(site, Runs(), report("drift"))
-    assert "== report" in (said := capsys.readouterr().err) and "== verify" not in said
+    assert "== report" in (output := capsys.readouterr().err) and "== verify" not in output
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joining, "pyinfra", Runs())
-        Joining(site, [begun(site)], Screen()).join(lambda _: report(), None)
-    assert "== report" in (said := capsys.readouterr().err) and "== verify" not in said
+        begun(site)
+        Joining(site, [NEW], UserConsole()).join(lambda _: report(), None)
+    assert "== report" in (output := capsys.readouterr().err) and "== verify" not in output
 
 
-def test_what_is_left_is_what_was_not_done_by_this_file(site: Site) -> None:
-    """Before it is done: no environment is copied here, and a job may not be asked for."""
-    made = begun(site).with_stage("mesh", site.digest())
-    assert joining.left(site, made, True) == ["deploy", "report", "verify"]
-    assert joining.left(site, made.anew(), False) == ["mesh", "deploy", "report"]
+def test_the_stages_of_a_server(site: Site) -> None:
+    """No environment is copied in this inventory, and the job is optional."""
+    assert joining.stages_of(site, NEW, True) == ["mesh", "deploy", "report", "verify"]
+    assert joining.stages_of(site, NEW, False) == ["mesh", "deploy", "report"]
 
 
 def test_a_busy_node_leaves_the_job_to_the_next(site: Site) -> None:

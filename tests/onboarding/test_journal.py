@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from onboarding import journal
-from onboarding.journal import Journal
-from onboarding.site import Site, site_of
-from onboarding.stopped import Stopped
+from gpu_node.onboarding import journal
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.journal import Journal
 
 BEGUN = Journal(name="v100-02", address="192.0.2.12", user="root", port=22)
 
@@ -30,9 +30,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_what_is_written_is_read(site: Site) -> None:
     assert journal.read(site, "v100-02") is None
-    journal.write(site, BEGUN.with_stage("mesh", "sum"))
+    journal.write(site, BEGUN.model_copy(update={"removed": True}))
     found = journal.read(site, "v100-02")
-    assert found is not None and found.done == ("mesh",)
+    assert found is not None and found.removed
+    assert journal.begun(site, "v100-02") is None
     journal.forget(site, "v100-02")
     journal.forget(site, "v100-02")
     assert journal.read(site, "v100-02") is None
@@ -43,7 +44,7 @@ def test_another_inventory_has_its_own(site: Site, tmp_path: Path) -> None:
     assert journal.read(at(tmp_path / "there"), "v100-02") is None
 
 
-def test_it_is_nobody_elses_to_read(site: Site, tmp_path: Path) -> None:
+def test_no_other_user_can_read_it(site: Site, tmp_path: Path) -> None:
     journal.write(site, BEGUN)
     (file,) = (tmp_path / "state").rglob("*.json")
     assert file.stat().st_mode & 0o077 == 0
@@ -57,11 +58,11 @@ def test_a_broken_one_is_none(site: Site, tmp_path: Path, text: str) -> None:
     assert journal.read(site, "v100-02") is None
 
 
-def test_one_of_before_tells_of_no_pin(site: Site, tmp_path: Path) -> None:
-    """It was written when nobody noted who had pinned the host key: that is kept."""
+def test_a_journal_of_an_older_version_is_read(site: Site, tmp_path: Path) -> None:
+    """It has the stages that were done, and may not have the pinned names."""
     journal.write(site, BEGUN)
     (file,) = (tmp_path / "state").rglob("*.json")
-    file.write_text(file.read_text().replace(',"pinned":[]', ""))
+    file.write_text(file.read_text().replace('"pinned":[]', '"done":["mesh"],"file":"sum"'))
     assert "pinned" not in file.read_text() and journal.read(site, "v100-02") == BEGUN
 
 
@@ -71,9 +72,18 @@ def test_a_name_is_no_path(site: Site, tmp_path: Path) -> None:
     assert file.parent.parent == tmp_path / "state" / "gpu-node" / "onboarding"
 
 
-def test_an_inventory_is_two_files(tmp_path: Path) -> None:
-    (tmp_path / "site.yml").write_text("")
-    with pytest.raises(Stopped, match=r"no such inventory file: .*site\.py: copy"):
-        site_of(str(tmp_path / "site.yml"))
+def test_either_file_names_the_inventory(tmp_path: Path) -> None:
+    """The cluster file alone is enough; an inventory for pyinfra beside it is used."""
+    cluster_file, inventory = tmp_path / "site.yml", tmp_path / "site.py"
+    cluster_file.write_text("")
+    assert site_of(str(cluster_file)) == Site(cluster_file, cluster_file)
+    with pytest.raises(Stopped, match=r"no such inventory file: .*site\.py"):
+        site_of(str(inventory))
+    inventory.write_text("")
+    both = Site(inventory, cluster_file)
+    assert site_of(str(cluster_file)) == site_of(str(inventory)) == both
+    cluster_file.unlink()
+    with pytest.raises(Stopped, match=r"no such inventory file: .*site\.yml"):
+        site_of(str(inventory))
     with pytest.raises(Stopped, match="give the cluster file"):
         site_of(str(tmp_path))

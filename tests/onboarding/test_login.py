@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey, RSAKey
 
-from onboarding import login
-from onboarding.contact import ContactError
-from onboarding.keys import public_key
-from onboarding.login import Password, methods, open_session, prove_key
-from onboarding.password import Secret
-from onboarding.session import Session
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust import login
+from gpu_node.onboarding.trust.keys import public_key
+from gpu_node.onboarding.trust.login import Password, methods, open_session, prove_key
+from gpu_node.onboarding.trust.password import Secret
+from gpu_node.onboarding.trust.session import Session
 from tests.deploy.running import until
 from tests.onboarding.serving import PASSWORD, Sshd
 
@@ -54,14 +54,14 @@ def test_by_password(sshd: Sshd, taken: str) -> None:
 
 
 def test_prompts_that_are_not_for_a_password(sshd: Sshd) -> None:
-    """What would be seen while it is typed is not told the password."""
+    """A field that is shown while it is typed does not get the password."""
     sshd.methods = "keyboard-interactive"
     sshd.prompts = [("Login: ", True), ("Password: ", False)]
     opened(sshd, Secret(PASSWORD)).close()
 
 
 def test_by_a_named_key(sshd: Sshd, key: Path) -> None:
-    """The password is neither told nor asked for."""
+    """The password is neither sent nor asked for."""
     sshd.authorized = [ECDSAKey.from_private_key_file(str(key))]
     asked: list[str] = []
 
@@ -90,10 +90,10 @@ def test_the_password_is_asked_for_when_it_is_needed(sshd: Sshd, key: Path) -> N
     """After the key was refused; it may then not be given."""
     assert opened(sshd, lambda: Secret(PASSWORD), key=key).by == "password"
     assert sshd.attempts == ["publickey", "password"]
-    said = refusal(sshd, lambda: None, key=key)
-    assert f"root@127.0.0.1:{sshd.port} does not let us in" in said
-    assert f"the key {key} is refused (its sshd takes password, publickey)" in said
-    assert "GPU_NODE_PASSWORD" in said
+    error = refusal(sshd, lambda: None, key=key)
+    assert f"root@127.0.0.1:{sshd.port} does not let us in" in error
+    assert f"the key {key} is refused (its sshd accepts password, publickey)" in error
+    assert "GPU_NODE_PASSWORD" in error
 
 
 def test_a_wrong_password(sshd: Sshd) -> None:
@@ -102,13 +102,13 @@ def test_a_wrong_password(sshd: Sshd) -> None:
     attempts = sshd.attempts
     assert "PermitRootLogin prohibit-password" in refusal(sshd, Secret(PASSWORD))
     assert attempts.count("password") == 1
-    said = refusal(sshd, Secret(PASSWORD), user="zhang")
-    assert "the password is refused" in said
-    assert said.endswith("is it the right password, and the right user?")
+    error = refusal(sshd, Secret(PASSWORD), user="zhang")
+    assert "the password is refused" in error
+    assert error.endswith("is it the right password, and the right user?")
 
 
 def typing(*passwords: str) -> tuple[Password, list[str]]:
-    """Somebody at a terminal, who types one password after the other; those that are left."""
+    """A user at a terminal types one password after the other; the remaining ones."""
     left = list(passwords)
     return lambda: Secret(left.pop(0)) if left else None, left
 
@@ -123,8 +123,8 @@ def test_a_mistyped_password(sshd: Sshd) -> None:
     assert left == ["never"]
 
 
-def test_somebody_who_types_no_more(sshd: Sshd) -> None:
-    """What was tried is told."""
+def test_a_user_who_types_no_more(sshd: Sshd) -> None:
+    """The error lists what was tried."""
     types, _ = typing("one")
     assert "the password is refused" in refusal(sshd, types)
 
@@ -133,28 +133,28 @@ def test_a_password_that_is_not_taken_is_not_asked_for_again(sshd: Sshd) -> None
     """Another one would not be taken either."""
     sshd.methods = "publickey"
     types, left = typing("one", "never")
-    assert "sshd takes no password there" in refusal(sshd, types)
+    assert "sshd accepts no password there" in refusal(sshd, types)
     assert left == ["never"]
 
 
 def test_a_server_that_takes_no_password(sshd: Sshd) -> None:
-    """It is not told, and the other way in is."""
+    """The password is not sent; the error names the other way in."""
     sshd.methods = "publickey"
-    said = refusal(sshd, Secret(PASSWORD))
-    assert "sshd takes no password there" in said
-    assert "~root/.ssh/authorized_keys" in said
+    error = refusal(sshd, Secret(PASSWORD))
+    assert "sshd accepts no password there" in error
+    assert "~root/.ssh/authorized_keys" in error
 
 
 def test_a_second_factor(sshd: Sshd) -> None:
-    """Told as such; nothing waits for an answer."""
+    """Its own error; nothing waits for an answer."""
     sshd.second_factor = True
-    assert "sshd wants" in refusal(sshd, Secret(PASSWORD))
+    assert "sshd also requires" in refusal(sshd, Secret(PASSWORD))
 
 
 def test_a_server_that_hangs_up_at_the_password(sshd: Sshd) -> None:
     """As a killed or a full one does."""
     sshd.on_password = hang_up
-    assert "; it hung up: try again" in refusal(sshd, Secret(PASSWORD))
+    assert "; it closed the connection: try again" in refusal(sshd, Secret(PASSWORD))
 
 
 def test_a_server_that_falls_silent_at_the_password(
@@ -164,14 +164,14 @@ def test_a_server_that_falls_silent_at_the_password(
     done = threading.Event()
     sshd.on_password = done.wait
     monkeypatch.setattr(login, "_BUSY_SECONDS", 1)
-    said = refusal(sshd, Secret(PASSWORD))
+    error = refusal(sshd, Secret(PASSWORD))
     done.set()
-    assert "; it did not answer in time: try again" in said
+    assert "; it did not answer in time: try again" in error
 
 
 @pytest.mark.parametrize("other", [ECDSAKey.generate, lambda: RSAKey.generate(2048)])
 def test_a_changed_host_key(sshd: Sshd, other: Callable[[], ECDSAKey]) -> None:
-    """Between two contacts, of the same or another kind: it is told nothing at all."""
+    """Between two contacts, of the same or another kind: no credentials are sent."""
     before = sshd.host_key
     old = sshd.keys[0].fingerprint
     sshd.keys = [other()]
@@ -191,14 +191,16 @@ def test_the_chosen_one_of_two_host_keys(sshd: Sshd) -> None:
         open_session(sshd.server(), host_key, Secret(PASSWORD)).close()
 
 
-def test_a_shell_that_is_none(sshd: Sshd) -> None:
-    """What it says is told."""
+def test_a_shell_that_runs_no_commands(sshd: Sshd) -> None:
+    """The error has its output."""
     sshd.runs_commands = False
-    assert "runs no commands; it says: This account is currently" in refusal(sshd, Secret(PASSWORD))
+    assert "runs no commands; its output: This account is currently" in refusal(
+        sshd, Secret(PASSWORD)
+    )
 
 
 def test_the_ways_in(sshd: Sshd) -> None:
-    """As sshd tells them."""
+    """As sshd lists them."""
     assert methods(sshd.server(), sshd.host_key) == ("password", "publickey")
 
 
@@ -207,40 +209,40 @@ def hang_up() -> None:
     raise EOFError
 
 
-def test_the_ways_in_are_not_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_methods_are_not_listed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that breaks, or an sshd that is silent, is none that takes no passwords."""
     sshd.on_none = hang_up
-    with pytest.raises(ContactError, match="does not tell which ways to log in it takes"):
+    with pytest.raises(ContactError, match="does not list its login methods"):
         methods(sshd.server(), sshd.host_key)
     done = threading.Event()
     sshd.on_none = done.wait
     monkeypatch.setattr(login, "_BUSY_SECONDS", 1)
-    with pytest.raises(ContactError, match="does not tell which ways to log in it takes"):
+    with pytest.raises(ContactError, match="does not list its login methods"):
         methods(sshd.server(), sshd.host_key)
     done.set()
 
 
 def test_an_account_that_asks_for_nothing(sshd: Sshd, key: Path) -> None:
-    """As with an empty password; named, also where somebody else's key is refused."""
+    """As with an empty password; named, also where another user's key is refused."""
     sshd.lets_anybody_in = True
     assert methods(sshd.server(), sshd.host_key) == ("none",)
-    assert "lets the account in without any password" in refusal(sshd, key=key)
+    assert "accepts the account without a password" in refusal(sshd, key=key)
 
 
 @pytest.mark.parametrize("taken", ["publickey,password", "publickey,keyboard-interactive"])
 def test_what_is_not_utf_8(sshd: Sshd, key: Path, taken: str) -> None:
     """Neither a password nor a user: a refusal, and none of it in what is raised."""
     sshd.methods = taken
-    said = refusal(sshd, Secret(f"{PASSWORD}\udcff"))
-    assert "the user or the password is not UTF-8" in said
+    error = refusal(sshd, Secret(f"{PASSWORD}\udcff"))
+    assert "the user or the password is not UTF-8" in error
     assert "the user or the password is not UTF-8" in refusal(sshd, key=key, user="zh\udcff")
 
 
 def test_a_key_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
     """Named in the refusal, and where it is asked for."""
-    said = refusal(sshd, key=tmp_path / "gone")
-    assert f"no key {tmp_path / 'gone'} can be used" in said
-    with pytest.raises(ContactError, match="is not there; make it: ssh-keygen -t ed25519 -f"):
+    error = refusal(sshd, key=tmp_path / "gone")
+    assert f"no key {tmp_path / 'gone'} can be used" in error
+    with pytest.raises(ContactError, match="does not exist; create it: ssh-keygen -t ed25519 -f"):
         public_key(sshd.server(key=tmp_path / "gone"))
 
 
@@ -257,25 +259,25 @@ def test_public_keys(sshd: Sshd, key: Path) -> None:
     beside.write_text(f"{other.get_name()} {other.get_base64()}\n")
     with pytest.raises(ContactError) as caught:
         public_key(server)
-    for each in (f"{key} is not the one of {beside}", f"ssh-keygen -y -f '{key}' >'{beside}'"):
+    for each in (f"{key} does not belong to {beside}", f"ssh-keygen -y -f '{key}' >'{beside}'"):
         assert each in str(caught.value)
     key.with_name("own key.pub").write_text("nothing\n")
-    with pytest.raises(ContactError, match="is no public key"):
+    with pytest.raises(ContactError, match="is not a public key"):
         public_key(server)
     with pytest.raises(ContactError, match="there is no key to log in with"):
         public_key(sshd.server())
 
 
 def test_a_key_with_a_passphrase(sshd: Sshd, key: Path) -> None:
-    """It is of no use here; its public key has to be told."""
+    """It is of no use here; its public key is needed beside it."""
     ECDSAKey.generate().write_private_key_file(str(key), password="passphrase")
     with pytest.raises(ContactError, match="has a passphrase; put its public key beside it"):
         public_key(sshd.server(key=key))
-    assert "can be used (is it there, and without a passphrase?)" in refusal(sshd, key=key)
+    assert "can be used (does it exist, without a passphrase?)" in refusal(sshd, key=key)
     key.with_name("own key.pub").write_text("ssh-rsa AAAA zhang@home\n")
     assert public_key(sshd.server(key=key)) == "ssh-rsa AAAA zhang@home"
     key.unlink()
-    with pytest.raises(ContactError, match="is not there; make it"):
+    with pytest.raises(ContactError, match="does not exist; create it"):
         public_key(sshd.server(key=key))
 
 

@@ -19,19 +19,19 @@ from pathlib import Path
 
 import pytest
 
-import onboarding.password
-from onboarding.contact import ContactError
-from onboarding.password import VARIABLE, Secret, asked, given, password, typed
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust import password as password_module
+from gpu_node.onboarding.trust.password import VARIABLE, Secret, asked, given, typed
 
 PASSWORD = "hunter2 \xfc'\""
 REPOSITORY = Path(__file__).parents[2]
-# Asks as the command does, under at_once; says how it ended and never what it was told.
+# Asks as the command does, under at_once; prints how it ended and never the password.
 ASK = """
 import sys
-from cli.interrupt import at_once
-from onboarding.password import password
+from gpu_node.inventories.interrupt import at_once
+from gpu_node.onboarding.trust.password import asked, given
 with at_once():
-    found = password("Password: ", False)
+    found = given(False) or asked("Password: ")
 print("GIVEN" if found and found.reveal() == "typed" else "OTHER", found, flush=True)
 """
 
@@ -46,18 +46,18 @@ def test_from_stdin(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
     """The first line without its end; it comes before the environment, which is emptied."""
     monkeypatch.setenv(VARIABLE, "other")
     give(monkeypatch, PASSWORD.encode() + end)
-    found = password("", True)
+    found = given(True)
     assert found and found.reveal() == PASSWORD
     assert VARIABLE not in os.environ
 
 
 @pytest.mark.parametrize("data", [b"", b"\nsecond\n", b"m\xfcll\n"])
 def test_a_stdin_without_one(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    """An error, and not the next place: it was said to be there. Its bytes are not told."""
+    """An error, and not the next place: the user named that place. Its bytes are not printed."""
     monkeypatch.setenv(VARIABLE, "other")
     give(monkeypatch, data)
     with pytest.raises(ContactError, match="--password-stdin: the first line") as caught:
-        password("", True)
+        given(True)
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     text = "".join(each for each in shown.format() if "test_password.py" not in each)
     assert "xfcll" not in text
@@ -67,22 +67,22 @@ def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken out of it at once: no child process has it."""
     give(monkeypatch, b"")
     monkeypatch.setenv(VARIABLE, PASSWORD)
-    found = password("", False)
+    found = given(False)
     assert found and found.reveal() == PASSWORD
     assert VARIABLE not in os.environ
     shown = subprocess.run(["env"], capture_output=True, check=True).stdout
     assert VARIABLE.encode() not in shown
-    assert password("", False) is None
+    assert (given(False), asked("")) == (None, None)
     monkeypatch.setenv(VARIABLE, "")
-    assert password("", False) is None
+    assert (given(False), asked("")) == (None, None)
 
 
 def test_an_environment_that_is_not_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refused at once, and told to nobody; where stdin has another one it is not looked at."""
+    """Refused at once, and never printed; where stdin has another one it is not looked at."""
     monkeypatch.setenv(VARIABLE, "hun\udcff")
     with pytest.raises(ContactError, match=f"{VARIABLE} is not UTF-8") as caught:
         given(False)
-    assert_untold(caught.value)
+    assert_hidden(caught.value)
     monkeypatch.setenv(VARIABLE, "hun\udcff")
     give(monkeypatch, b"other\n")
     found = given(True)
@@ -104,10 +104,10 @@ def test_a_typed_one_that_is_not_utf_8(
     monkeypatch.setattr(getpass, "getpass", answer)
     with pytest.raises(ContactError, match="what was typed is not UTF-8") as caught:
         asked("")
-    assert_untold(caught.value)
+    assert_hidden(caught.value)
 
 
-def assert_untold(error: ContactError) -> None:
+def assert_hidden(error: ContactError) -> None:
     """Have nothing of the password in the error, its frames or what it came from."""
     shown = traceback.TracebackException.from_exception(error, capture_locals=True)
     text = "".join(each for each in shown.format() if "test_password.py" not in each)
@@ -115,28 +115,28 @@ def assert_untold(error: ContactError) -> None:
     assert (error.__context__, error.__cause__) == (None, None)
 
 
-def test_one_that_was_refused_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the next prompt: between two that are alike nobody knows what happened."""
+def test_a_refused_password_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next prompt differs, so that the user sees what happened."""
     prompts: list[str] = []
-    monkeypatch.setattr(onboarding.password, "asked", prompts.append)
+    monkeypatch.setattr(password_module, "asked", prompts.append)
     ask = typed("root@192.0.2.12:22")
     for _ in range(3):
         ask()
-    again = "That one is refused. Password of root@192.0.2.12:22: "
+    again = "That password is refused. Password of root@192.0.2.12:22: "
     assert prompts == ["Password of root@192.0.2.12:22: ", again, again]
 
 
 def test_what_is_shown_of_the_process() -> None:
     """`ps e` reads the environment that a process began with; there it is blotted out."""
     script = (
-        "from onboarding.password import password\n"
-        "found = password('', False)\n"
+        "from gpu_node.onboarding.trust.password import given\n"
+        "found = given(False)\n"
         "print(found.reveal() == 'hunter2', b'hunter2' in open('/proc/self/environ', 'rb').read())"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=REPOSITORY,
-        env={**os.environ, VARIABLE: "hunter2", "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, VARIABLE: "hunter2", "PYTHONPATH": str(REPOSITORY / "src")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -166,7 +166,7 @@ class Terminal:
             os.execve(
                 sys.executable,
                 [sys.executable, "-c", ASK],
-                {**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
             )
         self.seen = b""
 

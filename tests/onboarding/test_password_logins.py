@@ -13,13 +13,14 @@ import pytest
 from paramiko import ECDSAKey, PKey
 from typing_extensions import override
 
-from deploy import replacement, scripts
-from deploy.scripts import text
-from onboarding import sshd as room
-from onboarding.contact import ContactError
-from onboarding.login import methods, open_session
-from onboarding.session import Session
-from onboarding.sshd import MAIN, OWN, refuse_passwords
+from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.engine.scripts import text
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust import password_logins as room
+from gpu_node.onboarding.trust.login import methods, open_session
+from gpu_node.onboarding.trust.password_logins import MAIN, OWN, refuse_passwords
+from gpu_node.onboarding.trust.session import Session
 from tests.deploy.running import SHELLS, tree
 from tests.onboarding.serving import Sshd
 
@@ -39,7 +40,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("config", "place"), PLACES.values(), ids=PLACES)
-def test_where_it_is_said(config: str, place: str) -> None:
+def test_which_file_is_written(config: str, place: str) -> None:
     """In a file of our own where that one is read first; else at the top of the main one."""
     assert room._place(config) == place
 
@@ -140,38 +141,72 @@ def test_no_way_in_by_key(session: Session, sshd: Sshd, etc: Path) -> None:
     assert "is refused, though" in refusal(session, sshd, etc)
 
 
-def test_nobody_knows_what_sshd_takes(session: Session, sshd: Sshd, etc: Path) -> None:
-    """It hangs up before it tells: that is none that takes no passwords."""
+def test_the_methods_are_unknown(session: Session, sshd: Sshd, etc: Path) -> None:
+    """It hangs up before it lists them: that does not prove that it takes no passwords."""
 
     def hang_up() -> None:
         sshd.on_none = None
         raise EOFError
 
     sshd.on_none = hang_up
-    assert "does not tell which ways to log in it takes" in refusal(session, sshd, etc)
+    assert "does not list its login methods" in refusal(session, sshd, etc)
 
 
 def test_hung_up_after_the_change(session: Session, sshd: Sshd, etc: Path) -> None:
-    """It is asked again: what was not told is no proof that passwords are off."""
-    told: list[str] = []
+    """It is asked again: no answer is no proof that passwords are off."""
+    asked: list[str] = []
 
     def hang_up() -> None:
-        told.append("")
-        if len(told) == 2:
+        asked.append("")
+        if len(asked) == 2:
             raise EOFError
 
     sshd.on_none = hang_up
     assert refuse_passwords(session, sshd.host_key)
-    assert len(told) == 3
+    assert len(asked) == 3
 
 
 def test_a_login_without_any_password(session: Session, sshd: Sshd, etc: Path) -> None:
-    """It is told, and nothing is begun."""
+    """An error, and nothing is begun."""
     before = tree(etc)
     sshd.lets_anybody_in = True
-    with pytest.raises(ContactError, match=r"is let in without any password .*passwd root"):
+    with pytest.raises(ContactError, match=r"can log in without a password .*passwd root"):
         refuse_passwords(session, sshd.host_key)
     assert tree(etc) == before
+
+
+def cut_off(session: Session, sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run be killed before it confirms."""
+
+    def killed(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(room, "_not_kept", killed)
+        refuse_passwords(session, sshd.host_key)
+
+
+def test_an_earlier_run_was_cut_off(
+    session: Session, sshd: Sshd, etc: Path, pending: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one confirms it by a login: the node would undo it, passwords being off by then."""
+    cut_off(session, sshd, monkeypatch)
+    assert pending.exists()
+    assert not refuse_passwords(session, sshd.host_key)
+    assert not pending.exists()
+    assert tree(etc) == {"sshd_config": (room._TEXT + CENTOS_7).encode()}
+
+
+def test_an_earlier_run_has_locked_out(
+    session: Session, sshd: Sshd, etc: Path, pending: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is put back, for sshd as well, over the session that is open."""
+    before = tree(etc)
+    cut_off(session, sshd, monkeypatch)
+    monkeypatch.setattr(sshd, "authorized", Vanishing(sshd))
+    room.settle(session, sshd.host_key)
+    assert (tree(etc), pending.exists()) == (before, False)
+    assert "password" in methods(session.server, sshd.host_key)
 
 
 def test_the_key_no_longer_works(
@@ -179,7 +214,7 @@ def test_the_key_no_longer_works(
 ) -> None:
     """With the new configuration: it is put back over the session that was held."""
     monkeypatch.setattr(sshd, "authorized", Vanishing(sshd))
-    assert "it was put back as before" in refusal(session, sshd, etc)
+    assert "the earlier file was restored" in refusal(session, sshd, etc)
 
 
 class Vanishing(list[PKey]):
@@ -198,18 +233,23 @@ class Vanishing(list[PKey]):
 
 
 @pytest.mark.parametrize(
-    ("reload", "told"),
+    ("reload", "output"),
     [
-        (":", "sshd takes password all the same"),
+        (":", "sshd still accepts password"),
         ("echo 'no such unit' >&2; false", "no such unit"),
     ],
 )
 def test_a_reload_that_is_none(
-    session: Session, sshd: Sshd, etc: Path, monkeypatch: pytest.MonkeyPatch, reload: str, told: str
+    session: Session,
+    sshd: Sshd,
+    etc: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reload: str,
+    output: str,
 ) -> None:
-    """The files are put back, and what was the matter is told."""
+    """The files are put back, and the error has the reason."""
     reloading(monkeypatch, f"\n{reload}\n")
-    assert told in refusal(session, sshd, etc)
+    assert output in refusal(session, sshd, etc)
 
 
 @pytest.fixture(params=SHELLS)
@@ -229,19 +269,19 @@ def reload(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], tuple
     return run
 
 
-# Its configuration is right; where its process is told is written beside it.
+# Its configuration is right; a signal to its process is written beside it.
 SSHD = """#!/bin/sh
 case $1 in
 -t) exit 0 ;;
 -T) echo "port 22"; echo "pidfile {folder}/pid" ;;
--D) trap 'echo hup >>{folder}/told' HUP; echo $$ >{folder}/pid; while :; do sleep 0.05; done ;;
+-D) trap 'echo hup >>{folder}/signals' HUP; echo $$ >{folder}/pid; while :; do sleep 0.05; done ;;
 esac
 """
 
 
 @pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="this machine has systemd")
 def test_reload(reload: Callable[[], tuple[int, str]], tmp_path: Path) -> None:
-    """The process is told, if it is an sshd; where there is none that is said."""
+    """The process gets a signal if it is an sshd; without one there is an error."""
     program = tmp_path / "sshd"
     program.write_text(SSHD.format(folder=tmp_path))
     program.chmod(0o755)
@@ -259,8 +299,8 @@ def test_reload(reload: Callable[[], tuple[int, str]], tmp_path: Path) -> None:
             while (tmp_path / "pid").read_text() != f"{daemon.pid}\n" and time.monotonic() < end:
                 time.sleep(0.02)
             assert reload() == (0, "")
-            while not (tmp_path / "told").exists() and time.monotonic() < end:
+            while not (tmp_path / "signals").exists() and time.monotonic() < end:
                 time.sleep(0.02)
-            assert (tmp_path / "told").read_text() == "hup\n"
+            assert (tmp_path / "signals").read_text() == "hup\n"
         finally:
             daemon.kill()

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from onboarding import journal
-from onboarding.admission import Admission, Terms, Wish
-from onboarding.again import let_in_again
-from onboarding.contact import ContactError, pin
-from onboarding.journal import Journal
-from onboarding.keys import public_key
-from onboarding.password import Secret
-from onboarding.screen import Screen
-from onboarding.session import Session
-from onboarding.site import Site, site_of
-from onboarding.stopped import Stopped
+from gpu_node.onboarding import journal
+from gpu_node.onboarding.admission import Admission, Options, Request
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import ContactError, Stopped
+from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.journal import Journal
+from gpu_node.onboarding.trust.host_keys import pin
+from gpu_node.onboarding.trust.keys import public_key
+from gpu_node.onboarding.trust.password import Secret
+from gpu_node.onboarding.trust.session import Session
 from tests.onboarding.serving import PASSWORD, Sshd
 
 CLUSTER = """\
@@ -28,8 +27,8 @@ hosts:
   a100-01: {{address: 192.0.2.10, group: v100}}
   n: {{address: 127.0.0.1, group: v100, ssh: {{port: {port}}}}}
 """
-GIVEN = Terms(secret=Secret(PASSWORD))
-SENTENCE = r"takes no key of this machine; give a password \(GPU_NODE_PASSWORD, --password-stdin"
+GIVEN = Options(secret=Secret(PASSWORD))
+SENTENCE = r"accepts no key of this machine; give a password \(GPU_NODE_PASSWORD, --password-stdin"
 
 Again = Callable[..., bool]
 
@@ -49,15 +48,15 @@ def site(account: Sshd, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def begin(site: Site, account: Sshd) -> None:
-    """Have it begun, and known to the others by now."""
+    """Record that its onboarding has begun."""
     made = Journal(name="n", address="127.0.0.1", user="root", port=account.port)
-    journal.write(site, made.with_stage("mesh", site.digest()))
+    journal.write(site, made)
 
 
-def again(site: Site, terms: Terms, yes: bool = True) -> tuple[bool, Journal]:
-    """Ask the server, its port not said again; return whether it joins, and its journal."""
-    admission = Admission(site, Wish("n"), terms, Screen(yes))
-    joins = let_in_again(admission, True)
+def again(site: Site, options: Options, yes: bool = True) -> tuple[bool, Journal]:
+    """Ask the server, its port omitted; return whether it joins, and its journal."""
+    admission = Admission(site, Request("n"), options, UserConsole(yes))
+    joins = admission.let_in_again(True)
     return joins, admission.journal
 
 
@@ -67,26 +66,24 @@ def let_in(account: Sshd, key: Path) -> None:
     account.authorized_keys.write_text(public_key(account.server(key=key)))
 
 
-def test_one_that_was_begun_is_let_in_and_begins_anew(site: Site, account: Sshd) -> None:
-    """It may have been installed anew: what the others did for it counts no more."""
+def test_an_unfinished_server_is_let_in_again(site: Site, account: Sshd) -> None:
+    """It may have been reinstalled: all stages run again."""
     begin(site, account)
     assert again(site, GIVEN) == (True, journal.read(site, "n"))
     assert account.authorized_keys.is_file()
-    found = journal.read(site, "n")
-    assert found is not None and found.done == ()
 
 
 def test_one_that_still_lets_us_in_goes_on(site: Site, account: Sshd, key: Path) -> None:
     begin(site, account)
     let_in(account, key)
     joins, found = again(site, GIVEN)
-    assert (joins, found.done, account.attempts.count("password")) == (True, ("mesh",), 0)
+    assert (joins, found, account.attempts.count("password")) == (True, journal.read(site, "n"), 0)
 
 
 def test_a_member_is_let_in_and_joins_again(site: Site, account: Sshd) -> None:
-    """Not before somebody has agreed to the deploy."""
-    told = "^nobody is there to confirm that its key is let in again; give -y$"
-    with pytest.raises(Stopped, match=told):
+    """Only after the user has confirmed the deploy."""
+    error = "^no terminal to confirm that its key is let in again; give -y$"
+    with pytest.raises(Stopped, match=error):
         again(site, GIVEN, yes=False)
     assert not account.authorized_keys.exists()
     assert again(site, GIVEN)[0]
@@ -107,43 +104,43 @@ def test_without_a_password_it_says_who_can_give_one(
     if was_begun:
         begin(site, account)
     with pytest.raises(Stopped, match=SENTENCE):
-        again(site, Terms())
+        again(site, Options())
     assert not account.authorized_keys.exists()
 
 
-def test_with_dry_it_is_only_said(
+def test_with_dry_nothing_is_changed(
     site: Site, account: Sshd, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin(site, account)
     before = journal.read(site, "n")
-    assert again(site, Terms(secret=Secret(PASSWORD), dry=True))[0]
+    assert again(site, Options(secret=Secret(PASSWORD), dry=True))[0]
     assert journal.read(site, "n") == before and "password" not in account.attempts
-    said = capsys.readouterr()
-    assert "by the password it would be let in again" in said.err
-    assert "done before: pre-flight, entry; would be done now: contact, mesh, " in said.out
+    output = capsys.readouterr()
+    assert "with the password it would be let in again" in output.err
+    assert "done before: pre-flight, entry; would be done now: contact, mesh, " in output.out
 
 
-def test_with_dry_the_stages_are_told(
+def test_with_dry_the_stages_are_listed(
     site: Site, account: Sshd, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin(site, account)
     let_in(account, key)
-    assert again(site, Terms(dry=True))[0]
+    assert again(site, Options(dry=True))[0]
     assert capsys.readouterr().out == (
-        f"{site.file} has it already; done before: contact, pre-flight, entry, mesh; would be done "
-        "now: deploy, report, verify\n"
+        f"{site.file} has it already; done before: contact, pre-flight, entry; would be done now: "
+        "mesh, deploy, report, verify\n"
     )
 
 
 def test_another_host_key_gets_no_password(
     site: Site, account: Sshd, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A member is left to the report, which tells both; one that was begun stops."""
+    """The report shows both keys of a member; one that was begun stops."""
     known = account.server().known_hosts
     other = known.read_text().replace("AAAAE2VjZHNh", "AAAAE2VjZHNi")
     known.write_text(other)
     assert not again(site, GIVEN)[0]
-    assert capsys.readouterr().err.endswith("in?\n  it cannot be asked; the report tells why\n")
+    assert capsys.readouterr().err.endswith("in?\n  it cannot be asked; the report shows why\n")
     begin(site, account)
     with pytest.raises(ContactError, match="has changed: pinned"):
         again(site, GIVEN)

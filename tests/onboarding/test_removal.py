@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from inventories import editing
-from inventories.editing import with_host
-from onboarding import journal, removal
-from onboarding.journal import Journal
-from onboarding.removal import remove
-from onboarding.running import Unfinished
-from onboarding.screen import Screen
-from onboarding.site import Site, site_of
-from onboarding.stopped import Stopped
+from gpu_node.inventories.yaml import edit as editing
+from gpu_node.inventories.yaml.edit import with_host
+from gpu_node.onboarding import journal, removal
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.journal import Journal
+from gpu_node.onboarding.removal import remove
+from gpu_node.onboarding.run_pyinfra import Unfinished
 
 CLUSTER = """\
 cluster: c  # ours
@@ -25,7 +25,7 @@ hosts:
 """
 NEW = "v100-02"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPb01Cgp7w8CmSCXX0S/3NsMWmeI1c6ZkQOOpwc48wdW"
-OTHERS = f"192.0.2.10 {KEY}\n# a line of somebody's"
+OTHERS = f"192.0.2.10 {KEY}\n# a line of the user"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A cluster file and known_hosts as they are after an onboarding."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "known_hosts").write_text(
-        f"192.0.2.10 {KEY}\n192.0.2.12 {KEY}\n# a line of somebody's"
+        f"192.0.2.10 {KEY}\n192.0.2.12 {KEY}\n# a line of the user"
     )
     entry = {"address": "192.0.2.12", "group": "v100"}
     (tmp_path / "site.yml").write_text(with_host(CLUSTER, NEW, entry))
@@ -58,12 +58,12 @@ def begin(site: Site, name: str, address: str, *, pins: bool = True) -> None:
     line = f"{address} {KEY}\n"
     if line not in known(site):
         site.file.with_name("known_hosts").write_text(line + known(site))
-    said = Journal(name=name, address=address, user="root", port=22)
-    journal.write(site, said.model_copy(update={"pinned": (address,) if pins else ()}))
+    made = Journal(name=name, address=address, user="root", port=22)
+    journal.write(site, made.model_copy(update={"pinned": (address,) if pins else ()}))
 
 
 def test_nothing_of_it_is_left(site: Site, runs: list[dict[str, str]]) -> None:
-    remove(site, NEW, Screen(yes=True))
+    remove(site, NEW, UserConsole(yes=True))
     assert (site.text(), known(site)) == (CLUSTER, OTHERS)
     assert runs == [{"areas": "ssh"}]
 
@@ -72,7 +72,7 @@ def test_a_look_changes_nothing(
     site: Site, runs: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = site.text(), known(site)
-    remove(site, NEW, Screen(), dry=True)
+    remove(site, NEW, UserConsole(), dry=True)
     assert (site.text(), known(site)) == before and runs == []
     shown = capsys.readouterr().out
     assert f"-  {NEW}: " in shown and f"-192.0.2.12 {KEY}" in shown
@@ -82,20 +82,20 @@ def test_a_group_without_hosts_stays(
     site: Site, runs: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may have been made for this very host; one that others are in has no word."""
-    remove(site, NEW, Screen(), dry=True)
+    remove(site, NEW, UserConsole(), dry=True)
     assert "group" not in capsys.readouterr().err
     text = site.text().replace("{v100: {}}", "{v100: {}, h100: {}}")
     site.file.write_text(text.replace("192.0.2.12, group: v100", "192.0.2.12, group: h100"))
-    remove(site, NEW, Screen(yes=True))
-    said = f"group h100 has no host without it; it stays in {site.file}\n"
-    assert said in capsys.readouterr().err
+    remove(site, NEW, UserConsole(yes=True))
+    line = f"group h100 has no other host; it stays in {site.file}\n"
+    assert line in capsys.readouterr().err
     assert "h100: {}" in site.text() and NEW not in site.text()
 
 
-def test_nobody_says_yes(site: Site, runs: list[dict[str, str]]) -> None:
+def test_without_a_confirmation_nothing_changes(site: Site, runs: list[dict[str, str]]) -> None:
     before = site.text(), known(site)
-    with pytest.raises(Stopped, match=r"^nobody is there to confirm the removal; give -y$"):
-        remove(site, NEW, Screen())
+    with pytest.raises(Stopped, match=r"^no terminal to confirm the removal; give -y$"):
+        remove(site, NEW, UserConsole())
     assert (site.text(), known(site)) == before and runs == []
 
 
@@ -110,13 +110,13 @@ def test_one_that_was_cut_off_is_ended(site: Site, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(removal, "pyinfra", down)
     with pytest.raises(Stopped, match="and a100-01 may still know it: run this again"):
-        remove(site, NEW, Screen(yes=True))
+        remove(site, NEW, UserConsole(yes=True))
     assert site.text() == CLUSTER
-    remove(site, NEW, Screen(yes=True))
+    remove(site, NEW, UserConsole(yes=True))
     assert len(done) == 2
 
 
-def test_nodes_that_nobody_can_name(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_cannot_be_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was ended before it had asked any of them."""
 
     def ended(site: Site, deploy: Path, **data: str) -> None:
@@ -124,14 +124,14 @@ def test_nodes_that_nobody_can_name(site: Site, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(removal, "pyinfra", ended)
     with pytest.raises(Stopped, match="and some node may still know it: run this again"):
-        remove(site, NEW, Screen(yes=True))
+        remove(site, NEW, UserConsole(yes=True))
 
 
 def test_one_that_is_not_there(site: Site, runs: list[dict[str, str]]) -> None:
     """It may have been removed; a node that lives is never suggested in its place."""
     before = site.text()
     with pytest.raises(Stopped) as caught:
-        remove(site, "v100-03", Screen(yes=True))
+        remove(site, "v100-03", UserConsole(yes=True))
     assert str(caught.value) == (
         f"{site.file} has no host v100-03; it has a100-01, {NEW}. If it was removed before, "
         "nothing is left to do"
@@ -144,34 +144,34 @@ def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]])
     site.file.write_text(site.text().replace("groups: {v100: {}}", workspace))
     before = site.text()
     with pytest.raises(Stopped) as caught:
-        remove(site, NEW, Screen(yes=True))
+        remove(site, NEW, UserConsole(yes=True))
     assert str(caught.value) == (
-        f"{site.file}:3: groups.v100.workspace.source names {NEW}, which is to be removed: change "
-        "that line or take it out first"
+        f"{site.file}:3: groups.v100.workspace.source names {NEW}, which is to be removed: "
+        "first change or remove that line"
     )
     assert site.text() == before and runs == []
 
 
-def test_every_line_that_names_it_is_told(site: Site, runs: list[dict[str, str]]) -> None:
+def test_every_line_that_names_it_is_reported(site: Site, runs: list[dict[str, str]]) -> None:
     """Each with where it stands; its own entry goes with it."""
     copied = f"nccl: {{environments: [/opt/e], copy_from: {NEW}}}"
     own = "192.0.2.12, group: v100"
     text = site.text().replace("mesh: true}", f"mesh: true}}, {copied}")
     site.file.write_text(text.replace(own, f"{own}, nccl: {{copy_from: {NEW}}}"))
     with pytest.raises(Stopped) as caught:
-        remove(site, NEW, Screen(), dry=True)
+        remove(site, NEW, UserConsole(), dry=True)
     assert str(caught.value).splitlines() == [
-        f"{site.file}:2: defaults.nccl.copy_from names {NEW}, which is to be removed: change that "
-        "line or take it out first"
+        f"{site.file}:2: defaults.nccl.copy_from names {NEW}, which is to be removed: "
+        "first change or remove that line"
     ]
 
 
-def test_what_else_it_leaves_wrong_is_told(
+def test_other_errors_of_the_new_file_are_reported(
     site: Site, runs: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(editing, "without_host", lambda text, _: f"{text}x: 1\n")
-    with pytest.raises(Stopped, match=r"cannot be without it:\n.*: x: found "):
-        remove(site, NEW, Screen(yes=True))
+    with pytest.raises(Stopped, match=r"is not valid without it:\n.*: x: found "):
+        remove(site, NEW, UserConsole(yes=True))
 
 
 def test_one_that_was_only_begun_is_given_up(site: Site, runs: list[dict[str, str]]) -> None:
@@ -179,9 +179,9 @@ def test_one_that_was_only_begun_is_given_up(site: Site, runs: list[dict[str, st
     members_known = known(site)
     begin(site, "v100-07", "192.0.2.17")
     before = site.text(), known(site)
-    remove(site, "v100-07", Screen(), dry=True)
+    remove(site, "v100-07", UserConsole(), dry=True)
     assert (site.text(), known(site)) == before
-    remove(site, "v100-07", Screen(yes=True))
+    remove(site, "v100-07", UserConsole(yes=True))
     assert (site.text(), known(site), runs) == (before[0], members_known, [])
     assert journal.read(site, "v100-07") is None
 
@@ -192,10 +192,10 @@ def test_a_key_that_was_pinned_before_stays(
     """Its owner pinned it, and not the onboarding that is given up."""
     begin(site, "localhost", "192.0.2.17", pins=False)
     before = known(site)
-    remove(site, "localhost", Screen(yes=True))
+    remove(site, "localhost", UserConsole(yes=True))
     assert known(site) == before and journal.read(site, "localhost") is None
-    said = capsys.readouterr()
-    assert "192.0.2.17 stays in" in said.err and said.out == ""
+    output = capsys.readouterr()
+    assert "192.0.2.17 stays in" in output.err and output.out == ""
 
 
 @pytest.mark.parametrize("name", ["v100-07", NEW])
@@ -207,7 +207,7 @@ def test_a_key_that_another_one_needs_stays(
     if name != NEW:
         begin(site, name, "192.0.2.12")
     before = known(site)
-    remove(site, name, Screen(yes=True))
+    remove(site, name, UserConsole(yes=True))
     assert known(site) == before and journal.read(site, name) is None
 
 
@@ -215,14 +215,14 @@ def test_a_key_of_a_node_stays(site: Site, runs: list[dict[str, str]]) -> None:
     """The address that was onboarded is one that the inventory has by now."""
     begin(site, "v100-07", "192.0.2.12")
     before = known(site)
-    remove(site, "v100-07", Screen(yes=True))
+    remove(site, "v100-07", UserConsole(yes=True))
     assert known(site) == before
 
 
 def test_one_that_goes_as_well_keeps_no_key(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal of a removal that was cut off is no onboarding that needs it."""
-    gone = Journal(name="v100-08", address="192.0.2.12", user="root", port=22, done=("removed",))
+    gone = Journal(name="v100-08", address="192.0.2.12", user="root", port=22, removed=True)
     journal.write(site, gone)
     monkeypatch.setattr(removal, "pyinfra", lambda *_, **__: None)
-    remove(site, NEW, Screen(yes=True))
+    remove(site, NEW, UserConsole(yes=True))
     assert known(site) == OTHERS

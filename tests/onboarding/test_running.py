@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
+from paramiko import ECDSAKey
 
 from tests.deploy.running import until
 
@@ -23,27 +24,35 @@ from gevent import monkey
 monkey.patch_all()
 import signal, sys
 from pathlib import Path
-from onboarding.running import Interrupted, pyinfra
-from onboarding.site import Site
-from onboarding.stopped import Stopped
+from gpu_node.onboarding.run_pyinfra import Interrupted, pyinfra
+from gpu_node.onboarding.inventory_files import site_of
+from gpu_node.onboarding.errors import Stopped
 # As on a terminal, whatever the tests were started to ignore, as below nohup.
 for each in (signal.SIGHUP, signal.SIGTERM):
     signal.signal(each, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
+    given = site_of("site.yml")
     print("begun", flush=True)
-    pyinfra(Site(Path("site.py"), Path("site.yml")), Path("work.py"))
+    pyinfra(given, Path("work.py"))
 except (Interrupted, KeyboardInterrupt):
     sys.exit("{LINE}")
 except Stopped as error:
     sys.exit(f"{{error}}: {{error.nodes}}")
+"""
+CLUSTER = """\
+cluster: c
+defaults: {ssh: {user: root, key: key, known_hosts: known_hosts, port: 1}}
+groups: {a100: {}}
+hosts:
+  a100-01: {address: 127.0.0.1, group: a100}
 """
 WORK = """
 import os
 from pathlib import Path
 from pyinfra import host
 from pyinfra.operations import server
-from deploy.interruption import watch
+from gpu_node.deploy.engine.interruption import watch
 watch(host.state)
 Path("at work").write_text(str(os.getpid()))
 server.shell(name="Work", commands=["sleep 30"])
@@ -54,6 +63,7 @@ server.shell(name="Work", commands=["sleep 30"])
 def folder(tmp_path: Path) -> Path:
     """An inventory of this machine alone, and a deploy that takes its time."""
     (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
+    (tmp_path / "site.yml").touch()
     (tmp_path / "work.py").write_text(WORK)
     return tmp_path
 
@@ -64,7 +74,7 @@ def started(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         ["sh", "-c", f'{before} exec "$@"', "sh", sys.executable, "-c", PARENT],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYINFRA_PROGRESS": "off"},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "PYINFRA_PROGRESS": "off"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -88,15 +98,15 @@ def one_line(process: subprocess.Popen[str]) -> bool:
     """Whether a run that was stopped says so in one line, after pyinfra's own stages."""
     out, _ = process.communicate(timeout=20)
     *others, last = out.splitlines()
-    told = [each for each in others if each.strip() and not each.startswith(("-->", "    "))]
-    assert (process.returncode, told, last) == (1, [], LINE), out
+    unexpected = [each for each in others if each.strip() and not each.startswith(("-->", "    "))]
+    assert (process.returncode, unexpected, last) == (1, [], LINE), out
     return True
 
 
 @pytest.mark.parametrize("before", ["", "trap '' INT;"])
 @pytest.mark.parametrize("seconds", [0, 0.2, *map(later, [0.01, 0.03, 0.1, 0.4, 0.8])])
 def test_ctrl_c_before_pyinfra_is_there(folder: Path, seconds: float, before: str) -> None:
-    """A terminal tells all processes of it; a shell without job control has them not heed it."""
+    """A terminal signals all processes; a shell without job control has them not heed it."""
     with started(folder, before) as process:
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGINT)
@@ -104,11 +114,11 @@ def test_ctrl_c_before_pyinfra_is_there(folder: Path, seconds: float, before: st
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *map(later, [signal.SIGTERM, signal.SIGHUP])])
-@pytest.mark.parametrize("is_told_all", [True, False])
-def test_pyinfra_at_work(folder: Path, number: int, is_told_all: bool) -> None:
+@pytest.mark.parametrize("is_for_all", [True, False])
+def test_pyinfra_at_work(folder: Path, number: int, is_for_all: bool) -> None:
     with started(folder) as process:
         assert until(lambda: (folder / "at work").exists())
-        (os.killpg if is_told_all else os.kill)(process.pid, number)
+        (os.killpg if is_for_all else os.kill)(process.pid, number)
         assert one_line(process)
 
 
@@ -124,7 +134,7 @@ def test_the_second_time_does_not_wait(folder: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there does a child hear of it")
 def test_it_ends_with_who_started_it(folder: Path) -> None:
-    """Nobody else would wait for it, or tell what came of it."""
+    """No other process would wait for it, or report its result."""
     with started(folder) as process:
         assert until(lambda: (folder / "at work").exists())
         child = int((folder / "at work").read_text())
@@ -133,7 +143,7 @@ def test_it_ends_with_who_started_it(folder: Path) -> None:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a process has ended, though nobody has asked for its status."""
+    """Whether a process has ended, though its parent has not waited for it."""
     return ") Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
@@ -145,4 +155,18 @@ def test_nodes_that_fail_are_named(folder: Path) -> None:
     (folder / "work.py").write_text("")
     with started(folder) as process:
         out, _ = process.communicate(timeout=30)
-    assert "pyinfra ended with 1; what it says above is why: ('a100-01',)" in out
+    assert "pyinfra ended with 1; its output above gives the reason: ('a100-01',)" in out
+
+
+def test_a_cluster_file_alone(folder: Path) -> None:
+    """pyinfra is given a temporary inventory for it, which is gone afterwards."""
+    (folder / "site.py").unlink()
+    (folder / "site.yml").write_text(CLUSTER)
+    ECDSAKey.generate().write_private_key_file(str(folder / "key"))
+    (folder / "known_hosts").touch()
+    (folder / "work.py").write_text("")
+    (folder / "tmp").mkdir()
+    with started(folder, f"TMPDIR='{folder}/tmp'; export TMPDIR;") as process:
+        out, _ = process.communicate(timeout=30)
+    assert "('a100-01',)" in out
+    assert list((folder / "tmp").iterdir()) == []

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from onboarding import session as room
-from onboarding.contact import ContactError
-from onboarding.login import open_session
-from onboarding.password import Secret
-from onboarding.session import Result, Session
+from gpu_node.inventories.connection import capped
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust.login import open_session
+from gpu_node.onboarding.trust.password import Secret
+from gpu_node.onboarding.trust.session import Result, Session
 from tests.onboarding.serving import PASSWORD, Sshd
 
 
@@ -40,7 +40,7 @@ def test_stdin(session: Session) -> None:
     text = "x" * 3_000_000
     assert session.run("wc -c", 30, text).out[-1].strip() == "3000000"
     assert session.run("cat", 10).out == []
-    assert session.run("exit 0", 10, "nobody reads this").code == 0
+    assert session.run("exit 0", 10, "not read").code == 0
 
 
 def test_a_script_that_does_not_end(session: Session) -> None:
@@ -51,13 +51,13 @@ def test_a_script_that_does_not_end(session: Session) -> None:
 
 def test_a_script_that_says_too_much(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """No memory is filled with it."""
-    monkeypatch.setattr(room, "_MOST_BYTES", 100_000)
-    with pytest.raises(ContactError, match="said more than"):
+    monkeypatch.setattr(capped, "MOST_BYTES", 100_000)
+    with pytest.raises(ContactError, match="sent more than"):
         session.run("head -c 200000 /dev/zero", 10)
 
 
 def test_a_connection_that_breaks(session: Session) -> None:
-    """The reason is told, in words of its own."""
+    """Each has its own error."""
     session.close()
     with pytest.raises(ContactError, match=r"root@127.0.0.1:.* broke the connection"):
         session.run("true", 10)
@@ -79,7 +79,7 @@ def test_root_needs_no_sudo(sshd: Sshd, session: Session) -> None:
 
 
 def test_another_user_becomes_root(sshd: Sshd, tmp_path: Path) -> None:
-    """By sudo, which is not to ask; why it refuses is told, with what to do."""
+    """By sudo, which is not to ask; the error has the reason and the next step."""
     sshd.password = PASSWORD
     server = sshd.server(user="zhang")
     with open_session(server, sshd.host_key, Secret(PASSWORD)) as session:
@@ -87,13 +87,12 @@ def test_another_user_becomes_root(sshd: Sshd, tmp_path: Path) -> None:
         assert session.as_root('echo "it\'s $0"', 10).out == ["it's sh"]
         assert (tmp_path / "asked").read_text().startswith("-n sh -c ")
         sudo(sshd, "echo 0")
-        assert session.can_become_root()
+        assert not session.sudo_refusal()
         sudo(sshd, "echo 'sudo: a password is required' >&2; exit 1")
-        assert not session.can_become_root()
-        said = session.sudo_refusal()
+        error = session.sudo_refusal()
         sudo(sshd, "echo 'sudo: sorry, you must have a tty to run sudo' >&2; exit 1")
         tty = session.sudo_refusal()
-    assert "zhang cannot become root (sudo: a password is required): sudo asks zhang" in said
-    assert "NOPASSWD" in said
+    assert "zhang cannot become root (sudo: a password is required): sudo asks zhang" in error
+    assert "NOPASSWD" in error
     assert "requiretty is set in the node's sudoers" in tty
     assert "`Defaults:zhang !requiretty`" in tty

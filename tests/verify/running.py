@@ -1,4 +1,4 @@
-"""Runs what a verification sends to a node here, by each kind of sh that nodes have."""
+"""Runs the scripts of a verification on this machine, with each kind of sh that nodes have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from facts.probe import Section, read, render
+from gpu_node.facts.probe.protocol import Section, read, render
 
 SHELLS = ("dash", "bash", "busybox")
 SECONDS = 60
@@ -24,7 +24,7 @@ def with_shell(folder: Path, shell: str) -> dict[str, str]:
 
 
 def run(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a script as pyinfra does: as text to sh -c."""
+    """Run a script as pyinfra does: as an argument of sh -c."""
     return subprocess.run(
         ["sh", "-c", script],
         stdin=subprocess.DEVNULL,
@@ -43,7 +43,7 @@ def ask(section: Section, environment: dict[str, str]) -> str:
 
 
 def program(folder: Path, name: str, text: str) -> Path:
-    """Write a program of sh."""
+    """Write an sh script."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}")

@@ -1,4 +1,4 @@
-"""The job on its own: what a rank tells of where it is, and of what stopped it."""
+"""The job alone: what a rank reports of its node, and of the error that stopped it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from verify import job
-from verify.nodes import JOB
+from gpu_node.verify import job
+from gpu_node.verify.nodes import JOB
 
 
 def test_it_is_written_for_old_pythons() -> None:
@@ -24,12 +24,12 @@ def test_it_is_written_for_old_pythons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("found", "version"),
     [((2, 18, 1), "2.18.1"), (2708, "2.7.8"), ((2, 29, 2, ""), "2.29.2")],
 )
-def test_nccls_version(said: object, version: str) -> None:
+def test_nccls_version(found: object, version: str) -> None:
     """A number before PyTorch 1.10, then a tuple, which may end in a suffix."""
-    torch = SimpleNamespace(cuda=SimpleNamespace(nccl=SimpleNamespace(version=lambda: said)))
+    torch = SimpleNamespace(cuda=SimpleNamespace(nccl=SimpleNamespace(version=lambda: found)))
     assert job.nccl_version(torch) == version
 
 
@@ -41,7 +41,7 @@ def test_addresses_of_the_kernels_table() -> None:
 
 
 def test_its_own_connections_alone() -> None:
-    """Those of other processes, and what only listens, are none of its data's."""
+    """Connections of other processes and listening sockets do not count."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client:
@@ -54,12 +54,12 @@ def test_its_own_connections_alone() -> None:
 
 
 def test_the_interfaces_have_addresses() -> None:
-    """Those of this machine."""
+    """The interfaces of this machine."""
     assert job.interfaces()["lo"] == "127.0.0.1"
 
 
 def test_ncclconf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that is named beats the user's own; the last line of a file decides."""
+    """NCCL_CONF_FILE has precedence over the user's file; the last line of a file counts."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".nccl.conf").write_text("NCCL_SOCKET_IFNAME=eno1\nNCCL_SOCKET_IFNAME=eno2\n")
     assert job.configured("NCCL_SOCKET_IFNAME") == "eno2"
@@ -83,14 +83,14 @@ def rank(folder: Path, seconds: int = 30, **environment: str) -> subprocess.Comp
     )
 
 
-def told(folder: Path, number: int) -> list[dict[str, object]]:
+def reported(folder: Path, number: int) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / f"{number}.rank").read_text().splitlines()]
 
 
-def test_a_rank_tells_what_stopped_it(tmp_path: Path) -> None:
-    """Where it is, how far it came, and the error in a line."""
+def test_a_rank_reports_what_stopped_it(tmp_path: Path) -> None:
+    """Its node, the stage before the error, and the error in one line."""
     assert rank(tmp_path, RANK="3", WORLD_SIZE="4").returncode == 1
-    started, failed = told(tmp_path, 3)
+    started, failed = reported(tmp_path, 3)
     assert (started["stage"], started["ifname"], started["ifname_from"]) == (
         *("started", "bond0"),
         "environment",
@@ -101,13 +101,14 @@ def test_a_rank_tells_what_stopped_it(tmp_path: Path) -> None:
 
 
 def test_a_rank_of_open_mpi(tmp_path: Path) -> None:
-    """Its number comes by other names."""
+    """Open MPI gives the number in other variables."""
     rank(tmp_path, OMPI_COMM_WORLD_RANK="5", OMPI_COMM_WORLD_LOCAL_RANK="1")
-    assert (told(tmp_path, 5)[0]["rank"], told(tmp_path, 5)[0]["local_rank"]) == (5, 1)
+    (started, *_) = reported(tmp_path, 5)
+    assert (started["rank"], started["local_rank"]) == (5, 1)
 
 
 def test_a_rank_that_hangs_ends(tmp_path: Path) -> None:
-    """In a library, too, where Python is asked nothing."""
+    """Also inside a library, where no Python code runs."""
     (tmp_path / "torch.py").write_text("import time\ntime.sleep(60)\n")
     assert rank(tmp_path, seconds=1, RANK="0").returncode == -signal.SIGALRM
-    assert [line["stage"] for line in told(tmp_path, 0)] == ["started"]
+    assert [line["stage"] for line in reported(tmp_path, 0)] == ["started"]

@@ -1,41 +1,26 @@
-"""What a node is asked and told: laying the job, the Python's answer, the end of a run."""
+"""What runs on a node: writing the job, the answer of Python, the end of a run."""
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from facts.probe import Unreadable
-from tests.verify.running import SHELLS, ask, program, with_shell
-from verify import nodes
+from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.verify import nodes
+from tests.verify.running import ask, program, with_shell
 
 
-@pytest.fixture(params=SHELLS)
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """An environment of each shell, in which python3 is ours."""
-    return with_shell(tmp_path / "bin", request.param)
-
-
-@pytest.fixture
-def run() -> Iterator[str]:
-    """A name for a run, of which nothing is left in the end."""
-    name = f"test-{secrets.token_hex(8)}"
-    yield name
-    subprocess.run(["rm", "-rf", nodes.folder(name)], check=True)
-
-
-def test_the_job_tells_of_its_python(environment: dict[str, str], run: str) -> None:
-    """The file lies there for its user alone, and says what keeps torch away."""
+def test_the_job_reports_its_python(environment: dict[str, str], run: str) -> None:
+    """The job's folder is private, and its answer has the reason why torch is missing."""
     found = nodes.parse_look(ask(nodes.look(run, "", sys.executable, ["localhost"]), environment))
     assert (found.python, found.torch) == (sys.executable, None)
     assert found.error == "ModuleNotFoundError: No module named 'torch'"
@@ -74,21 +59,36 @@ def test_a_library_is_left_as_it_is(environment: dict[str, str], run: str, tmp_p
     assert not list(Path(nodes.folder(run)).rglob("*.pyc"))
 
 
-def test_a_python_that_is_not_there(environment: dict[str, str], run: str) -> None:
-    """It is told as such, and is no failure of the section."""
+def test_a_python_that_does_not_exist(environment: dict[str, str], run: str) -> None:
+    """The answer reports it; the section does not fail."""
     assert ask(nodes.look(run, "", "/nowhere/python", []), environment) == nodes.NO_PYTHON
 
 
-def test_words_before_the_answer_are_passed_over() -> None:
-    """A start file may greet; a Python that says something else is told by its last word."""
-    told = {"python": "/p", "names": {}, "port": 5, "root": True, "deepspeed": False}
-    assert nodes.parse_look(f"hello\n{nodes.MARK}{json.dumps(told)}\nbye").port == 5
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs what others own")
+def test_root_does_not_run_a_python_of_others(environment: dict[str, str], run: str) -> None:
+    """A user who can change it would become root; the message has the next step."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        (prefix := Path(folder) / "env" / "bin").mkdir(parents=True)
+        (python := prefix / "python").write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
+        python.chmod(0o755)
+        for each in (prefix.parent, prefix, python):
+            os.chown(each, 1, 1)
+        answer = ask(nodes.look(run, "", str(python), []), environment)
+        assert not Path(folder, "ran").exists()
+    assert answer.startswith("root does not run it because daemon may change it: train as daemon")
+
+
+def test_output_before_the_answer_is_ignored() -> None:
+    """A start file may print; without an answer the last line of the output is the reason."""
+    answer = {"python": "/p", "names": {}, "port": 5, "root": True, "deepspeed": False}
+    assert nodes.parse_look(f"hello\n{nodes.MARK}{json.dumps(answer)}\nbye").port == 5
     with pytest.raises(Unreadable, match="SyntaxError: invalid syntax"):
         nodes.parse_look("  File job.py\nSyntaxError: invalid syntax\n")
 
 
-def test_a_folder_that_is_there_is_not_taken(environment: dict[str, str], run: str) -> None:
-    """Somebody else may have made it."""
+def test_an_existing_folder_is_not_used(environment: dict[str, str], run: str) -> None:
+    """Another user may have made it."""
     os.mkdir(nodes.folder(run))
     with pytest.raises(Unreadable, match="exit 1"):
         ask(nodes.look(run, "", sys.executable, []), environment)
@@ -99,7 +99,7 @@ def started(folder: str, *argv: str) -> subprocess.Popen[bytes]:
 
 
 def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path: Path) -> None:
-    """What was started there is killed, stopped or not; the folder is removed; others live."""
+    """Its processes are killed, even stopped ones; its folder is removed; other processes live."""
     folder = nodes.folder(run)
     os.mkdir(folder)
     os.mkdir(f"{folder}/log")
@@ -122,29 +122,31 @@ def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path:
     assert not os.path.exists(folder)
 
 
-def test_what_ranks_have_said(environment: dict[str, str], run: str) -> None:
-    """Whole lines of theirs, and of the commands their ends and words, in plain ASCII."""
+def test_the_output_of_ranks(environment: dict[str, str], run: str) -> None:
+    """Complete lines of ranks; exit status and output of the commands, in ASCII."""
     folder = nodes.folder(run)
     os.mkdir(folder)
     Path(folder, "0.rank").write_text('{"rank": 0, "stage": "started"}\n{"rank": 0, "sta')
     Path(folder, "1.rank").write_text('{"rank": 1, "stage": "done"}\n')
     Path(folder, "exit.0").write_text("255\n")
     Path(folder, "log.0").write_bytes("Permission denied\nGröße\n".encode("latin-1"))
-    told = nodes.parse_told(ask(nodes.told(run, ""), environment))
-    assert told.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "done"})
-    assert told.exits == {0: 255}
-    assert told.logs == {0: ("Permission denied", "Gr??e")}
+    found = nodes.parse_rank_output(ask(nodes.rank_output(run, ""), environment))
+    assert found.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "done"})
+    assert found.exits == {0: 255}
+    assert found.logs == {0: ("Permission denied", "Gr??e")}
 
 
 def test_a_run_that_never_began(environment: dict[str, str], run: str) -> None:
-    """There is nothing to tell and nothing to remove."""
-    assert nodes.parse_told(ask(nodes.told(run, ""), environment)) == nodes.Told()
+    """There is no output, and nothing to remove."""
+    assert (
+        nodes.parse_rank_output(ask(nodes.rank_output(run, ""), environment)) == nodes.RankOutput()
+    )
     assert nodes.parse_end(ask(nodes.end(run, ""), environment)) == ()
     assert nodes.parse_end("left process 5\nleft folder /tmp/x") == ("process 5", "folder /tmp/x")
 
 
-def test_segments_go_with_their_ranks(environment: dict[str, str], run: str) -> None:
-    """NCCL's of a killed rank are removed, and one that somebody else has mapped is not."""
+def test_segments_of_killed_ranks_are_removed(environment: dict[str, str], run: str) -> None:
+    """Those that another process has mapped are kept."""
     folder = nodes.folder(run)
     os.mkdir(folder)
     names = [Path(f"/dev/shm/nccl-{run}-{which}") for which in ("own", "shared")]
@@ -172,8 +174,8 @@ def test_segments_go_with_their_ranks(environment: dict[str, str], run: str) -> 
             name.unlink(missing_ok=True)
 
 
-def test_the_time_of_what_is_started_has_a_limit(environment: dict[str, str], run: str) -> None:
-    """Whoever starts it may be gone by then."""
+def test_ranks_have_a_time_limit(environment: dict[str, str], run: str) -> None:
+    """The controller may be gone by then."""
     os.mkdir(nodes.folder(run))
     path = Path(nodes.folder(run), "start.sh")
     path.write_text(nodes.START)
@@ -190,7 +192,7 @@ def test_the_time_of_what_is_started_has_a_limit(environment: dict[str, str], ru
 
 
 def test_as_another_user(tmp_path: Path) -> None:
-    """The folder is made by who trains, with the words of a login."""
+    """The training user makes the folder, in the shell of a login."""
     environment = with_shell(tmp_path / "bin", "dash")
     program(tmp_path / "bin", "id", '[ "$1" = -un ] && echo admin || echo 1000\n')
     program(tmp_path / "bin", "sudo", 'printf "%s\\n" "$@"\n')

@@ -1,4 +1,4 @@
-"""What the launching node starts, for each kind of launcher, and when its script ends."""
+"""The script of the launching node for each kind of launcher, and when it ends."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from facts.cluster import Peer
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.verify.nodes import START, folder, parse_rank_output
+from gpu_node.verify.plan import Placement, Start, commands, kind_of, script
 from tests.verify.running import SHELLS, program, run, with_shell
-from verify.nodes import START, folder, parse_told
-from verify.plan import Seat, Start, commands, kind_of, script
 
-A = Seat(Peer(name="a100-01", address="10.0.0.4"), "/opt/a/bin/python", "2.1.0", 2)
-V = Seat(Peer(name="v100-01", address="10.0.0.5", port=2222), "/opt/v/bin/python", "2.1.0", 3)
+A = Placement(Peer(name="a100-01", address="10.0.0.4"), "/opt/a/bin/python", "2.1.0", 2)
+V = Placement(Peer(name="v100-01", address="10.0.0.5", port=2222), "/opt/v/bin/python", "2.1.0", 3)
 START_OF = Start(
     run="test-plan",
     kind="torchrun",
-    seats=(A, V),
+    placements=(A, V),
     port=29500,
     backend="nccl",
     size=1 << 20,
@@ -32,36 +32,36 @@ JOB = "/tmp/gpu-node-verify-test-plan/job.py reduce nccl 1048576 60 a100-01 2950
 
 
 def words(start: Start) -> list[str]:
-    """The commands as one would type them."""
+    """Return the commands as a user types them."""
     return [" ".join(argv) for argv in commands(start)]
 
 
 @pytest.mark.parametrize("kind", ["torchrun", "accelerate"])
 def test_torchrun_logs_in_to_every_node_by_name(kind: str) -> None:
-    """The launching node's own ranks are started by a login as well."""
+    """The launching node's ranks are started by a login as well."""
     first, second = words(replace(START_OF, kind=kind))
     assert " a100-01 sh /tmp/gpu-node-verify-test-plan/start.sh 70 /opt/a/bin/python " in first
     assert "-p 2222 v100-01 sh " in second and " -p " not in first
     for number, line, ranks in ((0, first, 2), (1, second, 3)):
-        assert line.startswith("ssh -n -x -a -o BatchMode=yes ")
+        assert line.startswith("ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes ")
         assert (
             f"--nnodes 2 --node_rank {number} --nproc_per_node {ranks} --master_addr a100-01 "
             in (line)
         )
         assert line.endswith(JOB)
-        assert "StrictHostKeyChecking" not in line
+        assert line.count("StrictHostKeyChecking") == 1
 
 
 def test_before_torchrun_there_was_launch() -> None:
     """PyTorch 1.8 has no torch.distributed.run."""
-    old = replace(START_OF, seats=(replace(A, torch="1.8.2+cu111"), V))
+    old = replace(START_OF, placements=(replace(A, torch="1.8.2+cu111"), V))
     first, second = words(old)
     assert "-m torch.distributed.launch --use_env --nnodes 2" in first and "--rdzv" not in first
     assert "-m torch.distributed.run --nnodes 2" in second
 
 
 def test_deepspeed_gets_a_hostfile() -> None:
-    """It is written where nothing else is, with as many slots as there are GPUs."""
+    """It is written to the run's folder, with a slot for each GPU."""
     start = replace(START_OF, kind="deepspeed")
     (line,) = words(start)
     where = folder("test-plan")
@@ -72,7 +72,7 @@ def test_deepspeed_gets_a_hostfile() -> None:
 
 
 def test_deepspeed_hands_on_where_caches_are(here: Start, tmp_path: Path) -> None:
-    """Its runner reads a file of the folder that it starts in, and gives the rest to no node."""
+    """Its runner passes on what a file in its folder has, and no other variables."""
     start = replace(here, kind="deepspeed")
     text = script(start)
     assert text.index(".deepspeed_env") < text.index("deepspeed.launcher.runner")
@@ -84,7 +84,7 @@ def test_deepspeed_hands_on_where_caches_are(here: Start, tmp_path: Path) -> Non
 
 
 def test_mpirun_hands_on_where_caches_are() -> None:
-    """Open MPI gives other nodes only what it is told to."""
+    """Open MPI passes on only the variables named by -x."""
     (line,) = words(replace(START_OF, kind="mpirun"))
     where = folder("test-plan")
     assert " -x PYTHONDONTWRITEBYTECODE=1 " in line
@@ -92,7 +92,7 @@ def test_mpirun_hands_on_where_caches_are() -> None:
 
 
 def test_mpirun_counts_the_ranks_of_each_node() -> None:
-    """Open MPI refuses root unless it is told."""
+    """Open MPI refuses root without --allow-run-as-root."""
     start = replace(START_OF, kind="mpirun")
     (line,) = words(start)
     assert " mpirun -np 5 -H a100-01:2,v100-01:3 " in line
@@ -102,15 +102,15 @@ def test_mpirun_counts_the_ranks_of_each_node() -> None:
 @pytest.mark.parametrize("kind", ["torchrun", "deepspeed", "mpirun"])
 def test_one_node_needs_no_login(kind: str) -> None:
     """Its ranks are started where the command is."""
-    start = replace(START_OF, kind=kind, seats=(A,))
+    start = replace(START_OF, kind=kind, placements=(A,))
     (line,) = words(start)
     assert kind_of(start) == "torchrun"
     assert line.startswith("sh /tmp/gpu-node-verify-test-plan/start.sh 70 /opt/a/bin/python -m ")
 
 
 def test_a_path_with_a_word_of_the_script_stays() -> None:
-    """The script's own gaps are filled before the commands come in."""
-    start = replace(START_OF, seats=(replace(A, python="/opt/SECONDS/DIR/GRACE/python"), V))
+    """The placeholders of the script are replaced before the commands are inserted."""
+    start = replace(START_OF, placements=(replace(A, python="/opt/SECONDS/DIR/GRACE/python"), V))
     assert "/opt/SECONDS/DIR/GRACE/python" in script(start)
 
 
@@ -126,7 +126,7 @@ def here(tmp_path: Path) -> Iterator[Start]:
 
 
 def launched(start: Start, tmp_path: Path, shell: str, does: dict[str, str]) -> tuple[float, str]:
-    """Run the script where ssh does something for each node; seconds, and what files are there."""
+    """Run the script with a stand-in for ssh; return the seconds, and the files' contents."""
     cases = "\n".join(f"*' {name} sh '*) {what} ;;" for name, what in does.items())
     program(tmp_path / "bin", "ssh", f'case "$*" in\n{cases}\nesac\n')
     began = time.monotonic()
@@ -135,32 +135,32 @@ def launched(start: Start, tmp_path: Path, shell: str, does: dict[str, str]) -> 
     read = "for file in exit.*; do echo exit ${file##*.} $(cat $file); done; " + (
         "for file in log.*; do sed s/^/log\\ ${file##*.}\\ / $file; done"
     )
-    told = subprocess.run(
+    files = subprocess.run(
         ["sh", "-c", f"cd {shlex.quote(folder(start.run))}; {read}"], capture_output=True, text=True
     )
-    return time.monotonic() - began, told.stdout
+    return time.monotonic() - began, files.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_ends_when_all_have(here: Start, tmp_path: Path, shell: str) -> None:
-    """Each one's status and words are kept apart."""
+    """Each command has its exit status and its output."""
     does = {"a100-01": "echo first", "v100-01": "sleep 1; echo second >&2"}
-    seconds, said = launched(here, tmp_path, shell, does)
-    told = parse_told(said)
-    assert (told.exits, told.logs) == ({0: 0, 1: 0}, {0: ("first",), 1: ("second",)})
+    seconds, files = launched(here, tmp_path, shell, does)
+    found = parse_rank_output(files)
+    assert (found.exits, found.logs) == ({0: 0, 1: 0}, {0: ("first",), 1: ("second",)})
     assert 1 <= seconds < 40
 
 
 def test_after_a_failure_the_others_have_a_moment(here: Start, tmp_path: Path) -> None:
-    """Whoever waits for a node that never comes is not waited for."""
+    """The script does not wait for ranks that wait for a failed node."""
     does = {"a100-01": "exec sleep 60", "v100-01": "echo Permission denied; exit 255"}
-    seconds, said = launched(here, tmp_path, "dash", does)
-    assert parse_told(said).exits == {1: 255}
+    seconds, files = launched(here, tmp_path, "dash", does)
+    assert parse_rank_output(files).exits == {1: 255}
     assert 4 <= seconds < 40
 
 
 def test_the_script_ends_with_its_time(here: Start, tmp_path: Path) -> None:
-    """A job that hangs says nothing and is not waited for."""
+    """It does not wait for a job that hangs."""
     does = {"a100-01": "exec sleep 60", "v100-01": "exec sleep 60"}
-    seconds, said = launched(replace(here, seconds=2), tmp_path, "dash", does)
-    assert (seconds < 40, parse_told(said).exits) == (True, {})
+    seconds, files = launched(replace(here, seconds=2), tmp_path, "dash", does)
+    assert (seconds < 40, parse_rank_output(files).exits) == (True, {})

@@ -1,12 +1,13 @@
-"""Rows, ways of the data and bandwidth, from what ranks tell."""
+"""Rows, networks and bandwidth, computed from the output of ranks."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from verify.ranks import Rank, bandwidth, network, ranks_of, rows
+from gpu_node.verify.ranks import Rank, bandwidth, network, ranks_of, rows
 
 STARTED: dict[str, Any] = {
     "ifname": "bond0",
@@ -25,7 +26,7 @@ SMALL: dict[str, Any] = {
 
 
 def lines(number: int, *stages: str, **more: Any) -> list[dict[str, Any]]:
-    """What a rank tells that reached these stages."""
+    """Return the output of a rank that reached these stages."""
     given: dict[str, dict[str, Any]] = {
         "started": STARTED,
         "imported": {"torch": "2.1.0", "device": "cpu"},
@@ -34,8 +35,8 @@ def lines(number: int, *stages: str, **more: Any) -> list[dict[str, Any]]:
     return [{"rank": number, "stage": stage, **given.get(stage, {}), **more} for stage in stages]
 
 
-def logged(*said: str) -> Rank:
-    return Rank(0, "a100-01", {"small": {**SMALL, "nccl_log": list(said)}})
+def logged(*log: str) -> Rank:
+    return Rank(0, "a100-01", {"small": {**SMALL, "nccl_log": list(log)}})
 
 
 @pytest.mark.parametrize(
@@ -48,20 +49,20 @@ def logged(*said: str) -> Rank:
         ),
         (
             "NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB [RO]; OOB bond0:10.0.0.4<0>",
-            ["InfiniBand mlx5_0:1, mlx5_1:1 (meeting by bond0 10.0.0.4)"],
+            ["InfiniBand mlx5_0:1, mlx5_1:1 (bootstrap by bond0 10.0.0.4)"],
         ),
         ("NCCL INFO Bootstrap : Using bond0:10.0.0.4<0>", ["bond0 10.0.0.4"]),
         ("NCCL INFO Bootstrap: Using bond0:10.0.0.4<0>", ["bond0 10.0.0.4"]),
         ("NCCL INFO NET/IB : No device found.", ["bond0 10.0.0.4"]),
     ],
 )
-def test_the_way_that_nccl_tells(line: str, way: list[str]) -> None:
-    """Its transport is believed; without one the connections are."""
+def test_the_network_in_nccls_log(line: str, way: list[str]) -> None:
+    """Its transport counts; without one the connections count."""
     assert network(logged("NCCL INFO Using internal Network", line), 29500) == way
 
 
-def test_the_way_of_the_connections() -> None:
-    """What ranks meet at is none of it, unless there is nothing else."""
+def test_the_network_of_the_connections() -> None:
+    """The port at which ranks meet does not count, unless there is no other connection."""
     other = {**SMALL, "connections": [*SMALL["connections"], ["192.0.2.1", 5, "192.0.2.2", 6]]}
     assert network(Rank(0, "a", {"small": other}), 29500) == ["bond0 10.0.0.4", "192.0.2.1"]
     alone = {**SMALL, "connections": SMALL["connections"][:1]}
@@ -69,12 +70,12 @@ def test_the_way_of_the_connections() -> None:
 
 
 def test_a_row_a_node() -> None:
-    """Of a node's ranks the slowest tells how far it came; a node without ranks says so."""
-    told = {
+    """The stage is that of the node's slowest rank; a node without ranks has its own text."""
+    output = {
         "a100-01": [*lines(0, "started", "imported", "small", "done"), *lines(1, "started")],
         "v100-01": [],
     }
-    first, second = rows(["a100-01", "v100-01"], ranks_of(told), 29500)
+    first, second = rows(["a100-01", "v100-01"], ranks_of(output), 29500)
     assert (first.ranks, first.stage, first.device) == ("0-1", "started", "cpu")
     assert (first.network, first.ifname) == ("bond0 10.0.0.4", "bond0 (nccl.conf)")
     assert (first.nofile, first.shm, first.torch) == (16384, 8 << 30, "2.1.0")
@@ -90,3 +91,13 @@ def test_the_bandwidth_is_the_slowest_ranks() -> None:
     assert bandwidth(done) == 1000 / 2.0 * 1.5
     assert bandwidth([]) is None
     assert bandwidth([Rank(0, "a", {"done": {"seconds": 1, "bytes": 1, "ranks": 1}})]) is None
+
+
+@pytest.mark.parametrize("word", ["NET/IB : Using ", "NET/Socket : Using ", "Bootstrap : Using"])
+@pytest.mark.parametrize("end", ["", "\n\n", "\nx"])
+def test_a_long_line_of_nccls(word: str, end: str) -> None:
+    """It is read in linear time, whatever is repeated in it."""
+    log = [f"{word * 20_000}{end}"] * 20
+    began = time.process_time()
+    network(Rank(0, "a", {"small": {**SMALL, "nccl_log": log}}), 29500)
+    assert time.process_time() - began < 1

@@ -1,4 +1,4 @@
-"""Whose GPUs are in use is left alone, and which Python a node's inventory means."""
+"""A node whose GPUs are in use is refused; which Python the inventory names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from facts.cluster import Peer
-from facts.probe import MARK, Unreadable
-from inventories.schema import NodeWanted
-from verify import sessions
-from verify.sessions import Node, Refused, require_idle
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.protocol import MARK, Unreadable
+from gpu_node.inventories.schema import NodeWanted
+from gpu_node.verify import sessions
+from gpu_node.verify.sessions import Node, Refused, require_idle
 
 
 def node(**data: Any) -> Node:
@@ -24,7 +24,7 @@ def node(**data: Any) -> Node:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, text: str | Unreadable) -> list[bool]:
-    """Have every question answered with this; returns whether each was asked with sudo."""
+    """Answer every query with this text; the list returned shows which of them used sudo."""
     asked: list[bool] = []
 
     def ask(*_: object, sudo: bool = False) -> str:
@@ -38,7 +38,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, text: str | Unreadable) -> list[b
 
 
 def test_a_job_that_runs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pid and user are told, and the word that says otherwise."""
+    """The message has its pid and user, and the option that ignores it."""
     asked = answering(
         monkeypatch,
         "12\troot\tnvidia-persiste\t/usr/bin/nvidia-persistenced\n4711\tzhang\tpython\t/usr/bin/python3\n",
@@ -51,7 +51,7 @@ def test_a_job_that_runs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_idle_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The persistence daemon is nobody's job."""
+    """The persistence daemon is not a job."""
     assert answering(monkeypatch, "12\troot\tnvidia-persiste\t/usr/bin/nvidia-persistenced\n") == []
     require_idle(node())
     answering(monkeypatch, "")
@@ -65,7 +65,7 @@ TTY = "sudo: sorry, you must have a tty to run sudo"
     ("sudo", "stream", "lines"),
     [
         (True, "stderr", [TTY]),
-        # It may not become the user who trains.
+        # It may not become the training user.
         (
             False,
             "stdout",
@@ -78,7 +78,7 @@ TTY = "sudo: sorry, you must have a tty to run sudo"
     ],
 )
 def test_a_sudo_that_refuses(sudo: bool, stream: str, lines: list[str]) -> None:
-    """Its words have a reason and a next step."""
+    """The message has a reason and a next step."""
     output = CommandOutput([OutputLine(stream, line) for line in lines])
     connector = SimpleNamespace(run_shell_command=lambda *_, **__: (False, output))
     asked = node(_sudo=sudo, ssh_user="alice")
@@ -89,15 +89,17 @@ def test_a_sudo_that_refuses(sudo: bool, stream: str, lines: list[str]) -> None:
     assert "`Defaults:alice !requiretty`" in str(refused.value)
 
 
-def test_who_holds_gpus_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be read is never taken for nobody."""
+def test_the_holders_of_gpus_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unreadable does not mean idle."""
     answering(monkeypatch, Unreadable("no answer within 20 s"))
-    with pytest.raises(Refused, match="a100-01: could not tell who holds its GPUs: no answer"):
+    with pytest.raises(
+        Refused, match="a100-01: cannot determine which processes hold its GPUs: no answer"
+    ):
         require_idle(node())
 
 
-def test_the_python_that_is_meant() -> None:
-    """The launcher's, else the first environment's, else whichever python3 is found."""
+def test_the_python_of_a_node() -> None:
+    """The launcher's, else the first environment's, else the python3 in PATH."""
     environments = ("/opt/conda/envs/dis/", "/opt/other")
     assert node().python() == ""
     assert node(nccl_environments=environments).python() == "/opt/conda/envs/dis/bin/python"

@@ -1,4 +1,4 @@
-"""Ctrl-C while work is done elsewhere: it is left, and told to whoever clears up."""
+"""Ctrl-C during work in another greenlet: the work is abandoned, and the caller cleans up."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import sys
 import gevent
 import pytest
 
-from verify.stopping import Interrupted, heeding, until
+from gpu_node.inventories.interrupt import Interrupted
+from gpu_node.verify.stopping import stop_requests, until
 
 
 def test_work_that_ends() -> None:
     """Its result, or its error, is handed on; handlers are as before."""
     before = signal.getsignal(signal.SIGINT)
-    with heeding() as stopped:
+    with stop_requests() as stopped:
         assert until(stopped, lambda: 5) == 5
         with pytest.raises(ValueError, match="no"):
             until(stopped, lambda: int("no"))
@@ -26,7 +27,7 @@ def test_work_that_ends() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_work_that_is_stopped(number: signal.Signals) -> None:
     """It is left where it waits."""
-    with heeding() as stopped:
+    with stop_requests() as stopped:
         gevent.spawn_later(0.1, os.kill, os.getpid(), number)
         with pytest.raises(Interrupted):
             until(stopped, lambda: gevent.sleep(30))
@@ -36,8 +37,8 @@ def test_the_second_time_is_the_last() -> None:
     """Clearing up may hang as well."""
     code = (
         "import os, signal, gevent\n"
-        "from verify.stopping import heeding\n"
-        "with heeding() as stopped:\n"
+        "from gpu_node.verify.stopping import stop_requests\n"
+        "with stop_requests() as stopped:\n"
         "    for each in range(2):\n"
         "        os.kill(os.getpid(), signal.SIGINT); gevent.sleep(0.5)\n"
     )

@@ -1,0 +1,58 @@
+"""A server that the tests of this room log in to by pyinfra, as an inventory has it done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paramiko import ECDSAKey
+from pyinfra.connectors import ssh
+from pyinfra.connectors.sshuserclient import client
+
+from gpu_node.facts.ask.gather import ask_each
+from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.inventories.connection import handshake, trusted
+from tests.onboarding.serving import Sshd, serving
+
+MINE = ECDSAKey.generate()
+
+
+@pytest.fixture
+def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """A server that lets MINE in; pyinfra's own client comes back afterwards."""
+    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
+    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
+    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
+    monkeypatch.setattr(trusted, "GLOBAL", tmp_path / "ssh_known_hosts")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = tmp_path / "server"
+    home.mkdir()
+    handshake.install()
+    with serving(home) as server:
+        server.authorized = [MINE]
+        yield server
+
+
+def ask(sshd: Sshd, known_hosts: bytes | None = None, seconds: int = 10, **more: Any) -> str:
+    """Probe the server and return its answer, or the reason why there is none.
+
+    `known_hosts` are pinned keys, the server's own where it is None; `more` is data of the host.
+    """
+    folder = sshd.home.parent
+    if known_hosts is None:
+        known_hosts = f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n".encode()
+    (folder / "known_hosts").write_bytes(known_hosts)
+    MINE.write_private_key_file(str(folder / "key"))
+    data = {
+        "ssh_hostname": "127.0.0.1",
+        "ssh_port": sshd.port,
+        "ssh_user": "root",
+        "ssh_key": str(folder / "key"),
+        "ssh_known_hosts_file": str(folder / "known_hosts"),
+        **more,
+    }
+    (folder / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
+    answer = ask_each(str(folder / "nodes.py"), (), [Section("one", "echo here", seconds)])["n"]
+    return answer.sections["one"].require() if isinstance(answer, Readings) else answer
