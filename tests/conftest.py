@@ -1,4 +1,4 @@
-"""What begins and ends every session of the tests, whichever lane it is."""
+"""Set-up and end of every test session, in every lane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from gevent import monkey
 from hypothesis import HealthCheck, settings
 
-# As pyinfra's own command does, before anything makes a thread or a socket. What is imported from
+# As pyinfra's command does, before any import makes a thread or a socket. What is imported from
 # pyinfra_cli does it, too: later, and after other imports, as it depends on the tests chosen.
 monkey.patch_all()
 
@@ -21,16 +21,16 @@ settings.register_profile(
 )
 settings.load_profile("beside others")
 
-# What the tests call, by the mark of their lane: without a mark it is `make quick`.
+# The programs that tests call, by the marker of their lane; "" is `make quick`.
 _QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare"
 _LAB = "rsync ssh ssh-keygen"
 PROGRAMS = {"": _QUICK, "slow": _QUICK, "lab": _LAB, "lab_slow": _LAB, "faults": _LAB}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """End where the chosen lane needs a program that is not here: its tests fail without a word.
+    """End if a program of the chosen lane is missing: its tests would fail without a reason.
 
-    A lane is chosen by -m; who asks for one test alone may do without the other programs.
+    -m chooses a lane; a single test may not need all programs.
     """
     chosen = session.config.option.markexpr
     if not chosen or session.config.option.collectonly or hasattr(session.config, "workerinput"):
@@ -38,12 +38,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     lacking = [name for name in _needed(chosen) if shutil.which(name) is None]
     if lacking:
         are = "is" if len(lacking) == 1 else "are"
-        said = f"tests: {', '.join(lacking)} {are} not installed; run: make setup"
-        pytest.exit(said, returncode=pytest.ExitCode.USAGE_ERROR)
+        message = f"tests: {', '.join(lacking)} {are} not installed; run: make setup"
+        pytest.exit(message, returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 def _needed(expression: str) -> list[str]:
-    """The programs of the lanes that an expression of marks chooses."""
+    """Return the programs of the lanes that an expression of markers chooses."""
     needed: set[str] = set()
     with suppress(SyntaxError, TypeError):  # pytest has its own words for it
         for mark, programs in PROGRAMS.items():

@@ -14,14 +14,14 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import mkdtemp
 
-from lab import wheels
+from gpu_node.lab import wheels
 
 CU11, CU12 = "nvidia-nccl-cu11==2.14.3", "nvidia-nccl-cu12==2.18.1"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment, whose pip knows the stub wheels alone."""
+    """A virtual environment, whose pip finds only the stub wheels."""
 
     prefix: Path
 
@@ -39,7 +39,7 @@ class Environment:
         return self.packages / wheels.LIBRARY
 
     def pip(self, *words: str) -> str:
-        """Run its pip, and return what it says."""
+        """Run its pip, and return the output."""
         done = subprocess.run(
             [self.python, "-m", "pip", "--disable-pip-version-check", *words],
             env=clean(),
@@ -51,7 +51,7 @@ class Environment:
 
     @property
     def distributions(self) -> dict[str, str]:
-        """The versions of what is installed, by name, as `pip list` tells them.
+        """The versions of what is installed, by name, as `pip list` prints them.
 
         What begins with ~ is what pip had moved away when it was killed.
         """
@@ -61,7 +61,7 @@ class Environment:
         return {each.metadata["Name"]: each.version for each in found}
 
     def imports_torch(self) -> str:
-        """The NCCL that torch has after it was imported, or why it cannot be."""
+        """Return the NCCL of torch after its import, or why the import fails."""
         done = subprocess.run(
             [self.python, "-c", "import torch; print(torch.nccl)"],
             env=clean(),
@@ -72,7 +72,7 @@ class Environment:
 
 
 def _folder(prefix: str) -> Path:
-    """A new folder, gone when the tests end."""
+    """Make a folder that is removed when the tests end."""
     folder = Path(mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, folder)
     return folder
@@ -90,28 +90,30 @@ def index() -> Path:
 
 
 @cache
-def _empty() -> Path:
+def _empty(python: str) -> Path:
     """An environment with pip alone; each test copies it, which is quicker than making one."""
     folder = _folder("gpu-node-environment-")
     words = ["-m", "venv", "--copies", "--without-pip", str(folder)]
-    subprocess.run([sys.executable, *words], check=True)
+    subprocess.run([python, *words], check=True)
     packages = Environment(folder).packages
     # Its code is that of the tests' own environment, which is compiled.
-    for path in Path(str(metadata.distribution("pip").locate_file(""))).glob("pip*"):
+    found = Path(str(metadata.distribution("pip").locate_file("")))
+    for path in (found / "pip", *found.glob("pip-[0-9]*.dist-info")):
         if path.name == "pip":
             (packages / path.name).symlink_to(path)
-        elif path.name.endswith(".dist-info"):
+        else:
             shutil.copytree(path, packages / path.name)
     (folder / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {index()}\n")
     return folder
 
 
-def environment(into: Path, *installed: str) -> Environment:
+def environment(into: Path, *installed: str, python: str = sys.executable) -> Environment:
     """A new environment with wheels installed in this order, one after the other.
 
-    They are unpacked, which is what pip does with them and takes a hundredth of its time.
+    They are unpacked, which is what pip does with them and takes a hundredth of its time. `python`
+    is the one that it is made with.
     """
-    shutil.copytree(_empty(), into, symlinks=True)
+    shutil.copytree(_empty(python), into, symlinks=True)
     made = Environment(into)
     for requirement in installed:
         unpack(_wheel(requirement), made)
@@ -132,7 +134,7 @@ def bare(into: Path, wheels: Path) -> Environment:
 
 
 def unpacked(requirement: str) -> bytes:
-    """The library that an NCCL wheel holds."""
+    """Return the library in an NCCL wheel."""
     with zipfile.ZipFile(_wheel(requirement)) as archive:
         return archive.read(wheels.LIBRARY)
 
@@ -144,7 +146,7 @@ def _wheel(requirement: str) -> Path:
 
 
 def clean() -> dict[str, str]:
-    """The machine's variables less what would change what pip finds or a program loads."""
+    """Return the environment without variables that change what pip finds or a program loads."""
     return {
         key: value for key, value in os.environ.items() if key[:4] not in ("PIP_", "LD_L", "LD_P")
     }

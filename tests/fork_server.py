@@ -38,7 +38,12 @@ PROGRAMS = ("gpu-node", "pyinfra")
 ANSWERING = "answering"
 PACKAGES = ("cli", "deploy", "drift", "facts", "inventories", "lab", "onboarding", "verify")
 # What pyinfra executes itself, and what runs on nodes.
-NOT_IMPORTED = ("deploy.gpu_node", "deploy.environments", "inventories.lab", "facts.asked")
+NOT_IMPORTED = (
+    "gpu_node.deploy.gpu_node",
+    "gpu_node.deploy.environments",
+    "gpu_node.inventories.lab",
+    "gpu_node.facts.nccl.on_node",
+)
 # What the programs import while they run.
 THEIRS = ("pyinfra.connectors.ssh", "pyinfra.connectors.local", "rich.progress", "rich.table")
 # What Python, or a library as it is loaded, reads from the environment once.
@@ -88,7 +93,7 @@ def _text(data: bytes) -> str:
 
 
 class _Answer:
-    """What comes of a call: the fork's pid and exit code, and what it writes."""
+    """The result of a call: the fork's pid and exit code, and its output."""
 
     def __init__(self, ends: socket.socket, *streams: Any) -> None:
         self._files: list[Any] = [ends, *streams]
@@ -96,7 +101,7 @@ class _Answer:
 
     @property
     def streams(self) -> list[bytes]:
-        """What came from stdout and stderr."""
+        """The output on stdout and stderr."""
         return self._data[1:]
 
     @property
@@ -148,7 +153,7 @@ class _Server:
         atexit.register(self._end)
 
     def request(self, request: Mapping[str, Any], files: list[int]) -> None:
-        """Have a program started with some files as its streams, and as the way of the answer."""
+        """Start a program with these files as its streams and for the answer."""
         env = request["env"]
         changed = {
             name
@@ -161,7 +166,7 @@ class _Server:
         socket.send_fds(self._ours, [json.dumps(request).encode()], files)
 
     def error(self) -> str:
-        """What it wrote before it ended."""
+        """Return its output."""
         _, error = self._process.communicate(timeout=10)
         return error.decode(errors="replace")
 
@@ -238,7 +243,7 @@ def _programs() -> dict[str, Callable[[], object]]:
     }
     programs = {name: found[name].load() for name in PROGRAMS}
     for package in PACKAGES:
-        for module in pkgutil.walk_packages([str(REPOSITORY / package)], f"{package}."):
+        for module in pkgutil.walk_packages([str(REPOSITORY / package)], f"gpu_node.{package}."):
             if not module.name.startswith(NOT_IMPORTED):
                 importlib.import_module(module.name)
     for name in THEIRS:
@@ -253,7 +258,7 @@ def _programs() -> dict[str, Callable[[], object]]:
 def _prepared(
     request: Mapping[str, Any], files: list[int], programs: Mapping[str, Callable[[], object]]
 ) -> Callable[[], object]:
-    """Make of a fork what a start of the program is; returns what it runs."""
+    """Turn a fork into a new start of the program; return what it runs."""
     import gevent
 
     gevent.reinit()

@@ -1,4 +1,4 @@
-"""A lab that does not start ends the lane: each test would fail for the same reason."""
+"""If the lab does not start, the lane ends: each test would fail for the same reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab.errors import LabError
+from gpu_node.lab.errors import LabError
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs lanes of the tests side by side: a line per lane, and of a lane that fails its whole output.
+"""Runs lanes of the tests in parallel: one line for each lane, the whole output of a failed one.
 
     python -m tests.lanes LANE...
 
@@ -28,7 +28,7 @@ from tests.examples import ALL
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOGS = REPOSITORY / ".lanes"
 PYTEST = [sys.executable, "-m", "pytest", "--durations=40", "--durations-min=1"]
-# What a lane that is interrupted may take to put back what it uses.
+# The time in which an interrupted lane may restore what it uses.
 ENDING_SECONDS = 7
 SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
 DOTS = re.compile(r"^[.sxXFE]+ +\[ *\d+%\]$")
@@ -39,7 +39,8 @@ PR_SET_PDEATHSIG = 1
 class Lane:
     """Commands that run one after the other; `after` are lanes that must have ended before.
 
-    `shares` is what `python -m lab.shared` builds for it; `nice` is the niceness of its processes.
+    `shares` is what `python -m gpu_node.lab.shared` builds for it; `nice` is the niceness of its
+    processes.
     """
 
     commands: Sequence[Sequence[str]]
@@ -71,14 +72,22 @@ QUICK_PARTS = {
 }
 QUICK_AFTER = {"quick-deploy": ["quick-facts"], "quick-onboarding": ["quick"]}
 
-# The files with cases of the lane `slow`.
+# Files with cases of the lane `slow`.
 SLOWER = [
     f"tests/{name}.py"
-    for name in ("cli/test_controller", "facts/test_probe", "onboarding/test_running")
+    for name in (
+        *("cli/test_controller", "cli/test_hostile_node", "facts/test_packed"),
+        "facts/test_probe",
+        "onboarding/test_running",
+    )
 ]
 
 # The files whose examples hypothesis makes.
-FUZZED = [f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")]
+FUZZED = [
+    *(f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")),
+    *("tests/drift/test_between.py", "tests/drift/test_hostile.py", "tests/deploy/test_guard.py"),
+    *("tests/facts/test_globs.py", "tests/verify/test_hostile.py"),
+]
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
 # processor time limits pass: the other lanes use the processor time that is left.
@@ -95,6 +104,7 @@ LANES = {
             [sys.executable, "-m", "ruff", "format", "--check", "--quiet", "."],
             [sys.executable, "-m", "ruff", "check", "--quiet", "."],
             [sys.executable, "-m", "mypy", "--no-error-summary"],
+            [sys.executable, "-m", "tests.audit"],
         ],
         nice=BEHIND,
     ),
@@ -129,7 +139,7 @@ GROUPS = {"quick": ["quick", *QUICK_PARTS], "lab": ["lab", "lab-apt", "lab-all"]
 
 @dataclass
 class Running:
-    """A lane on its way."""
+    """A running lane."""
 
     name: str
     lane: Lane
@@ -142,7 +152,7 @@ class Running:
         return LOGS / f"{self.name}.log"
 
     def step(self) -> int | None:
-        """Start the next command where the last one has ended well; return how the lane ended."""
+        """Start the next command if the last one succeeded; return the exit code at the end."""
         code = self.process.poll() if self.process else 0
         if code is None:
             return None
@@ -173,18 +183,18 @@ class Running:
                 os.killpg(self.process.pid, number)
 
     def line(self, what: str) -> str:
-        """A line about it, with the time that it took."""
+        """Return a line about it, with its time."""
         minutes, seconds = divmod(round(time.monotonic() - self.begun), 60)
         return f"{self.name:<16} {minutes:3}:{seconds:02}  {what}"
 
 
 def _as_lane(nice: int) -> None:
-    """Run with a niceness, and as a person would start it."""
+    """Run with a niceness, as if started in a shell."""
     os.nice(nice)
-    _as_started_by_hand()
+    _as_started_manually()
 
 
-def _as_started_by_hand() -> None:
+def _as_started_manually() -> None:
     """Reset signals that the caller ignores, as nohup does; end with this process."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -192,7 +202,7 @@ def _as_started_by_hand() -> None:
 
 
 class Ended(Exception):
-    """A signal asks for the end."""
+    """A signal requests the end."""
 
 
 def run(names: Iterable[str]) -> int:
@@ -240,7 +250,7 @@ def _failed(lane: Running, code: int, others: list[Running], waiting: Iterable[s
 
 
 def _end(lanes: list[Running]) -> None:
-    """Let the lanes put back what they use, for a few seconds, then kill what is left of them."""
+    """Give the lanes a few seconds to restore what they use, then kill the rest."""
     _ignore_signals()
     give_up = time.monotonic() + ENDING_SECONDS
     for each in lanes:
@@ -270,9 +280,9 @@ def _build(names: Iterable[str]) -> int:
     if not shares:
         return 0
     process = subprocess.Popen(
-        [sys.executable, "-m", "lab.shared", *shares],
+        [sys.executable, "-m", "gpu_node.lab.shared", *shares],
         cwd=REPOSITORY,
-        preexec_fn=_as_started_by_hand,
+        preexec_fn=_as_started_manually,
     )
     try:
         return process.wait()
@@ -296,12 +306,20 @@ def _sudo_problem() -> str:
 
 
 def _ignore_signals() -> None:
-    """Let no second Ctrl-C stop the end."""
+    """Ignore a second Ctrl-C while the lanes end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
+def take_signals() -> None:
+    """Raise Ended at the first signal that requests the end; signals ignored before stay so."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
+    _ignore_signals()
     raise Ended
 
 
@@ -310,9 +328,7 @@ def main(names: Sequence[str]) -> int:
     if unknown := [name for name in names if name not in LANES and name not in GROUPS]:
         print(f"tests: no lane {unknown[0]}; there are: {', '.join(LANES)}", file=sys.stderr)
         return 1
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
+    take_signals()
     try:
         if [*names] != ["check"] and (problem := _sudo_problem()):
             print(f"tests: {problem}", file=sys.stderr)

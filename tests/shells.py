@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from facts.probe import Readings, Section, read, render
+from gpu_node.facts.probe.protocol import Readings, Section, read, render
 
 SHELLS: dict[str, list[str]] = {
     "dash": ["dash"],
@@ -19,7 +19,7 @@ SHELLS: dict[str, list[str]] = {
     "bash": ["bash"],
     "busybox": ["busybox", "sh"],
 }
-# What the probe's script and its sections call, less what a test leaves out.
+# The programs of the probe's script and sections.
 PROGRAMS = (
     *(
         "awk",
@@ -63,7 +63,7 @@ def run(
 
 
 def as_lines(output: bytes) -> list[str]:
-    """Return the lines that pyinfra's reader would hand on; bytes that are no text are an error."""
+    """Return the lines as pyinfra reads them; bytes that are not text are an error."""
     return output.decode("utf-8").removesuffix("\n").split("\n")
 
 
@@ -71,7 +71,7 @@ def ask(shell: str, sections: Iterable[Section], env: Mapping[str, str] | None =
     """Run a probe of `sections` in a shell and read its answer."""
     wanted = list(sections)
     done = run(shell, render(wanted), stdin=b"stdin of the session\n", env=env)
-    assert done.stderr == b""
+    assert done.stderr.strip() == b""  # a blank line says that it is at work
     return read(as_lines(done.stdout), wanted)
 
 

@@ -8,7 +8,7 @@ from tests.fork_server import REPOSITORY
 CODE = """
 from tests.fork_server import _programs
 _programs()
-from deploy import replacement
+from gpu_node.deploy.files import replace as replacement
 assert not replacement.run.cache_info().currsize
 """
 

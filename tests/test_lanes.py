@@ -55,14 +55,14 @@ def _marker(name: str) -> str:
 
 
 def test_every_test_is_in_a_lane() -> None:
-    """The quick lane has what no marker takes out of it, and each marker is that of a lane."""
+    """The quick lane has all tests without a marker, and each marker belongs to a lane."""
     for name in lanes.GROUPS["quick"]:
         assert set(_expression(name).split(" and ")) == {f"not {each}" for each in _markers()}
     assert {_marker(name) for name in lanes.LANES if name not in UNMARKED} == _markers()
 
 
 def test_the_parts_of_the_quick_lane_are_the_whole() -> None:
-    """One leaves out the folders that the others have."""
+    """One part leaves out the folders of the others."""
     whole, *parts = (lanes.LANES[name].commands[0] for name in lanes.GROUPS["quick"])
     ignored = [word.partition("=")[2] for word in whole if word.startswith("--ignore=")]
     assert ignored == [word for part in parts for word in part if word.startswith("tests/")]
@@ -177,7 +177,7 @@ def test_a_line_for_each_lane_and_one_for_all(start: Start, tmp_path: Path) -> N
 
 
 def test_the_first_that_fails_ends_the_others(start: Start, tmp_path: Path) -> None:
-    """They may put back what they use; what failed is printed whole, and the rest is named."""
+    """They may restore what they use; the failed lane is printed whole, the others are named."""
     cleans = f"trap 'touch {tmp_path}/clean; exit 1' INT; sleep 30 & wait"
     fails = f"echo '....  [ 50%]'; echo why >&2; sleep 0.5; touch {tmp_path}/failed; exit 3"
     done = start(bad=fails, busy=cleans, later="")
@@ -199,7 +199,7 @@ def test_a_lane_that_waits_does_not_start_after_a_failure(start: Start, tmp_path
 
 
 def test_lanes_take_no_ignored_signals_over(start: Start) -> None:
-    """Whoever started the run, nohup or a shell's `&`: a lane can be hung up on and interrupted."""
+    """Also under nohup or a shell's `&`, a lane reacts to SIGHUP and SIGINT."""
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
     try:
         for number in before:
@@ -220,12 +220,11 @@ def test_an_interrupted_run_ends_its_lanes(start: Start, tmp_path: Path, number:
     done.send_signal(number)
     _, err = done.communicate(timeout=30)
     assert (done.returncode, err) == (1, "tests: interrupted\n")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert _is_gone(tmp_path / "pid")
 
 
 def test_a_killed_run_leaves_no_lane(start: Start, tmp_path: Path) -> None:
-    """Nobody is there to end it: the kernel does."""
+    """The kernel ends it when its parent is gone."""
     done = start(one=f"echo $$ >{tmp_path}/pid; exec sleep 60")
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
         time.sleep(0.05)
@@ -285,3 +284,22 @@ def test_a_second_interrupt_ends_all_lanes(start: Start, tmp_path: Path) -> None
     _, err = done.communicate(timeout=30)
     assert (done.returncode, err) == (1, "tests: interrupted\n")
     assert _is_gone(tmp_path / "pid")
+
+
+def test_no_signal_comes_between_the_first_and_the_end() -> None:
+    """A second one must not stop what ends the lanes before it has begun."""
+    code = """if True:
+        import signal
+        from tests import lanes
+        try:
+            lanes.take_signals()
+            signal.raise_signal(signal.SIGINT)
+        except lanes.Ended:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.raise_signal(number)
+            print("ended once")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=HERE.parent, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("ended once\n", 0)

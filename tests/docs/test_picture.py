@@ -6,12 +6,12 @@ from docs import picture
 
 
 def test_the_picture_is_current() -> None:
-    """A change of the report that leaves the picture behind fails here; `make picture` mends it."""
+    """The picture must show the present report; `make picture` updates it."""
     assert picture.PICTURE.read_text(encoding="utf-8") == picture.draw()
 
 
 def test_the_picture_asks_no_other_host_for_anything() -> None:
-    """No font or script is loaded from elsewhere when somebody looks at the README."""
+    """No font or script is loaded from elsewhere when a browser shows the README."""
     drawn = picture.draw().replace("http://www.w3.org/2000/svg", "")
     assert "http" not in drawn and "url(" not in drawn.replace("url(#", "")
 

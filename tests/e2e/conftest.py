@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 import yaml
 
-from lab import disks, life, nodes, roster
+from gpu_node.lab import disks, life, nodes, roster
 from tests.e2e.running import INVENTORY, MANAGED, converge, on
 from tests.lab_errors import end_the_lane
 
@@ -69,7 +69,7 @@ def keep_converged(chosen: Sequence[str] = MANAGED) -> None:
 
 
 def let_in(node: str) -> None:
-    """Let the lab's key in as root on the bare node."""
+    """Authorise the lab's key for root on the bare node."""
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(node, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
 
@@ -87,12 +87,12 @@ def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> WriteInventory:
-    """Return a function that writes the lab's inventory with other wishes for a node."""
+    """Return a function that writes the lab's inventory with other values for a node."""
     return lambda overrides: write_inventory(tmp_path, overrides)
 
 
 def write_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
-    """Write the lab's inventory with other wishes for a node into a folder; return its path."""
+    """Write the lab's inventory with other values for a node into a folder; return its path."""
     folder = roster.REPOSITORY / "inventories"
     cluster = yaml.safe_load((folder / "lab.yml").read_text())
     ssh = cluster["defaults"]["ssh"]
@@ -126,7 +126,7 @@ def nccl_alone(written: str, node: str, **wish: object) -> str:
     """Change an inventory to one node, of which its NCCL is managed and nothing else."""
     file = Path(written).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
-    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"]}
+    cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "supply")}
     cluster["hosts"] = {
         node: {"address": roster.NODES[node].address, "group": "v100", "nccl": wish}
     }

@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from lab import disks, network, nodes, roster
-from lab.machine import as_root
+from gpu_node.lab import disks, network, nodes, roster
+from gpu_node.lab.machine import as_root
 from tests import fork_server
 
 REPOSITORY = roster.REPOSITORY
@@ -27,7 +27,7 @@ MANAGED = ("a100-01", "v100-01")
 BIN = Path(sys.executable).parent
 # A deploy takes one minute, and many times that where other tests run beside it.
 SECONDS = 480
-# What a node writes by itself whenever somebody logs in, and the lab's own traces; and what rpm
+# What a node writes at each login, and the lab's own traces; and what rpm
 # writes about who reads its database (sqlite's index of its log), whatever it is asked.
 NOISE = re.compile(
     r"^(var/log|run|var/run|tmp|var/tmp|var/lib/pam|var/cache)(/|$)"
@@ -73,7 +73,7 @@ def dry(
 
 @dataclass(frozen=True)
 class Converge:
-    """A real run: its exit code, what was executed on which hosts, who failed, and its words."""
+    """A real run: exit code, operations by host, failed hosts, and output."""
 
     code: int
     executed: dict[str, list[str]]
@@ -93,6 +93,29 @@ def converge(inventory: str = INVENTORY, *options: str) -> Converge:
     return Converge(done.code, executed, results["failed_hosts"], done.err)
 
 
+def converge_and_report(inventory: str) -> Converge:
+    """Run the deploy over the whole inventory; after exit 0 the report agrees with it.
+
+    No error and no fixable finding is left. A warning that is left was printed by the run, and is
+    the only reason why the report may end with 2.
+    """
+    done = converge(inventory)
+    if done.code == 0:
+        report = drift(inventory)
+        left = [
+            (node, finding)
+            for node, host in report.json["hosts"].items()
+            for finding in host["findings"]
+            if finding["severity"] != "info"
+        ]
+        wrong = [each for each in left if each[1]["severity"] == "error" or each[1]["fixable"]]
+        assert wrong == [], done.err
+        for node, finding in left:
+            assert f"[{node}] {finding['rule']}: {finding['subject']}: " in done.err, finding
+        assert report.code == (2 if left else 0), report.json["differences"]
+    return done
+
+
 def kill_once(node: str, is_begun: str, *command: str) -> None:
     """Start a program, and kill it with all of its children when what it does has begun.
 
@@ -102,21 +125,21 @@ def kill_once(node: str, is_begun: str, *command: str) -> None:
     watch = f"n=0; until {is_begun} || [ $n -ge {SECONDS * 10} ]; do n=$((n + 1)); sleep 0.1; done"
     with (
         ThreadPoolExecutor() as beside,
-        TemporaryFile() as said,
+        TemporaryFile() as output,
         subprocess.Popen(
             [str(BIN / command[0]), *command[1:]],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
         ) as running,
     ):
         watching = beside.submit(on, node, watch)
         while not watching.done() and running.poll() is None:
             time.sleep(0.05)
-        said.seek(0)
-        assert running.poll() is None, said.read().decode()
+        output.seek(0)
+        assert running.poll() is None, output.read().decode()
         watching.result()
         os.killpg(running.pid, signal.SIGKILL)
 
@@ -134,7 +157,7 @@ def content(node: str, path: str) -> bytes:
 def manifest(node: str) -> dict[str, str]:
     """Everything written to a node's disk since it was made: path, and all that can change.
 
-    Read from the overlay's upper layer on this machine. Directories are told by mode and owner
+    Read from the overlay's upper layer on this machine. Directories have mode and owner
     alone, as their times change with their entries.
     """
     upper = disks.home(node) / "upper"

@@ -1,4 +1,4 @@
-"""First contact with a bare server: from its password to a key, and nothing shows the password."""
+"""First contact with a bare server: from its password to a key; the password is shown nowhere."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from deploy import replacement
-from lab import nodes, roster
-from onboarding import sshd as passwords
-from onboarding.authorize import install_key
-from onboarding.contact import ContactError, Server, choose, offered
-from onboarding.keys import public_key
-from onboarding.login import methods, open_session, prove_key
-from onboarding.password import VARIABLE, Secret
-from onboarding.sshd import refuse_passwords
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.lab import nodes, roster
+from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.trust import password_logins as passwords
+from gpu_node.onboarding.trust.host_keys import Server, choose, offered
+from gpu_node.onboarding.trust.keys import install_key, public_key
+from gpu_node.onboarding.trust.login import methods, open_session, prove_key
+from gpu_node.onboarding.trust.password import VARIABLE, Secret
+from gpu_node.onboarding.trust.password_logins import refuse_passwords
 from tests.deploy.running import until
 from tests.e2e.running import changed, manifest, on
 
@@ -37,17 +37,17 @@ monkey.patch_all()
 import logging, sys
 from pathlib import Path
 logging.basicConfig(level=logging.DEBUG, filename=sys.argv[4])
-from onboarding.authorize import install_key
-from onboarding.contact import Server, choose, offered, pin
-from onboarding.keys import public_key
-from onboarding.login import open_session, prove_key
-from onboarding.password import password
+from gpu_node.onboarding.trust.keys import install_key
+from gpu_node.onboarding.trust.host_keys import Server, choose, offered, pin
+from gpu_node.onboarding.trust.keys import public_key
+from gpu_node.onboarding.trust.login import open_session, prove_key
+from gpu_node.onboarding.trust.password import asked, given
 address, known_hosts, key, _, accept, stdin = sys.argv[1:]
 server = Server("v100-02", address, 22, "root", Path(known_hosts), Path(key))
 keys = offered(server)
 chosen = choose(server, keys, accept, None)
 pin(server, chosen, keys)
-secret = password("Password: ", stdin == "stdin")
+secret = given(stdin == "stdin") or asked("Password: ")
 with open_session(server, chosen, secret) as session:
     print(session.by, install_key(session, public_key(server)), secret)
 prove_key(server, chosen)
@@ -97,7 +97,7 @@ def password(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def host_key(server: Server) -> str:
-    """Confirmed by its fingerprint, as the node itself tells it."""
+    """It is confirmed by its fingerprint, as printed by the node."""
     asked = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2"
     return choose(server, offered(server), on(NODE, asked).strip(), None)
 
@@ -138,9 +138,11 @@ def test_root_by_key_alone(
 def test_no_password_is_taken(
     server: Server, host_key: str, password: str, configured: Callable[[str], None]
 ) -> None:
-    """That is told, with what sshd takes."""
+    """The message has the methods that sshd accepts."""
     configured("s/^PasswordAuthentication .*/PasswordAuthentication no/")
-    with pytest.raises(ContactError, match=r"its sshd takes publickey\): sshd takes no password"):
+    with pytest.raises(
+        ContactError, match=r"its sshd accepts publickey\): sshd accepts no password"
+    ):
         open_session(server, host_key, Secret(password))
 
 
@@ -154,11 +156,11 @@ def test_pam_asks(
     )
     with open_session(server, host_key, Secret(password)) as session:
         assert (session.by, session.run("id -un", 10).out) == ("password", ["root"])
-        assert session.can_become_root()
+        assert not session.sudo_refusal()
 
 
 class Watch(threading.Thread):
-    """Looks at every process's arguments and environment, as `ps auxe` does, until it is told."""
+    """Reads every process's arguments and environment, like `ps auxe`, until it is stopped."""
 
     def __init__(self, words: bytes) -> None:
         super().__init__()
@@ -201,7 +203,7 @@ def test_from_a_password_to_a_key(
         [sys.executable, "-c", CONTACT, ADDRESS, *places, digest, source],
         input=f"{password}\n" if source == "stdin" else "",
         cwd=roster.REPOSITORY,
-        env={**env, "PYTHONPATH": str(roster.REPOSITORY)},
+        env={**env, "PYTHONPATH": str(roster.REPOSITORY / "src")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -243,7 +245,7 @@ def test_the_key_alone_works(server: Server, host_key: str) -> None:
 
 
 def test_another_host_key_meanwhile(server: Server, host_key: str, password: str) -> None:
-    """It is told nothing, and both fingerprints are; what is pinned stays."""
+    """No credentials are sent, both fingerprints are printed, and the pinned key stays."""
     pins = server.known_hosts.read_bytes()
     on(NODE, "cd /etc/ssh && mkdir /root/old && mv ssh_host_ed25519_key* /root/old/")
     on(NODE, "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key")
@@ -266,11 +268,11 @@ def test_another_host_key_meanwhile(server: Server, host_key: str, password: str
 def test_passwords_that_cannot_be_refused(
     server: Server, host_key: str, configured: Callable[[str], None]
 ) -> None:
-    """A Match block has the last word: all is put back, and said."""
+    """A Match block decides: everything is restored, and that is reported."""
     configured("$aMatch User root\\n  PasswordAuthentication yes")
     before = on(NODE, f"od -An -tx1 {CONFIG}")
-    told = r"\(a Match block\?\): it was put back as before"
-    with open_session(server, host_key) as session, pytest.raises(ContactError, match=told):
+    reason = r"\(a Match block\?\): the earlier file was restored"
+    with open_session(server, host_key) as session, pytest.raises(ContactError, match=reason):
         refuse_passwords(session, host_key)
     assert on(NODE, f"od -An -tx1 {CONFIG}; ls /etc/ssh/sshd_config.d") == before
     assert until(lambda: "password" in taken(server, host_key))
@@ -287,7 +289,7 @@ def taken(server: Server, host_key: str) -> tuple[str, ...]:
 def test_a_controller_that_is_gone(
     server: Server, host_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody confirms: the node takes it back by itself, for its sshd as well."""
+    """Without confirmation the node undoes the change, for its sshd as well."""
 
     def killed(*_: object) -> str:
         raise KeyboardInterrupt
@@ -317,7 +319,7 @@ def test_passwords_are_refused(server: Server, host_key: str, password: str) -> 
     refused = ssh(server, "-o", "PreferredAuthentications=password,keyboard-interactive")
     assert "Permission denied (publickey)" in refused.stderr
     without = Server(NODE, ADDRESS, 22, "root", server.known_hosts, server.known_hosts)
-    with pytest.raises(ContactError, match="sshd takes no password there"):
+    with pytest.raises(ContactError, match="sshd accepts no password there"):
         open_session(without, host_key, Secret(password))
     effective = on(NODE, "sshd -T").splitlines()
     assert {"passwordauthentication no", "kbdinteractiveauthentication no"} <= {*effective}

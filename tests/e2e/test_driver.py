@@ -1,4 +1,4 @@
-"""The driver on nodes: a boot before it happens, builds that fail, jobs that use what would go."""
+"""The driver on nodes: before a boot, builds that fail, jobs that use the module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.running import (
     MANAGED,
@@ -49,7 +49,7 @@ def healthy(converged_once: None) -> None:
 
 
 def version_of(node: str, kernel: str) -> str:
-    """What modinfo says of a kernel's module; empty where there is none."""
+    """Return modinfo's output for a kernel's module; empty if it has none."""
     return on(node, f"modinfo -k {kernel} -F version nvidia 2>/dev/null || :").strip()
 
 
@@ -61,7 +61,7 @@ def test_a_reload_is_enough(healthy: None, site: str) -> None:
         for each in drift(site).json["hosts"]["v100-01"]["findings"]
         if each["rule"] == "driver.library-mismatch"
     ]
-    assert "no reboot is due" in found["fix"]
+    assert "no reboot is needed" in found["fix"]
     done = converge(site)
     assert done.code == 0, done.err
     assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
@@ -96,8 +96,8 @@ def test_a_source_that_does_not_compile(healthy: None, site: str) -> None:
 
 
 @pytest.mark.lab_slow
-def test_a_driver_that_nobody_wants_is_not_built(healthy: None, site: str) -> None:
-    """Library and sources of branch 590 came to a V100: stopped, and what works stays loaded."""
+def test_a_driver_that_the_inventory_does_not_want_is_not_built(healthy: None, site: str) -> None:
+    """Library and sources of branch 590 on a V100: stopped, and the working module stays loaded."""
     on("v100-01", "cp -r /usr/src/nvidia-535.154.05 /usr/src/nvidia-590.44.01")
     on("v100-01", "sed -i s/535.154.05/590.44.01/ /usr/src/nvidia-590.44.01/*")
     on("v100-01", "cp /usr/lib64/libnvidia-ml.so.535.154.05 /usr/lib64/libnvidia-ml.so.590.44.01")
@@ -112,7 +112,7 @@ def test_a_driver_that_nobody_wants_is_not_built(healthy: None, site: str) -> No
 
 @pytest.mark.lab_slow
 def test_an_ssh_user_without_sbin_in_its_path(healthy: None, site: str) -> None:
-    """modinfo and dkms are in sbin: a user with sudo, and another PATH, is told the same."""
+    """modinfo and dkms are in sbin: a user with sudo, and another PATH, gets the same report."""
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     for node in MANAGED:
         on(
@@ -173,7 +173,7 @@ def test_a_build_that_was_killed_is_finished(healthy: None, site: str, moment: s
 
 @pytest.mark.lab_slow
 def test_a_running_kernel_without_headers_in_any_repository(healthy: None, site: str) -> None:
-    """Exactly its headers cannot be had: told so, and no other kernel's are installed instead."""
+    """Its headers are not available: that is reported, and no other kernel's are installed."""
     on("v100-01", f"rpm -e kernel-devel-{NEW}; rm -rf /usr/src/kernels/{NEW}")
     on("v100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
     on("v100-01", "sed -i 's/^enabled.*/enabled=0/; /^baseurl/a enabled=0' /etc/yum.repos.d/*Base*")

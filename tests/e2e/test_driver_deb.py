@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, manifest, on
 
@@ -74,8 +74,8 @@ def test_a_driver_that_leaves_a_v100_alone_is_refused(bare: Path) -> None:
 def versions() -> dict[str, str]:
     """The driver's packages as dpkg has them."""
     form = "${Package} ${Version} ${db:Status-Status}\\n"
-    told = on(BARE, f"dpkg-query -W -f '{form}' '*nvidia*' 2>/dev/null || :").splitlines()
-    rows = [line.split() for line in told]
+    packages = on(BARE, f"dpkg-query -W -f '{form}' '*nvidia*' 2>/dev/null || :").splitlines()
+    rows = [line.split() for line in packages]
     return {row[0]: row[1] for row in rows if row[-1] == "installed"}
 
 
@@ -113,7 +113,7 @@ def test_a_branch_takes_two_runs(bare: Path) -> None:
     site = want(bare, "535", PACKAGES)
     done = converge(site)
     assert done.code == 1
-    assert "it shows only now: run once more" in done.err
+    assert "found only after this repair, run the deploy again" in done.err
     assert versions() == dict.fromkeys(PACKAGES, "535.183.01-0ubuntu1")
     assert converge(site).code == 0
     assert_driven("535.183.01")
@@ -140,7 +140,7 @@ mkdir -p /root/site/DEBIAN && cd /root && printf '%s\n' 'Package: site-nvidia' '
 
 
 def test_nothing_goes_for_its_sake(bare: Path) -> None:
-    """A package in its way is somebody's: told, and all packages are as they were."""
+    """A conflicting package belongs to a user: it is reported, and all packages stay."""
     on(BARE, CONFLICT)
     listed = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'"
     before = on(BARE, f"{listed} | grep -v dkms")
@@ -171,7 +171,7 @@ def test_rsync_comes_first(bare: Path, tmp_path: Path) -> None:
     assert_at_rest(site, BARE)
 
 
-def test_a_bare_node_is_told_that_it_has_no_driver(bare: Path) -> None:
+def test_a_bare_node_is_reported_without_a_driver(bare: Path) -> None:
     """Without its packages' names the driver is a person's to install; the rest converges."""
     site = want(bare, VERSION)
     done = converge(site)

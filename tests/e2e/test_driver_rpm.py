@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import assert_at_rest, converge, drift, dry, on
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory
 from tests.e2e.running import MANAGED, changed, content, converge, drift, dry, manifest, on
 
@@ -76,7 +76,7 @@ def findings(node: str, *options: str) -> set[tuple[str, str, bool]]:
 
 
 def test_the_other_servers_interface_is_cured(put_back: None) -> None:
-    """The copied line is still there, ours has the last word, and each node has its own."""
+    """The copied line is still there, ours decides, and each node has its own."""
     assert b"\nexport NCCL_SOCKET_IFNAME=bond0\n" in content("v100-01", "/root/.bashrc")
     for node in MANAGED:
         wanted = f"={roster.NODES[node].interface}"
@@ -86,7 +86,7 @@ def test_the_other_servers_interface_is_cured(put_back: None) -> None:
 
 
 def test_a_users_bashrc_stays_byte_for_byte(put_back: None) -> None:
-    """Nothing outside our blocks changes; every kind of shell gets ours; then nothing is left."""
+    """Only our blocks change; every kind of shell reads them; after the removal nothing remains."""
     write("a100-01", "/root/.bashrc", HARD)
     plan, result = dry(), converge()
     assert (result.code, result.executed) == (0, plan)
@@ -107,7 +107,7 @@ def test_a_users_bashrc_stays_byte_for_byte(put_back: None) -> None:
 
 @pytest.mark.lab_slow
 def test_the_fields_debug_block(put_back: None) -> None:
-    """Each line of field note A8 is told by its rule, and none is touched."""
+    """Each line of field note A8 is reported by its rule, and none is changed."""
     on("a100-01", f"cat >>/root/.bashrc <<'END'{DEBUG}END")
     before = content("a100-01", "/root/.bashrc")
     rules = {
@@ -154,8 +154,8 @@ def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
     on("v100-01", "useradd -m -s /bin/bash train; rm -f /home/train/.bashrc")
     alone: Overrides = {"ssh_mesh": False}  # the other node knows no such user
     path = inventory({"a100-01": alone, "v100-01": {**alone, "launcher_user": "train"}})
-    told = {(rule, subject) for rule, subject, _ in findings("v100-01", path)}
-    assert told == {
+    reported = {(rule, subject) for rule, subject, _ in findings("v100-01", path)}
+    assert reported == {
         ("network.ifname-missing", "a launcher's shell"),
         ("env.not-set", "OMP_NUM_THREADS"),
         ("env.left-behind", "/root/.bashrc"),

@@ -1,4 +1,4 @@
-"""A Python environment that a node lacks comes from another node, whole, or not at all."""
+"""A missing Python environment is copied from another node, completely or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import Converge, drift, kill_once, on, run
 
@@ -60,8 +60,8 @@ def copied(path: str) -> Converge:
     return Converge(done.code, executed, results["failed_hosts"], done.err)
 
 
-def told(path: str) -> dict[str, bool]:
-    """What the report says of the bare node: its rules, and whether the deploy repairs that."""
+def reported(path: str) -> dict[str, bool]:
+    """Return the bare node's rules in the report, and whether the deploy repairs them."""
     findings = drift(path).json["hosts"][BARE]["findings"]
     return {each["rule"]: each["fixable"] for each in findings}
 
@@ -73,30 +73,30 @@ def is_there() -> str:
 
 def test_it_is_copied_as_it_is(path: str) -> None:
     """Below a parent that is missing, with the mesh it needs; and then there is nothing to do."""
-    assert told(path)["nccl.environment-missing"]
+    assert reported(path)["nccl.environment-missing"]
     done = copied(path)
     assert done.code == 0, done.err
     assert done.executed[COPY] == [BARE]
     assert on(BARE, LISTED) == on(SOURCE, LISTED)
     assert is_there() == f"{DIS}\n"
-    assert "nccl.environment-missing" not in told(path)
+    assert "nccl.environment-missing" not in reported(path)
     assert copied(path).executed == {}
 
 
 def test_a_python_that_does_not_run_here(path: str) -> None:
-    """As of venv, whose Python is elsewhere on the source: told, and the copy is gone again."""
+    """As of venv, whose Python is elsewhere on the source: reported, and the copy is removed."""
     on(SOURCE, "mkdir -p /opt/py && cp -a $(readlink -f /usr/bin/python3) /opt/py/python3")
     before = on(SOURCE, f"readlink {DIS}/bin/python3").strip()
     on(SOURCE, f"ln -sfn /opt/py/python3 {DIS}/bin/python3")
     done = copied(path)
     on(SOURCE, f"ln -sfn {before} {DIS}/bin/python3")
     assert done.code == 1
-    assert "does not run on this node" in done.err and "taken away again" in done.err
+    assert "does not run on this node" in done.err and "the copy was removed" in done.err
     assert is_there() == ""
 
 
 def test_a_disk_that_is_too_small(path: str) -> None:
-    """Nothing is sent, and what there is and would be needed is told."""
+    """Nothing is sent; the message has the free and the needed space."""
     on(SOURCE, f"head -c 30000000 /dev/urandom >{DIS}/big")
     on(BARE, "mkdir /root/miniconda3 && mount -t tmpfs -o size=20m tmpfs /root/miniconda3")
     done = copied(path)
@@ -107,13 +107,13 @@ def test_a_disk_that_is_too_small(path: str) -> None:
 
 @pytest.mark.lab_slow
 def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
-    """Half of it is never taken for an environment; what was sent is not sent again."""
+    """An incomplete copy never counts as an environment; files already sent are not sent again."""
     on(SOURCE, f"for n in 1 2 3 4; do head -c 150000000 /dev/urandom >{DIS}/big-$n; done")
-    begun = f"ls -A {PARTIAL} 2>/dev/null | grep -q big-"
+    begun = f"ls -A {PARTIAL}/tree 2>/dev/null | grep -q big-"
     kill_once(BARE, begun, "pyinfra", "-y", path, DEPLOY)
     time.sleep(2)
     assert is_there() == f"{PARTIAL}\n"
-    assert told(path)["nccl.environment-missing"]
+    assert reported(path)["nccl.environment-missing"]
     done = copied(path)
     assert done.code == 0, done.err
     assert on(BARE, LISTED) == on(SOURCE, LISTED)

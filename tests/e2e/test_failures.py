@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lab import faults, nodes
+from gpu_node.lab import faults, nodes
 from tests.e2e.conftest import CONVERGED
 from tests.e2e.running import INVENTORY, MANAGED, converge, drift
 

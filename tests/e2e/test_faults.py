@@ -1,4 +1,4 @@
-"""Every fault of the catalogue: reported by its rule alone, repaired, and nothing else done.
+"""Every fault of the catalogue: only its rule reports it, it is repaired, and nothing else changes.
 
 One fault of each area is a test of the lab lane; the whole catalogue is the lane of the faults.
 """
@@ -6,6 +6,7 @@ One fault of each area is a test of the lab lane; the whole catalogue is the lan
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from itertools import permutations, zip_longest
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import faults, nodes
+from gpu_node.lab import faults, nodes
 from tests.e2e.conftest import (
     APT_NODE,
     CONVERGED,
@@ -26,6 +27,7 @@ from tests.e2e.running import (
     MANAGED,
     changed,
     converge,
+    converge_and_report,
     drift,
     dry,
     manifest,
@@ -34,6 +36,8 @@ from tests.e2e.running import (
 CATALOGUE = faults.catalogue()
 # More at once, and a round that fails would be a riddle.
 TOGETHER = 3
+# What waits to be confirmed is recorded there while a run is at work.
+RECORD = "/var/lib/gpu-node/pending"
 # Nodes that are not converged: no round has used them yet, or a fault stays on them.
 _broken = {*MANAGED, APT_NODE}
 
@@ -47,7 +51,7 @@ def _heal(chosen: Sequence[str], folder: Path) -> None:
 
 
 def _area(fault: faults.Fault) -> str:
-    """The area that a fault belongs to, which is that of the first rule that reports it."""
+    """Return the area of a fault: that of the first rule that reports it."""
     return fault.expect[0].rule.split(".")[0] if fault.expect else ""
 
 
@@ -72,9 +76,9 @@ def test_there_are_enough_faults() -> None:
 
 
 def _rounds(chosen: Iterable[faults.Fault]) -> list[tuple[faults.Fault, ...]]:
-    """Faults of several areas at a time, on two nodes side by side: fewer runs, the same questions.
+    """Faults of several areas at a time, on two nodes side by side: fewer runs, the same checks.
 
-    A fault that stays is alone on its node, and beside ones that are repaired: pyinfra tells
+    A fault that stays is alone on its node, and beside ones that are repaired: pyinfra reports
     nothing of a run in which every host failed.
     """
     rounds: list[tuple[tuple[faults.Fault, ...], ...]] = []
@@ -102,7 +106,7 @@ def _groups(chosen: Iterable[faults.Fault], node: str) -> list[tuple[faults.Faul
 
 
 def _fits(fault: faults.Fault, group: list[faults.Fault]) -> bool:
-    """Whether a fault leaves each of a group to be seen by itself, and is left so by them."""
+    """Whether a fault hides none of a group, and none of them hides it."""
     together = [*group, fault]
     areas = [area for each in together for area in _areas(each)]
     repaired = all(each.repaired and each.expect and not each.unreadable for each in together)
@@ -131,7 +135,7 @@ ROUNDS = [
 
 @pytest.mark.lab
 def test_each_fault_has_its_round() -> None:
-    """No fault of the catalogue is left out, and none is on a node that no round looks at."""
+    """No fault of the catalogue is left out, and each is on a node that a round checks."""
     assert sorted(fault.name for each in WHOLE for fault in each) == sorted(CATALOGUE)
 
 
@@ -163,13 +167,13 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     with ThreadPoolExecutor() as beside:
         seen, planned = beside.submit(drift, path), beside.submit(dry, path, unreadable=lost)
         report, plan = seen.result(), planned.result()
-    assert _findings(report.json) == expected
+    assert _findings(report.json) == expected, _unexpected(report.json, expected)
     assert report.code == _exit_code(together)
     for fault in together:
         host = report.json["hosts"][fault.node]
         assert (host["status"] == "unreadable") == _is_unreadable(fault)
         assert fault.unreadable in (host["error"] or "")
-    result = converge(path)
+    result = converge_and_report(path)
     failed = _failing(together, report.json)
     # pyinfra has no result of a run in which every host failed.
     if failed != set(chosen):
@@ -185,7 +189,7 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
 
 
 def _is_mounted(node: str, together: tuple[faults.Fault, ...]) -> bool:
-    """Whether a node has a directory of others until it is put back."""
+    """Whether a node uses another node's directory until it is restored."""
     return any(fault.shared and node in fault.nodes for fault in together)
 
 
@@ -197,6 +201,18 @@ def _findings(report: dict[str, dict[str, dict[str, list[dict[str, object]]]]]) 
     }
 
 
+def _unexpected(
+    report: dict[str, dict[str, dict[str, list[dict[str, object]]]]], expected: AbstractSet[object]
+) -> list[object]:
+    """The findings that no fault explains, in full: for an unreadable one with the reason."""
+    return [
+        (node, finding)
+        for node, host in report["hosts"].items()
+        for finding in host["findings"]
+        if (node, finding["rule"], finding["fixable"]) not in expected
+    ]
+
+
 def _is_unreadable(fault: faults.Fault) -> bool:
     """Whether the node as a whole, or a part of it, is to be unreadable."""
     return bool(fault.unreadable) or any(each.rule.endswith(".unreadable") for each in fault.expect)
@@ -206,8 +222,8 @@ def _failing(
     together: tuple[faults.Fault, ...],
     report: dict[str, dict[str, dict[str, list[dict[str, object]]]]],
 ) -> set[str]:
-    """The nodes that a converge does not make right: errors are left, which a person repairs."""
-    by_hand = {
+    """Return the nodes on which errors remain after a converge: they need manual action."""
+    manual_fix = {
         node
         for node, host in report["hosts"].items()
         for finding in host["findings"]
@@ -220,7 +236,7 @@ def _failing(
         for each in fault.expect
         if each.fixable
     }
-    return by_hand | refused | {fault.node for fault in together if fault.unreadable}
+    return manual_fix | refused | {fault.node for fault in together if fault.unreadable}
 
 
 def _as_planned(
@@ -245,7 +261,7 @@ def _only_expected_paths_changed(
     for node in before:
         paths = {f"/{path}" for path in changed(before[node], manifest(node))}
         allowed = [glob for fault in together if node in fault.nodes for glob in fault.changes]
-        folders = {part for glob in allowed for part in _folders(glob)}
+        folders = {part for glob in [*allowed, RECORD] for part in _folders(glob)}
         unexpected = {
             path
             for path in paths - folders
@@ -255,7 +271,7 @@ def _only_expected_paths_changed(
 
 
 def _folders(glob: str) -> list[str]:
-    """The directories above an expected path: a new file may bring new ones."""
+    """Return the directories above an expected path: a new file may need new ones."""
     parts = glob.strip("/").split("/")[:-1]
     return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
 

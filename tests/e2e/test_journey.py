@@ -1,4 +1,4 @@
-"""The main job, in order: two broken servers are reported, repaired, proved, left alone."""
+"""The main job, in order: two broken servers are reported, repaired, proved, then unchanged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from drift.report import json as json_report
-from lab import nodes, roster
+from gpu_node.drift.report import json as json_report
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, keep_converged
 from tests.e2e.running import (
     INVENTORY,
@@ -56,13 +56,13 @@ ALONE = {
 USERS = ("/etc/fstab", "/etc/security/limits.conf", "/usr/bin/cmake")
 KERNELS = ("3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64")
 RPMS = ("libnccl", "libnccl-devel", "libnccl-static")
-# Somebody else's, whose name begins alike.
+# Another vendor's package, whose name begins alike.
 OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
 
 
 @pytest.fixture(scope="module")
 def story() -> dict[str, Any]:
-    """What the nodes were like before, and what was seen on the way."""
+    """The state of the nodes before, and what was recorded on the way."""
     nodes.reset(MANAGED)
     users = {(node, path): content(node, path) for node in MANAGED for path in USERS}
     found = {node: manifest(node) for node in MANAGED}
@@ -84,7 +84,7 @@ def story() -> dict[str, Any]:
 
 
 def test_a_report_changes_nothing_on_the_nodes(story: dict[str, Any]) -> None:
-    """A report and a dry run leave every file as it was, on nodes that have much to repair."""
+    """A report and a dry run change no file, on nodes with much to repair."""
     for node in MANAGED:
         assert changed(story["found"][node], story["read"][node]) == set()
 
@@ -97,7 +97,7 @@ def converged(story: dict[str, Any]) -> Converge:
 
 
 def test_drift_is_reported_as_found(story: dict[str, Any]) -> None:
-    """Exit 2, both nodes drift, by exactly the rules that the field notes call for."""
+    """Exit 2, both nodes drift, by exactly the rules of the field notes."""
     report = story["drift"]
     assert report.code == 2
     for node in MANAGED:
@@ -113,7 +113,7 @@ def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
 
 
 def test_dry_run_shows_what_the_real_run_does(story: dict[str, Any], converged: Converge) -> None:
-    """On fresh nodes: the same operations on the same hosts, none more."""
+    """On fresh nodes: the same operations on the same hosts, no others."""
     assert converged.executed == story["plan"]
     assert converged.executed
 
@@ -127,20 +127,20 @@ def test_converge_ends_proved(converged: Converge) -> None:
 
 @pytest.fixture(scope="module")
 def again(story: dict[str, Any]) -> None:
-    """Both nodes are as the first converge left them; a test that changes one puts it right."""
+    """Both nodes are as the first converge left them; a test that changes one restores it."""
     assert story["converge"].code == 0
 
 
 @pytest.mark.parametrize("node", MANAGED)
 @pytest.mark.parametrize("path", USERS)
 def test_users_bytes_stay(story: dict[str, Any], again: None, node: str, path: str) -> None:
-    """What was there before is there still, byte for byte; fstab only grew at its end."""
+    """The old content is unchanged, byte for byte; fstab only grew at its end."""
     before, after = story["users"][node, path], content(node, path)
     assert after.startswith(before) if path == "/etc/fstab" else after == before
 
 
 def test_users_fstab_is_the_hard_case(story: dict[str, Any]) -> None:
-    """The lab's fstab has a user's lines and no newline at its end: else nothing is shown."""
+    """The lab's fstab has a user's lines and no newline at its end, as the tests assume."""
     text = story["users"]["a100-01", "/etc/fstab"].decode()
     assert text and not text.endswith("\n") and "\t" in text
 
@@ -216,7 +216,7 @@ def test_a_second_converge_touches_nothing(again: None) -> None:
 
 @pytest.fixture(scope="module")
 def without_v100(again: None) -> tuple[Run, Converge]:
-    """A report and a converge, side by side, while a node is stopped and another wants repair."""
+    """A report and a converge in parallel, while a node is stopped and another needs repair."""
     on("a100-01", "chmod 755 /dev/shm")
     nodes.stop("v100-01")
     try:
@@ -240,7 +240,7 @@ def test_a_stopped_node_is_unreachable_and_stops_no_other(
 
 
 def test_converge_goes_on_without_a_stopped_node(without_v100: tuple[Run, Converge]) -> None:
-    """The other node is repaired; the run fails because of the one that was not reached."""
+    """The other node is repaired; the run fails because of the unreachable one."""
     _, result = without_v100
     assert (result.code, result.failed) == (1, ["v100-01"])
     assert on("a100-01", "stat -c %a /dev/shm").strip() == "1777"
@@ -270,7 +270,7 @@ def test_the_next_boot_has_its_gpus(story: dict[str, Any], without_v100: object)
 )
 def test_each_area_is_a_pyinfra_fact(again: None, name: str) -> None:
     """`pyinfra INVENTORY fact facts.AREA.Fact` prints the area, nothing of it unreadable."""
-    done = run("pyinfra", INVENTORY, "fact", f"facts.{name}", "--json")
+    done = run("pyinfra", INVENTORY, "fact", f"gpu_node.facts.{name}", "--json")
     assert done.code == 0, done.err
     assert all(node in done.out for node in MANAGED)
     assert "unreadable" in done.out

@@ -1,4 +1,4 @@
-"""What the real launchers start: DeepSpeed's by pdsh and torchrun, on two unlike nodes.
+"""Jobs of the real launchers: DeepSpeed's by pdsh, and torchrun, on two different nodes.
 
 And `gpu-node verify`, which starts its own job by them, and leaves nothing behind however it ends.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import nodes, roster
-from lab.launcher import layer
+from gpu_node.lab import nodes, roster
+from gpu_node.lab.launcher import layer
 from tests.deploy.running import until
 from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory, write_inventory
 from tests.e2e.running import BIN, MANAGED, REPOSITORY, Run, assert_at_rest, converge, on, run
@@ -41,7 +41,7 @@ def launchers(converged_once: None) -> None:
 
 @pytest.fixture(scope="module")
 def deepspeed(launchers: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The lab's inventory, of whose nodes DeepSpeed's launcher starts the jobs, converged."""
+    """The lab's inventory with `launcher: deepspeed`, converged."""
     wanted: dict[str, Overrides] = {node: {"launcher_kind": "deepspeed"} for node in MANAGED}
     path = write_inventory(tmp_path_factory.mktemp("deepspeed"), wanted)
     done = converge(path)
@@ -73,9 +73,9 @@ def ssh(node: roster.Node, command: str) -> subprocess.CompletedProcess[str]:
 
 
 def words(output: str, first: str) -> list[list[str]]:
-    """What ranks say after a word; pdsh and torchrun put their own before it."""
-    said = re.findall(rf"(?:^|[:\]] ?){first} (.+)$", output, re.MULTILINE)
-    return sorted(line.split() for line in said)
+    """Return what ranks print after a word; pdsh and torchrun put prefixes before it."""
+    lines = re.findall(rf"(?:^|[:\]] ?){first} (.+)$", output, re.MULTILINE)
+    return sorted(line.split() for line in lines)
 
 
 def test_deepspeed_gives_each_node_its_own_interface(deepspeed: str) -> None:
@@ -100,7 +100,7 @@ def test_deepspeed_gives_each_node_its_own_interface(deepspeed: str) -> None:
 
 
 def test_torchrun_all_reduces(deepspeed: str) -> None:
-    """Gloo takes the address that a node's own name has: 1 + 2 on both."""
+    """Gloo uses the address of a node's own name: 1 + 2 on both."""
 
     def start(rank: int, node: str) -> subprocess.CompletedProcess[str]:
         return ssh(
@@ -132,7 +132,7 @@ OF_A_JOB = ("verify-", "nccl-", "python-hangs", "sleep 600")
 
 
 def left(node: str) -> list[str]:
-    """What a node has of a verification's job: files, processes in its folder or of its name."""
+    """Return the files and processes of a verification's job on a node."""
     # Not in the shell that asks, whose own words would be found.
     lines = on(node, "ps axo args").splitlines() + on(node, f"{FOUND}true").splitlines()
     return [line for line in lines if any(word in line for word in OF_A_JOB)]
@@ -174,19 +174,19 @@ def test_verify_starts_a_job_as_the_launcher_does(verifying: WriteInventory, kin
     assert rows["NCCL_SOCKET_IFNAME"] == ["=bond0", "(nccl.conf)", "=eno1", "(nccl.conf)"]
     assert (rows["open files"], rows["/dev/shm"]) == (["16384"] * 2, ["8G"] * 2)
     assert f"{kind}, 2 ranks on 2 nodes, gloo: " in done.out
-    assert done.out.endswith("verified: every rank added up what it should\n")
+    assert done.out.endswith("verified: every rank computed the right sums\n")
     assert done.err == ""
 
 
 def test_verify_wants_the_gpus(verifying: WriteInventory) -> None:
-    """They are in the inventory: a PyTorch that sees none is no success over the CPUs."""
+    """They are in the inventory: a PyTorch that sees none must not pass on the CPUs."""
     done = run("gpu-node", "verify", verifying(wishes("torchrun")), "--limit", "v100-01")
     assert (done.code, "sees no GPUs" in done.out) == (1, True), done
 
 
 @pytest.mark.lab_slow
 def test_verify_says_which_python_has_no_torch(verifying: WriteInventory) -> None:
-    """The node, its Python, and how to name another one; nothing is started on the other."""
+    """The message has the node, its Python, and the key for another one; no rank starts."""
     on("v100-01", "python3 -m venv --without-pip /opt/no-torch")
     done = verify(verifying(wishes("torchrun", v100="/opt/no-torch/bin/python3")))
     assert done.code == 1
@@ -195,28 +195,31 @@ def test_verify_says_which_python_has_no_torch(verifying: WriteInventory) -> Non
 
 
 def flat(done: Run) -> str:
-    """What was said, without the ends of lines that a narrow output has."""
+    """Return the output, without the line breaks of a narrow terminal."""
     return " ".join(done.out.split())
 
 
-def test_verify_tells_of_a_name_that_is_loopback(verifying: WriteInventory) -> None:
+def test_verify_reports_a_name_that_is_loopback(verifying: WriteInventory) -> None:
     """That node would wait for itself."""
     on("v100-01", "cp /etc/hosts /root/hosts; sed -i '1i 127.0.1.1 a100-01' /etc/hosts")
     done = verify(verifying(wishes("torchrun")))
     on("v100-01", "cat /root/hosts >/etc/hosts; rm /root/hosts")
     assert done.code == 1
-    assert "v100-01: a100-01 is 127.0.1.1 there, which is v100-01 itself" in flat(done)
+    assert "v100-01: a100-01 resolves to 127.0.1.1 there, which is v100-01 itself" in flat(done)
 
 
 @pytest.mark.lab_slow
-def test_verify_tells_of_a_login_that_does_not_work(verifying: WriteInventory) -> None:
-    """What the launcher's ssh said, long before the time is over."""
+def test_verify_reports_a_login_that_does_not_work(verifying: WriteInventory) -> None:
+    """The output of the launcher's ssh is reported, long before the time limit."""
     keys = "/root/.ssh/authorized_keys"
     on("v100-01", f"cp -p {keys} /root/keys; sed -i '/gpu-node:a100-01/d' {keys}")
     done = verify(verifying(wishes("torchrun")))
     on("v100-01", f"mv /root/keys {keys}")
     assert done.code == 1
-    assert "a100-01 could not log in to v100-01, or lost it: root@v100-01: Permission" in flat(done)
+    assert (
+        "a100-01 could not log in to v100-01, or lost the connection: root@v100-01: Permission"
+        in flat(done)
+    )
 
 
 @pytest.fixture
@@ -229,10 +232,10 @@ def hangs(verifying: WriteInventory) -> str:
 
 @pytest.mark.lab_slow
 def test_verify_ends_a_job_that_hangs(hangs: str) -> None:
-    """In its time, with what waited for whom."""
+    """Within the time limit, with the ranks that waited."""
     done = verify(hangs, "--timeout", "15")
     assert done.code == 1
-    assert "v100-01: no rank started: torchrun was not back after 15 s" in flat(done)
+    assert "v100-01: no rank started: torchrun did not end within 15 s" in flat(done)
 
 
 def test_ctrl_c_ends_the_job_on_the_nodes(hangs: str) -> None:
@@ -242,5 +245,5 @@ def test_ctrl_c_ends_the_job_on_the_nodes(hangs: str) -> None:
         # A loaded machine takes longer than one round to get there.
         assert any(until(lambda: "sleep 600" in on("v100-01", "ps axo args")) for _ in range(3))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=SECONDS)
-    assert (process.returncode, said) == (1, "gpu-node: interrupted\n")
+        _, output = process.communicate(timeout=SECONDS)
+    assert (process.returncode, output) == (1, "gpu-node: interrupted\n")

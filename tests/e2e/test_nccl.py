@@ -1,4 +1,4 @@
-"""NCCL wheels that collide on a node: named with the reason, repaired, then left alone."""
+"""NCCL wheels that collide on a node: named with the reason, repaired, then unchanged."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from lab import disks, nodes, roster, wheels
-from lab.machine import as_root
+from gpu_node.lab import disks, nodes, roster, wheels
+from gpu_node.lab.machine import as_root
 from tests.e2e.conftest import WriteInventory, nccl_alone
 from tests.e2e.running import assert_at_rest, converge, drift, on
 
 pytestmark = pytest.mark.lab
 
-# Nobody else's, so that these tests run beside those of the two other nodes.
+# Used by these tests alone, so that they run beside those of the two other nodes.
 NODE = "v100-02"
 KEPT = "nccl"
 ENVIRONMENT = "/opt/envs/dis"
@@ -34,7 +34,7 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def kept(wheelhouse: Path) -> None:
-    """The node is converged and has a Python environment with torch, its pip knowing the wheels."""
+    """The node is converged and has a Python environment with torch, whose pip finds the wheels."""
     nodes.reset([NODE])
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
@@ -49,7 +49,7 @@ def kept(wheelhouse: Path) -> None:
 
 @pytest.fixture
 def path(kept: None, inventory: WriteInventory) -> str:
-    """The node as it was kept, and an inventory of it that asks for its NCCL alone."""
+    """The node as it was kept, and an inventory that manages only its NCCL."""
     nodes.put_back([NODE], KEPT)
     return nccl_alone(inventory({}), NODE, **WISH)
 
@@ -66,7 +66,7 @@ def _torch_has() -> str:
     ],
 )
 def test_both_orders(path: str, order: tuple[str, str]) -> None:
-    """Reported with the message the user would have seen, repaired, proved, and then at rest."""
+    """It is reported with the message that a user sees, repaired, proved, and then unchanged."""
     for wheel in order:
         on(NODE, f"{PIP} install -q --no-deps {wheel} 2>&1")
     report = drift(path)

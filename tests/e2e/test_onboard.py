@@ -1,4 +1,4 @@
-"""A bare server becomes a member by one command, whatever gets in the way, and one no more."""
+"""One command makes a bare server a member, despite interruptions; another removes it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from facts.ssh import fingerprint
-from lab import disks, keys, nodes, roster
-from lab.launcher import layer
-from lab.machine import as_root
-from onboarding import admission, joining
-from onboarding.password import VARIABLE
+from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.lab import disks, keys, nodes, roster
+from gpu_node.lab.launcher import layer
+from gpu_node.lab.machine import as_root
+from gpu_node.onboarding import admission, joining
+from gpu_node.onboarding.trust.password import VARIABLE
 from tests import fork_server
 from tests.e2e.running import BIN, MANAGED, NOISE, REPOSITORY, Run, converge, drift, on
 
@@ -27,7 +27,7 @@ STAGES = (*admission.STAGES, *joining.STAGES)
 # What is written for it, as the other hosts are.
 ENTRY = f"  {NEW.name}: {{address: {NEW.address}, group: v100}}"
 SECONDS = 600
-# Nobody has this address; a node of the lab has the other ones.
+# No machine has this address; a node of the lab has the other ones.
 NOWHERE = "10.168.144.77"
 PCI = "/sys/bus/pci/devices"
 # After a stage has begun, until Ctrl-C is pressed in it.
@@ -35,7 +35,7 @@ PAUSE = 0.5
 
 
 class Site:
-    """An inventory of two converged nodes, of which the third knows nothing."""
+    """An inventory of two converged nodes, without the third one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Site:
         self.was_joined = False
 
     def write(self) -> None:
-        """Write the lab's inventory as one of somebody's own, comments and all."""
+        """Write the lab's inventory as a user's file, with comments."""
         text = (REPOSITORY / "inventories" / "lab.yml").read_text()
         text = text.replace("../.lab/known_hosts", "known_hosts").replace(
             "../.lab", str(roster.STATE)
@@ -71,7 +71,7 @@ class Site:
         return {**os.environ, **given, "PATH": path, "XDG_STATE_HOME": str(self.state)}
 
     def run(self, *words: str, password: str | None = None, inventory: Path | None = None) -> Run:
-        """Run a command to its end, with nobody at the keyboard."""
+        """Run a command to its end, without a terminal."""
         _, *given = self.command(*words, inventory=inventory)
         env = self.environment(password)
         done = fork_server.run("gpu-node", *given, cwd=REPOSITORY, env=env, seconds=SECONDS)
@@ -109,7 +109,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Two converged nodes and a bare one; PyTorch is on all, and nothing else that is wanted."""
+    """Two converged nodes and a bare one; on all of them PyTorch, on the bare one nothing else."""
     return before_it_comes(tmp_path_factory.mktemp("site"))
 
 
@@ -128,20 +128,20 @@ def before_it_comes(folder: Path) -> Site:
 
 @pytest.fixture
 def unchanged(site: Site) -> Iterator[None]:
-    """Neither the cluster file nor a member is changed by what is refused."""
+    """A refused command changes neither the cluster file nor a member."""
     before = site.file.read_bytes(), {node: contents(node) for node in MANAGED}
     yield
     assert (site.file.read_bytes(), {node: contents(node) for node in MANAGED}) == before
 
 
 def contents(node: str) -> dict[str, str]:
-    """The sum of each file on a node's disk, what it writes by itself and backups left out."""
+    """Return the sum of each file on a node's disk, without backups and its own logs."""
     upper = disks.home(node) / "upper"
     listed = as_root(["sh", "-c", 'cd "$1" && find . -type f -exec sha256sum {} +', "sh", upper])
-    told = (line.split("  ./", 1) for line in listed.stdout.splitlines())
+    pairs = (line.split("  ./", 1) for line in listed.stdout.splitlines())
     return {
         path: digest
-        for digest, path in told
+        for digest, path in pairs
         if not NOISE.match(path) and not path.startswith("var/backups/gpu-node/")
     }
 
@@ -150,7 +150,7 @@ def contents(node: str) -> dict[str, str]:
 class TestRefused:
     """Each with its reason and exit 1, and nothing written."""
 
-    def test_nobody_vouches_for_the_host_key(self, site: Site) -> None:
+    def test_the_host_key_is_not_confirmed(self, site: Site) -> None:
         done = site.run("onboard", NEW.name, NEW.address, "-y", password=site.password)
         assert done.code == 1
         assert f"--accept-host-key {site.key}" in done.err
@@ -161,7 +161,7 @@ class TestRefused:
         assert done.code == 1
         assert f"root@{NEW.address}:22 does not let us in" in done.err
 
-    def test_nobody_is_there(self, site: Site) -> None:
+    def test_without_a_terminal(self, site: Site) -> None:
         done = site.onboard(NOWHERE)
         assert done.code == 1
         assert f"{NOWHERE}:22 cannot be reached: No route to host" in done.err
@@ -183,7 +183,7 @@ class TestRefused:
         finally:
             on(NEW.name, f"mv /run/cards/* {PCI}/ && rmdir /run/cards")
         assert done.code == 1
-        assert "a machine without any" in done.err
+        assert "shows an NVIDIA GPU" in done.err
 
     def test_a_gpu_that_no_table_knows(self, site: Site) -> None:
         on(NEW.name, f"for card in {PCI}/*; do echo 0x9999 >$card/device; done")
@@ -192,7 +192,7 @@ class TestRefused:
         finally:
             on(NEW.name, f"for card in {PCI}/*; do echo 0x1db6 >$card/device; done")
         assert done.code == 1
-        assert "no table knows this model" in done.err
+        assert "no table has this model" in done.err
         assert "10de:9999" in done.out and "pci_ids.tsv" in done.out
 
     def test_a_full_disk(self, site: Site) -> None:
@@ -238,13 +238,13 @@ class TestRefused:
         nodes.recreate(NEW.name)
         try:
             done = site.run("onboard", NEW.name, NEW.address, "-y", password=site.password)
-            told = fingerprint(on(NEW.name, "cat /root/other.pub").strip())
+            found = fingerprint(on(NEW.name, "cat /root/other.pub").strip())
         finally:
             on(NEW.name, f"cat /root/kept >{host}; cat /root/kept.pub >{host}.pub")
             on(NEW.name, "rm -f /root/other* /root/kept*")
             nodes.recreate(NEW.name)
         assert done.code == 1
-        assert site.key in done.err and told.split()[1] in done.err
+        assert site.key in done.err and found.split()[1] in done.err
 
     def test_a_dry_run_says_what_would_be_done(self, site: Site) -> None:
         done = site.onboard(NEW.address, "--dry")
@@ -258,7 +258,7 @@ class TestRefused:
 
 @pytest.fixture(scope="module")
 def as_members_were(site: Site) -> dict[str, dict[str, str]]:
-    """What the members' disks had before the server joined."""
+    """The content of the members' disks before the server joined."""
     return {node: contents(node) for node in MANAGED}
 
 
@@ -286,7 +286,7 @@ def joined(
         is_noted = not outputs.keys() <= {"contact"}
         code, output = site.stopped_in(stage, *([] if is_noted else [NEW.address]))
         assert code == 1, output
-        assert "interrupted" in output and "goes on from there" in output
+        assert "interrupted" in output and "run the same command to continue" in output
         after = site.file.read_text().splitlines()
         added = [line for line in after if line not in lines]
         is_entered = STAGES.index(stage) > STAGES.index("entry")
@@ -300,7 +300,7 @@ def joined(
 
 
 def begun(site: Site) -> str:
-    """Ask what would be done for a server that was stopped half-way, and lost our key then."""
+    """Dry-run for a server whose onboarding was interrupted, and which then lost our key."""
     done = site.onboard("--dry")
     assert done.code == 0, done.err
     assert "done before: pre-flight, entry; would be done now: contact, mesh, " in done.out
@@ -330,8 +330,8 @@ def test_it_works_with_the_others(site: Site, joined: dict[str, str]) -> None:
     assert on(NEW.name, "lsmod | grep -c '^nvidia '").strip() == "1"
     assert on(NEW.name, "nvidia-smi --query-gpu=name --format=csv,noheader").count("V100") == 2
     assert on(NEW.name, "df -k --output=size /dev/shm | tail -n 1").split() == [str(8 * 1024**2)]
-    told = on(NEW.name, "/usr/sbin/sshd -T | grep -i '^passwordauthentication'")
-    assert told.split() == ["passwordauthentication", "no"]
+    found = on(NEW.name, "/usr/sbin/sshd -T | grep -i '^passwordauthentication'")
+    assert found.split() == ["passwordauthentication", "no"]
     conf = on(NEW.name, "cat /etc/nccl.conf").splitlines()
     assert f"NCCL_SOCKET_IFNAME=={NEW.interface}" in conf
     assert any("all_reduce" in output or "GB/s" in output for output in joined.values())
@@ -347,7 +347,7 @@ def test_a_second_time_nothing_is_done(site: Site, joined: dict[str, str]) -> No
 
 
 def test_one_of_many_that_is_not_there(site: Site, joined: dict[str, str]) -> None:
-    """Each for itself, and one summary."""
+    """Each separately, and one summary."""
     file = site.folder / "new.csv"
     file.write_text(f"name,address\n{NEW.name},{NEW.address}\nv100-09,{NOWHERE}\n")
     before = site.file.read_bytes()
@@ -383,7 +383,7 @@ def test_the_password_is_nowhere(site: Site, joined: dict[str, str]) -> None:
 def test_the_others_forget_a_node_that_is_removed(
     site: Site, joined: dict[str, str], as_members_were: dict[str, dict[str, str]]
 ) -> None:
-    """Byte for byte as they were before it came; the node itself keeps all it has."""
+    """The other nodes are byte for byte as before it joined; the node itself is unchanged."""
     kept, pinned = contents(NEW.name), site.known_hosts.read_text()
     refused = site.run("remove", NEW.name)
     assert refused.code == 1 and "give -y" in refused.err

@@ -1,4 +1,4 @@
-"""Nodes unlike the lab's usual ones: the apt family, an SSH user with sudo, a shell that talks."""
+"""Other kinds of nodes: the apt family, an SSH user with sudo, a shell that prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import converge, drift, on
 
@@ -19,7 +19,7 @@ KEY = "mkdir -p {home}/.ssh && printf '%s\\n' '{key}' >{home}/.ssh/authorized_ke
 
 @pytest.fixture
 def apt_node(inventory: WriteInventory) -> str:
-    """An inventory of v100-02 alone, which lets the lab's key in for once."""
+    """An inventory of v100-02 alone, where the lab's key is authorised."""
     nodes.reset([APT_NODE])
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(APT_NODE, KEY.format(home="/root", key=key))
@@ -83,7 +83,7 @@ def test_an_ssh_user_with_sudo(apt_node: str) -> None:
 
 
 def test_a_shell_that_talks_does_no_harm(apt_node: str) -> None:
-    """What ~/.bashrc prints stands before every answer, and is taken for none of them."""
+    """The output of ~/.bashrc precedes every answer, and is part of none."""
     on(APT_NODE, "printf 'echo Welcome to the GPU server\\n' >/root/.bashrc")
     report = drift(apt_node)
     assert report.code == 2
@@ -93,7 +93,7 @@ def test_a_shell_that_talks_does_no_harm(apt_node: str) -> None:
 
 
 def test_an_account_without_a_shell_is_unreadable(apt_node: str) -> None:
-    """The node is reached and says nothing of use: exit 1, with what it said."""
+    """The node is reached but its output is unusable: exit 1, with that output."""
     on(APT_NODE, "usermod -s /usr/sbin/nologin root")
     report = drift(apt_node)
     assert report.code == 1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from lab import disks, nodes, roster
-from lab.machine import as_root
-from lab.mirror import directory
+from gpu_node.lab import disks, nodes, roster
+from gpu_node.lab.machine import as_root
+from gpu_node.lab.mirror import directory
 from tests.e2e.conftest import WriteInventory, nccl_alone
 from tests.e2e.running import assert_at_rest, changed, converge, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 
-# Nobody else's, so that these tests run beside those of the two other nodes.
+# Used by these tests alone, so that they run beside those of the two other nodes.
 NODE = "v100-02"
 KEPT = "packages-deb"
 VERSION = "2.18.1-1+cuda12.1"
@@ -33,7 +33,7 @@ def kept() -> None:
 
 @pytest.fixture
 def path(kept: None, inventory: WriteInventory) -> str:
-    """The node as it was kept, and an inventory that asks for its packages alone."""
+    """The node as it was kept, and an inventory that manages only its packages."""
     nodes.put_back([NODE], KEPT)
     return _inventory(inventory)
 
@@ -46,8 +46,8 @@ def _inventory(inventory: WriteInventory, version: str = "2.18.1+cuda12.1") -> s
 
 def _debs() -> dict[str, str]:
     form = "${Package} ${Version} ${db:Status-Status}\\n"
-    told = on(NODE, f"dpkg-query -W -f '{form}' '*nccl*'").splitlines()
-    rows = [line.split() for line in told]
+    packages = on(NODE, f"dpkg-query -W -f '{form}' '*nccl*'").splitlines()
+    rows = [line.split() for line in packages]
     return {name: version for name, version, status in rows if status == "installed"}
 
 
@@ -69,7 +69,7 @@ LATER = {
     "start", [*SOON, *(pytest.param(start, marks=pytest.mark.lab_slow) for start in LATER)]
 )
 def test_the_matched_debs(path: str, start: str) -> None:
-    """Up, down and across: both at exactly one version, on hold; dry exact; then at rest."""
+    """Upgrade, downgrade, other CUDA: both at one version, held; exact dry run; then no change."""
     if there := {**SOON, **LATER}[start]:
         _installed(*there)
     before = manifest(NODE)
@@ -81,7 +81,7 @@ def test_the_matched_debs(path: str, start: str) -> None:
     assert _debs() == MATCHED
     assert on(NODE, "apt-mark showhold").split() == ["libnccl-dev", "libnccl2"]
     assert "2.18.1" in on(NODE, "readlink -f /usr/lib/x86_64-linux-gnu/libnccl.so.2")
-    # The repository is there for whoever wants it, and no update takes anything from it.
+    # The repository is there for manual use, and no update installs anything from it.
     assert "Enabled: no" in on(NODE, "cat /etc/apt/sources.list.d/gpu-node-cuda.sources")
     assert_at_rest(path, NODE)
 
@@ -114,7 +114,7 @@ def test_a_pin_of_another_version(path: str) -> None:
 
 
 def test_a_package_that_needs_another_version(path: str) -> None:
-    """apt refuses, its reason is told, and nothing is removed for its sake."""
+    """apt refuses, its reason is reported, and nothing is removed for it."""
     _installed("distribution/site-nccl-app_*.deb")
     before = _debs()
     done = converge(path)

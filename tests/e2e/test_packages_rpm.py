@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab import disks, nodes, roster
+from gpu_node.lab import disks, nodes, roster
 from tests.e2e.conftest import WriteInventory, nccl_alone
 from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, manifest, on
 
@@ -20,7 +20,7 @@ FOUND = {
     *("libnccl-2.14.3-1+cuda11.7.x86_64", "libnccl-2.19.3-1+cuda12.2.x86_64"),
     *("libnccl-devel-2.19.3-1+cuda12.2.x86_64", PLUGIN),
 }
-# Nobody's business here: what the driver is built with and for.
+# Not part of these tests: what the driver is built with and for.
 BESIDES = {
     *("kernel-3.10.0-1160.71.1.el7.x86_64", "kernel-3.10.0-1160.119.1.el7.x86_64"),
     *("kernel-devel-3.10.0-1160.71.1.el7.x86_64", "dkms-3.0.10-1.el7.noarch"),
@@ -34,14 +34,14 @@ OURS = (
 
 @pytest.fixture(scope="module")
 def kept() -> None:
-    """The node as found: two versions of one rpm, and somebody else's beside them."""
+    """The node as found: two versions of one rpm, and another vendor's beside them."""
     nodes.reset([NODE])
     disks.keep(NODE, KEPT)
 
 
 @pytest.fixture
 def path(kept: None, inventory: WriteInventory) -> str:
-    """The node as found, and an inventory that asks for its packages alone."""
+    """The node as found, and an inventory that manages only its packages."""
     nodes.put_back([NODE], KEPT)
     return _inventory(inventory)
 
@@ -63,7 +63,7 @@ def _rpms() -> set[str]:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a path is what this writes, or a folder above that."""
+    """Whether a path is one that the deploy writes, or a folder above it."""
     return path.startswith(OURS) or any(each.startswith(f"{path}/") for each in OURS)
 
 
@@ -73,7 +73,7 @@ def _held() -> str:
 
 @pytest.mark.parametrize("front", [pytest.param("dnf", marks=pytest.mark.lab_slow), "yum"])
 def test_two_versions_become_the_matched_one(path: str, front: str) -> None:
-    """Exactly the three packages, the plugin untouched; dry exact; then at rest, and held."""
+    """Exactly the three packages, the plugin unchanged; exact dry run; then unchanged, and held."""
     if front == "yum":
         on(NODE, "rm /usr/bin/yum && cp /usr/bin/dnf-3 /usr/bin/yum && rm /usr/bin/dnf*")
     assert _rpms() == FOUND
@@ -153,7 +153,7 @@ def test_an_administrators_lock(path: str) -> None:
 
 @pytest.mark.lab_slow
 def test_our_own_lock_on_what_was_wanted(path: str, inventory: WriteInventory) -> None:
-    """Another version is wanted by now: our hold is replaced, with the note and without it."""
+    """Another version is wanted: our hold is replaced, with and without its record."""
     for note in ("true", "rm /var/lib/gpu-node/holds"):
         assert converge(path).code == 0
         on(NODE, note)
@@ -172,7 +172,7 @@ def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory)
 
 @pytest.mark.lab_slow
 def test_a_package_that_needs_another_version(path: str) -> None:
-    """rpm refuses, its reason is told, and nothing is removed for its sake."""
+    """rpm refuses, its reason is reported, and nothing is removed for it."""
     on(NODE, "curl -s -O http://10.168.144.2/rpm/site-nccl-app-1.0-1.x86_64.rpm "
        "&& rpm -i --nosignature site-nccl-app-1.0-1.x86_64.rpm")  # fmt: skip
     done = converge(path)
@@ -181,8 +181,8 @@ def test_a_package_that_needs_another_version(path: str) -> None:
     assert _rpms() == {*FOUND, "site-nccl-app-1.0-1.x86_64"}
 
 
-def test_a_package_that_nobody_signed(path: str, inventory: WriteInventory) -> None:
-    """Without the key nothing is installed; whoever says unsigned means it."""
+def test_a_package_that_is_not_signed(path: str, inventory: WriteInventory) -> None:
+    """Without the key nothing is installed, unless the inventory has `unsigned`."""
     strangers = on("v100-01", "export GNUPGHOME=/tmp/g && mkdir -pm 700 /tmp/g && gpg --batch -q "
                    "--passphrase '' --quick-generate-key stranger rsa2048 sign never 2>/dev/null "
                    "&& gpg --batch --armor --export; gpgconf --kill all")  # fmt: skip

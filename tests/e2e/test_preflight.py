@@ -1,4 +1,4 @@
-"""The pre-flight of v100-02, bare and as found, and of the same server with one thing wrong."""
+"""The pre-flight check of v100-02, bare and as found, and with one problem at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
-from drift.preflight import Row
-from drift.report.preflight import table
-from facts import package_sources
-from facts.probe import read, render
-from lab import nodes, roster
-from onboarding import preflight
+from gpu_node.drift.preflight import Row
+from gpu_node.drift.report.preflight import table
+from gpu_node.facts.packages import sources as package_sources
+from gpu_node.facts.probe.protocol import read, render
+from gpu_node.lab import nodes, roster
+from gpu_node.onboarding import preflight
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import changed, manifest, on
 from tests.e2e.test_other_nodes import APT_NODE, KEY
@@ -43,7 +43,7 @@ def _run(script: str, seconds: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bare() -> str:
-    """All nodes as found, v100-02 with the lab's key put there by hand; returns its host key."""
+    """All nodes as found, v100-02 with the lab's key installed manually; returns its host key."""
     nodes.reset()
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(APT_NODE, KEY.format(home="/root", key=key))
@@ -53,12 +53,12 @@ def bare() -> str:
 
 @pytest.fixture
 def look(bare: str, inventory: WriteInventory) -> Look:
-    """Return the pre-flight of v100-02 among the lab's nodes."""
+    """Return the pre-flight check of v100-02 with the lab's nodes."""
     path = inventory({})
 
     def rows(**given: object) -> list[Row]:
-        said = {"name": APT_NODE, "address": ADDRESS, "host_keys": [bare], **given}
-        return preflight.look(_run, path, **said).rows()  # type: ignore[arg-type]
+        options = {"name": APT_NODE, "address": ADDRESS, "host_keys": [bare], **given}
+        return preflight.look(_run, path, **options).rows()  # type: ignore[arg-type]
 
     return rows
 
@@ -79,16 +79,16 @@ def _of(rows: list[Row], subject: str) -> Row:
 
 
 def test_as_found_it_may_become_a_node(look: Look) -> None:
-    """Every row is right but what a bare server lacks; and nothing on it was changed."""
+    """Every row is right, except what a bare server lacks; nothing on it was changed."""
     before = manifest(APT_NODE)
     rows = look()
     console = Console(file=io.StringIO(), width=160)
     console.print(table(rows))
     assert isinstance(console.file, io.StringIO)
-    said = console.file.getvalue()
+    output = console.file.getvalue()
     assert changed(before, manifest(APT_NODE)) == set()
     # A node of the lab is a container, which has no machine-id.
-    assert {row.subject for row in rows if row.verdict != "ok"} == {"driver", "machine-id"}, said
+    assert {row.subject for row in rows if row.verdict != "ok"} == {"driver", "machine-id"}, output
     assert _of(rows, "GPUs").found == "2 x Tesla V100-PCIE-32GB"
     assert _of(rows, "interface").found.startswith("eno1")
     for member in MEMBERS:
@@ -99,8 +99,8 @@ def test_as_found_it_may_become_a_node(look: Look) -> None:
         )
 
 
-def test_what_is_wrong_on_it_is_told(look: Look) -> None:
-    """A full disk, another node's machine-id, and a repository that is not there."""
+def test_what_is_wrong_on_it_is_reported(look: Look) -> None:
+    """A full disk, another node's machine-id, and a missing repository."""
     full = "mount -t tmpfs -o size=1m lab /opt && head -c 2m /dev/zero >/opt/full 2>/dev/null; :"
     id_ = f"mv /etc/machine-id /root/kept; echo {'5' * 32} >/etc/machine-id"
     no_id = "rm /etc/machine-id; mv /root/kept /etc/machine-id || :"
@@ -123,7 +123,7 @@ def test_what_is_wrong_on_it_is_told(look: Look) -> None:
 
 
 def test_a_machine_without_gpus_stops(look: Look) -> None:
-    """The bus shows none, and no driver is there to name any."""
+    """The bus shows no GPU, and there is no driver."""
     hide = "mount -t tmpfs lab /sys/bus/pci/devices"
     with broken(APT_NODE, hide, "umount /sys/bus/pci/devices"):
         rows = look()
@@ -131,7 +131,7 @@ def test_a_machine_without_gpus_stops(look: Look) -> None:
 
 
 def test_a_name_and_an_address_of_others_stop(look: Look, bare: str) -> None:
-    """Where a node means somebody else by the name; and where the address is a node's."""
+    """A node resolves the name to another machine; and the address belongs to a node."""
     taken = f"cp /etc/hosts /root/hosts; echo '192.0.2.9 {APT_NODE}' >>/etc/hosts"
     with broken("v100-01", taken, "cat /root/hosts >/etc/hosts; rm /root/hosts"):
         name = _of(look(), f"name {APT_NODE}")
@@ -146,8 +146,8 @@ def test_a_name_and_an_address_of_others_stop(look: Look, bare: str) -> None:
 
 
 @pytest.mark.lab_slow
-def test_a_node_that_is_down_stops_nobody(look: Look) -> None:
-    """What it could have told is unknown, and is a warning."""
+def test_a_node_that_is_down_stops_no_other(look: Look) -> None:
+    """What only that node knows is unknown: a warning."""
     nodes.stop("v100-01")
     try:
         rows = look()
@@ -159,8 +159,8 @@ def test_a_node_that_is_down_stops_nobody(look: Look) -> None:
     assert _of(rows, "way from a100-01").verdict == "ok"
 
 
-def test_a_server_of_the_rpm_family_tells_its_repositories() -> None:
-    """Its own are asked by curl; one that is gone is told."""
+def test_the_repositories_of_an_rpm_server() -> None:
+    """They are tested by curl; a missing one is reported."""
     gone = "/etc/yum.repos.d/gone.repo"
     wrong = f"printf '[gone]\\nbaseurl=http://{roster.MIRROR_ADDRESS}/gone/\\n' >{gone}"
     script = render(package_sources.SECTIONS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab import nodes, sharing
+from gpu_node.lab import nodes, sharing
 from tests.e2e.conftest import CONVERGED
 from tests.e2e.running import INVENTORY, MANAGED, converge, drift, on
 
@@ -28,7 +28,7 @@ def one_home(converged_once: None) -> Iterator[None]:
 
 
 def test_two_runs_write_one_home_alike() -> None:
-    """The first one mends it, the second changes nothing, and each node keeps its own values."""
+    """The first node repairs it, the second changes nothing, and each keeps its own values."""
     assert drift().code == 2
     first = converge()
     assert (first.code, first.failed) == (0, []), first.err
@@ -45,7 +45,7 @@ def test_two_runs_write_one_home_alike() -> None:
 
 
 def test_a_job_on_a_node_that_is_left_out() -> None:
-    """It uses the environment as well: nothing there is changed, whoever the run is over."""
+    """It uses the environment as well: nothing there is changed, whatever nodes the run has."""
     converge()
     on("a100-01", f"printf x >>$(echo {LIBRARY})")
     job = on("v100-01", JOB).strip()

@@ -1,4 +1,4 @@
-"""What is left in /dev/shm goes, what is in use stays, and an orphaned trainer ends if it may."""
+"""Stale segments in /dev/shm are removed, used ones stay, an orphaned trainer ends if allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import assert_at_rest, converge, drift, dry, on
 
@@ -50,7 +50,7 @@ sleep 1
 
 @pytest.fixture
 def path(inventory: WriteInventory) -> str:
-    """An inventory of one node, of which its shared memory alone is managed; it is converged."""
+    """An inventory that manages only the shared memory of one converged node."""
     nodes.reset([NODE])
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
@@ -76,7 +76,7 @@ def _findings(path: str) -> dict[str, Any]:
 
 
 def test_stale_segments_go_and_live_ones_stay(path: str) -> None:
-    """300 files that nobody uses, one that is open, one that is mapped, and other programs'."""
+    """300 unused files, one that is open, one that is mapped, and those of other programs."""
     on(NODE, STALE)
     on(NODE, LIVE)
     found = _findings(path)
@@ -84,7 +84,7 @@ def test_stale_segments_go_and_live_ones_stay(path: str) -> None:
     assert found["shm.stale-segments"]["found"].startswith(
         "300 files, 2.3K, oldest 2025-06-03, of root: nccl-1, nccl-10, nccl-100, ..."
     )
-    name = "Shared memory | Remove segments that nobody uses"
+    name = "Shared memory | Remove unused segments"
     assert dry(path)[name] == [NODE]
     done = converge(path)
     assert (done.code, done.executed[name]) == (0, [NODE]), done.err
@@ -98,7 +98,7 @@ def test_stale_segments_go_and_live_ones_stay(path: str) -> None:
 
 
 def test_an_orphan_ends_with_permission_alone(path: str) -> None:
-    """Named and left alone; with kill_orphans it ends, and its segment goes with it."""
+    """It is named and not ended; with kill_orphans it ends, and its segment is removed."""
     on(NODE, LAUNCHED)
     assert len(on(NODE, "pgrep -x -f 'sleep 1235'").split()) == 2
     on(NODE, ORPHAN)
@@ -123,9 +123,9 @@ def test_an_orphan_ends_with_permission_alone(path: str) -> None:
 
 
 def test_what_not_everybody_may_see(path: str) -> None:
-    """The SSH user is no root: nothing is called left over; with sudo it is."""
+    """The SSH user is not root: no segment is called stale; with sudo it is."""
     on(NODE, STALE)
-    on(NODE, "sleep 600 >/dev/null 2>&1 &")  # somebody else's, who may have anything open
+    on(NODE, "sleep 600 >/dev/null 2>&1 &")  # another user's process, which may have any file open
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
     on(NODE, "useradd -m -s /bin/bash train && install -d -m 700 -o train /home/train/.ssh")
     on(NODE, f"echo '{key}' >/home/train/.ssh/authorized_keys; chown -R train: /home/train")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from facts.session import GONE_SECONDS
-from lab import nodes, roster
+from gpu_node.facts.ask.session import GONE_SECONDS
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.running import BIN, DEPLOY, INVENTORY, MANAGED, Converge, converge, drift, on
 
@@ -84,7 +84,7 @@ def test_a_url_that_is_not_there(inventory: WriteInventory) -> None:
 @pytest.mark.lab_slow
 def test_a_full_disk() -> None:
     """The message says how much is free; with room again the next run finishes."""
-    on(NODE, f"{NO_NEW_CMAKE}; mount -t tmpfs -o size=4m tmpfs /opt")
+    on(NODE, f"{NO_NEW_CMAKE}; mount -t tmpfs -o size=4m,mode=755 tmpfs /opt")
     done = _converge()
     assert done.code == 1
     print(done.err)
@@ -138,7 +138,7 @@ def _wait_for(script: str) -> None:
 
 
 def test_the_controller_is_killed_in_the_middle() -> None:
-    """A run that dies half-way is finished by the next run, and nobody is locked out."""
+    """A run that dies half-way is finished by the next run, and no user is locked out."""
     on(NODE, f"{NO_NEW_CMAKE}; rm {LIMITS_FILE}; sed -i /size=8G/d /etc/fstab; chmod 755 /dev/shm")
     on(NODE, HANGING_TAR)
     command = [str(BIN / "pyinfra"), "-y", INVENTORY, DEPLOY, "--limit", NODE]
@@ -187,7 +187,7 @@ def test_ctrl_c_is_not_success() -> None:
 
 @pytest.mark.lab_slow
 def test_two_runs_at_once() -> None:
-    """Neither spoils the other's work: each is proved, or says that it has to be run again."""
+    """Neither damages the other's work: each is proved, or reports that it must be run again."""
     on(NODE, f"{NO_NEW_CMAKE}; rm {LIMITS_FILE}; sed -i /size=8G/d /etc/fstab; chmod 755 /dev/shm")
     with ThreadPoolExecutor() as beside:
         both = list(beside.map(lambda _: _converge(), range(2)))
@@ -209,23 +209,23 @@ def test_a_file_that_cannot_be_read_is_left_alone() -> None:
 
 @pytest.mark.lab_slow
 def test_a_limit_that_sshd_may_not_grant_is_taken_back(inventory: WriteInventory) -> None:
-    """More than this sshd may give would cost what is there: the old file stays, and why."""
+    """A limit above what this sshd may grant is refused: the old file stays, with the reason."""
     before = on(NODE, f"cksum {LIMITS_FILE}")
     done = _converge(inventory({NODE: {"limits_nofile": 1000000}}))
     assert done.code == 1
     assert "a new session gets soft nofile 1024, where it was 16384" in done.err
-    assert "it was put back as before" in done.err
+    assert "the earlier file was restored" in done.err
     assert on(NODE, f"cksum {LIMITS_FILE}") == before
     assert drift(INVENTORY, "--limit", NODE).code == 0
 
 
 @pytest.mark.lab_slow
-def test_what_only_a_person_can_mend_is_told() -> None:
-    """Nothing is left to do for the deploy: it ends well, and says what a person should look at."""
+def test_what_needs_manual_action_is_reported() -> None:
+    """The deploy has nothing to do: it succeeds, and lists what needs manual action."""
     on(NODE, "sed -i 's|^tmpfs /dev/shm.*|/dev/sdz1 /dev/shm ext4 noauto 0 0|' /etc/fstab")
     done = _converge()
     assert (done.code, done.executed) == (0, {})
-    assert "shm.not-persistent: /etc/fstab: line" in done.err and "by hand" in done.err
+    assert "shm.not-persistent: /etc/fstab: line" in done.err and "manually" in done.err
 
 
 def _refuse_logins_with(condition: str) -> str:
@@ -243,20 +243,20 @@ def test_limits_that_lock_out_are_taken_back() -> None:
     on(NODE, _refuse_logins_with(f"test -e {LIMITS_FILE}"))
     done = _converge()
     assert (done.code, done.failed) == (1, ["every host"])
-    assert "no new session" in done.err and "put back as before" in done.err
+    assert "no new session" in done.err and "the earlier file was restored" in done.err
     assert on(NODE, f"ls -A {LIMITS_FILE.rpartition('/')[0]}") == "20-nproc.conf\n"
     assert drift(INVENTORY, "--limit", NODE).code == 2  # it can be logged in to
 
 
 @pytest.mark.lab_slow
 def test_limits_that_lock_out_give_way_to_the_old_ones() -> None:
-    """An old file is there again, byte for byte, with its mode."""
+    """The old file is restored, byte for byte, with its mode."""
     on(NODE, f"printf '* soft nofile 2048\\nroot soft nofile 2048' >{LIMITS_FILE}")
     on(NODE, f"chmod 640 {LIMITS_FILE}")
     before = on(NODE, f"cksum {LIMITS_FILE}; stat -c %a {LIMITS_FILE}")
     on(NODE, _refuse_logins_with(f"grep -q 16384 {LIMITS_FILE}"))
     done = _converge()
-    assert done.code == 1 and "put back as before" in done.err
+    assert done.code == 1 and "the earlier file was restored" in done.err
     assert on(NODE, f"cksum {LIMITS_FILE}; stat -c %a {LIMITS_FILE}") == before
 
 
@@ -264,7 +264,7 @@ def test_limits_that_lock_out_give_way_to_the_old_ones() -> None:
 def test_the_controller_pushes_to_nodes_without_internet(
     inventory: WriteInventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """fetch: controller downloads once and copies; the node itself asks nobody."""
+    """fetch: controller downloads once and copies; the node itself downloads nothing."""
     on(NODE, NO_NEW_CMAKE)
     for tool in ("curl", "wget"):
         on(NODE, f"printf '#!/bin/sh\\nexit 7\\n' >/usr/local/sbin/{tool}")
@@ -282,7 +282,7 @@ def test_the_controller_pushes_to_nodes_without_internet(
 def test_the_controller_refuses_a_wrong_sha256(
     inventory: WriteInventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It keeps no file whose sum is wrong, and pushes none."""
+    """It keeps no file with a wrong sum, and copies none to nodes."""
     on(NODE, NO_NEW_CMAKE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wish = {"toolchain_cmake_fetch": "controller", "toolchain_cmake_sha256": "2" * 64}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab import nodes, roster
+from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
 from tests.e2e.running import DEPLOY, converge, drift, dry, kill_once, on, run
 
@@ -66,15 +66,15 @@ def sent(path: str) -> None:
         assert done.code == 0, done.err
 
 
-def write(inventory: str, **said: Any) -> None:
-    """Say where the workspace comes from, and who trains."""
-    trains = said.pop("trains", "root")
+def write(inventory: str, **settings: Any) -> None:
+    """Write the source of the workspace and the training user."""
+    trains = settings.pop("trains", "root")
     file = Path(inventory).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
-    wish = {"path": PATH, "exclude": ["llm-code/cache/*"], **said}
+    workspace = {"path": PATH, "exclude": ["llm-code/cache/*"], **settings}
     models = {"path": "/data/models", "mode": "775"}
     ssh = {**cluster["defaults"]["ssh"], "mesh": False}
-    cluster["defaults"] = {"ssh": ssh, "workspace": wish}
+    cluster["defaults"] = {"ssh": ssh, "workspace": workspace}
     cluster["defaults"]["directories"] = [models]
     cluster["defaults"]["launcher"] = {"user": trains}
     cluster["groups"] = {"gpu": None}
@@ -85,13 +85,13 @@ def write(inventory: str, **said: Any) -> None:
 
 
 def findings(path: str) -> dict[str, dict[str, Any]]:
-    """What is wrong on which node, by its rule."""
+    """What is wrong on which node with the workspace, by its rule; nothing else is managed."""
     hosts = drift(path).json["hosts"]
-    return {
-        name: {each["rule"]: each for each in host["findings"]}
+    found = {
+        name: {each["rule"]: each for each in host["findings"] if each["step"] == "workspace"}
         for name, host in hosts.items()
-        if host["findings"]
     }
+    return {name: rules for name, rules in found.items() if rules}
 
 
 def assert_whole(node: str) -> None:
@@ -147,7 +147,7 @@ def test_a_changed_file_is_named(path: str) -> None:
 
 @pytest.mark.lab_slow
 def test_a_killed_copy_is_finished_by_the_next_run(path: str, sent: None) -> None:
-    """What was sent stays, and half a file is gone on with; nothing of it is left over."""
+    """What was sent stays, and half a file is completed; no partial file remains."""
     on("v100-02", f"rm {PATH}/*.bin")
     begun = f"ls -A {PATH} | grep -q '^.model'"
     kill_once("v100-02", begun, "pyinfra", "-y", path, DEPLOY, "--limit", "v100-02")
@@ -180,9 +180,9 @@ def test_nothing_is_deleted_unasked_nor_under_a_job(path: str, source: Path) -> 
 
 def test_an_empty_source_deletes_nothing(path: str, tmp_path: Path) -> None:
     """Refused, whatever the limit is; nothing was sent, deleted or put aside."""
-    said = {"delete": True, "delete_limit": "100%", "backup": {"max": "2G"}}
+    settings = {"delete": True, "delete_limit": "100%", "backup": {"max": "2G"}}
     (empty := tmp_path / "empty").mkdir()
-    write(path, **{"source": "controller", "from": str(empty), **said})
+    write(path, **{"source": "controller", "from": str(empty), **settings})
     found = findings(path)["v100-02"]["workspace.differs"]
     assert (found["fixable"], found["severity"]) == (False, "error")
     assert "has no file" in found["fix"] and "allow_deletions=true" in found["fix"]
@@ -195,14 +195,14 @@ def test_an_empty_source_deletes_nothing(path: str, tmp_path: Path) -> None:
 
 @pytest.mark.lab_slow
 def test_from_a_node_to_the_others(path: str, sent: None) -> None:
-    """The source sends it itself, as itself, to hosts whose keys it knows, and to no others."""
+    """The source sends it, as its own user, only to hosts whose keys it knows."""
     on("a100-01", MESH)
     on("a100-01", f"cp -a {PATH} /data/workspace/ours; rm -rf /data/workspace/ours/part-99")
     key = on("a100-01", "cat /root/.ssh/id_ed25519.pub").strip()
     for node in NODES[1:]:
         on(node, f"rm -rf {PATH}; echo '{key}' >>/root/.ssh/authorized_keys")
-    said = {"source": "a100-01", "from": "/data/workspace/ours"}
-    write(path, **said)
+    settings = {"source": "a100-01", "from": "/data/workspace/ours"}
+    write(path, **settings)
     stopped = converge(path)
     assert stopped.code == 1 and "Host key verification failed" in stopped.err
     known = roster.KNOWN_HOSTS.read_text()
@@ -218,7 +218,7 @@ def test_from_a_node_to_the_others(path: str, sent: None) -> None:
 
 @pytest.mark.lab_slow
 def test_from_a_node_as_who_trains(path: str) -> None:
-    """The mesh's keys are that user's, and what is copied belongs to whom the keys belong to."""
+    """The mesh's keys belong to that user, and so does the copy."""
     known = roster.KNOWN_HOSTS.read_text()
     on("a100-01", f"cat >/etc/ssh/ssh_known_hosts <<'END'\n{known}\nEND")
     on("a100-01", "rm -f /root/.ssh/id_ed25519; mkdir -p /data/workspace/small/lib")
@@ -239,7 +239,7 @@ def test_from_a_node_as_who_trains(path: str) -> None:
     on("v100-01", f"rm {PATH}/train.py && chown root {PATH} && chmod 755 {PATH}")
     refused = converge(path)
     assert refused.code == 1
-    assert (
-        "train of a100-01 may not read it there, or train may not write it here" in refused.err
-    ), refused.err
+    assert "train of a100-01 cannot read it there, or train cannot write it here" in refused.err, (
+        refused.err
+    )
     assert "the next run" not in refused.err

@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator
 import pytest
 import yaml
 
-from lab import roster
-from lab.kernel import machine as virtual
-from lab.kernel import ready
-from lab.kernel.machine import Machine
+from gpu_node.lab import roster
+from gpu_node.lab.kernel import machine as virtual
+from gpu_node.lab.kernel import ready
+from gpu_node.lab.kernel.machine import Machine
 from tests.lab_errors import end_the_lane
 
 NAME = "k-01"
@@ -59,10 +59,10 @@ def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failure what the machine's console said last."""
+    """Add the end of the machine's console log to a failure."""
     report = yield
     console = virtual.home(NAME) / "console.log"
     if report.failed and console.is_file():
-        said = console.read_text(errors="replace").splitlines()[-SHOWN:]
-        report.sections.append((f"the console of {NAME}", "\n".join(said)))
+        log = console.read_text(errors="replace").splitlines()[-SHOWN:]
+        report.sections.append((f"the console of {NAME}", "\n".join(log)))
     return report

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.kernel import saved
-from lab.kernel.machine import Machine
+from gpu_node.lab.kernel import saved
+from gpu_node.lab.kernel.machine import Machine
 from tests.kernel.products import deploy, findings
 
 pytestmark = pytest.mark.kernel
@@ -36,7 +36,7 @@ pgrep -f '^{path} 600'"""
 
 
 def test_boots_and_loads_the_driver(machine: Machine) -> None:
-    """GRUB starts the installed kernel, and that the module that dkms built for it."""
+    """GRUB starts the installed kernel, which loads the module that dkms built for it."""
     assert machine.read("uname -r") == machine.kernels.first
     assert "nvidia" in machine.read("lsmod | cut -d' ' -f1").split()
     assert f"Kernel Module  {VERSION} " in machine.read("cat /proc/driver/nvidia/version")
@@ -45,25 +45,25 @@ def test_boots_and_loads_the_driver(machine: Machine) -> None:
 
 
 def test_lists_the_cards_with_the_drivers_library(machine: Machine) -> None:
-    """What a user asks of the driver has its answers."""
+    """nvidia-smi lists both GPUs, and ldconfig finds the driver's library."""
     assert machine.read("nvidia-smi -L | wc -l") == "2"
     library = machine.read("ldconfig -p | sed -n 's/.*libnvidia-ml.so.1 .*=> //p'")
     assert machine.read(f"readlink -f {library}").endswith(f"libnvidia-ml.so.{VERSION}")
 
 
 def test_the_report_looks_at_the_next_boot(machine: Machine, inventory: str) -> None:
-    """The update is installed and not booted: the GPUs are there, and the report knows better."""
+    """The update is installed and not booted: the GPUs work, but the report warns."""
     assert machine.read(f"ls /boot/vmlinuz-{machine.kernels.update}")
     assert machine.read("uname -r") == machine.kernels.first
     assert machine.read("nvidia-smi -L | wc -l") == "2"
     found = findings(inventory)
     assert found["driver.next-boot"]["subject"] == machine.kernels.update
     assert found["driver.next-boot"]["severity"] == "error"
-    assert "boots next, says grub.cfg" in found["driver.next-boot"]["cause"]
+    assert "boots next, according to grub.cfg" in found["driver.next-boot"]["cause"]
     assert not {"driver.module-not-built", "driver.not-loaded"} & found.keys()
 
 
-def test_grub_may_be_told_otherwise(machine: Machine, inventory: str) -> None:
+def test_grub_may_have_another_default(machine: Machine, inventory: str) -> None:
     """With the old kernel as the next boot's, by grub-reboot, the update is a warning."""
     script = "sed -n \"s/.*menuentry_id_option '\\(gnulinux-{0}-advanced[^']*\\)'.*/\\1/p\" {1}"
     entry = machine.read(script.format(machine.kernels.first, "/boot/grub/grub.cfg"))
@@ -84,7 +84,7 @@ def test_the_deploy_prepares_the_next_boot(machine: Machine, inventory: str) -> 
 
 
 def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None:
-    """A process has a GPU open: named, and not even a reboot that is allowed takes it away."""
+    """A process has a GPU open: it is named, and an allowed reboot waits for it."""
     assert machine.read(LOAD_OLDER) == OLDER
     machine.read(HOLD.format(path="/usr/local/bin/train"))
     before = machine.boot_id()
@@ -97,7 +97,7 @@ def test_a_job_is_not_taken_its_driver(machine: Machine, inventory: str) -> None
 
 
 def test_what_only_a_boot_cures_says_so(machine: Machine, inventory: str) -> None:
-    """A daemon that the deploy does not end holds the module: no reboot unasked."""
+    """A daemon that the deploy does not end uses the module: no reboot without `reboot=true`."""
     machine.read(HOLD.format(path="/usr/bin/nvidia-persistenced"))
     before = machine.boot_id()
     done = deploy(inventory)
@@ -126,6 +126,6 @@ def test_the_boot_keeps_its_gpus(machine: Machine) -> None:
 
 
 def test_fstab_and_limits_hold_after_the_boot(machine: Machine) -> None:
-    """What the deploy wrote before it is what came of it."""
+    """The settings that the deploy wrote take effect at the boot."""
     assert machine.read("df --output=size --block-size=1M /dev/shm | tail -n 1").strip() == "600"
     assert machine.read("ulimit -Sn") == "23456"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.kernel import saved
-from lab.kernel.machine import Machine
+from gpu_node.lab.kernel import saved
+from gpu_node.lab.kernel.machine import Machine
 from tests.e2e.running import Converge, converge, drift
 
 pytestmark = pytest.mark.kernel_slow
 STATE = saved.BOOTED
 USERS = "# mine\\nexport OMP_NUM_THREADS=2\\n"
-# The machine is its own server. Without a short grace period nobody opens a file for 90 s.
+# The machine is its own server. Without a short grace period no file can be opened for 90 s.
 EXPORT = f"""
 set -e
 useradd --uid 2001 --no-create-home --home-dir /nfs/train --shell /bin/bash train
@@ -47,12 +47,12 @@ def site(machine: Machine, inventory: str) -> str:
 
 
 def as_train(machine: Machine, script: str) -> str:
-    """What a script prints as the user who owns the home."""
+    """Return a script's output as the user who owns the home."""
     return machine.read(f"su -s /bin/sh train -c '{script}'")
 
 
 def test_root_is_kept_out(machine: Machine, site: str) -> None:
-    """Otherwise this would be a home like others."""
+    """The control: root is refused there."""
     assert machine.run("cat /nfs/train/.bashrc").returncode != 0
     assert "Permission denied" in machine.run("ls /nfs/train").stderr
 

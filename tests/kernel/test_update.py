@@ -1,4 +1,4 @@
-"""The field's order on a real machine: update, boot, the driver is gone, deploy, and it is back.
+"""The order of the field notes on a real machine: update, boot, no driver, deploy, driver.
 
 The update was installed on the disk when the disk was built, by the command `disk.UPDATING`. The
 machine was then booted twice: with the kernel before the update, and with the update. Where the
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.kernel import saved
-from lab.kernel.machine import Machine
+from gpu_node.lab.kernel import saved
+from gpu_node.lab.kernel.machine import Machine
 from tests.e2e.running import converge
 from tests.kernel.products import deploy, findings
 
@@ -24,7 +24,7 @@ VERSION = "535.154.05"
 
 
 def test_an_update_without_headers_loses_the_driver(machine: Machine) -> None:
-    """GRUB takes the kernel that the update has brought, and no module is there."""
+    """GRUB starts the kernel of the update, which has no module."""
     assert machine.read("uname -r") == machine.kernels.update
     assert machine.run("test -e /proc/driver/nvidia").returncode != 0
     tried = machine.run("modprobe nvidia")

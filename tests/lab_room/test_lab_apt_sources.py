@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import apt_sources
-from lab.errors import LabError
+from gpu_node.lab import apt_sources
+from gpu_node.lab.errors import LabError
 
 DEBIAN = """\
 # comment

@@ -1,4 +1,4 @@
-"""`gpu-node lab break` on a node that is not converged says what that does to the fault."""
+"""`gpu-node lab break` on a node that is not converged reports what that does to the fault."""
 
 from collections.abc import Callable
 from subprocess import CompletedProcess
@@ -6,8 +6,8 @@ from subprocess import CompletedProcess
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.lab import lab
-from lab import disks, lock, nodes, podman, roster
+from gpu_node.cli.lab import lab
+from gpu_node.lab import disks, lock, nodes, podman, roster
 
 FAULT = "cmake-links-gone"
 CONVERGE = "pyinfra inventories/lab.py deploy/gpu_node.py --limit a100-01"
@@ -25,7 +25,7 @@ Broken = Callable[..., Result]
 
 @pytest.fixture
 def marked() -> list[str]:
-    """The nodes that were marked as found anew."""
+    """The nodes that were marked as found again."""
     return []
 
 
@@ -33,13 +33,13 @@ def marked() -> list[str]:
 def broken(
     marked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Broken:
-    """Run the command on a node in some state, whose script ends in some way."""
-    monkeypatch.setattr(lock, "file", lambda: tmp_path_factory.getbasetemp() / "lab.lock")
+    """Run the command on a node in a given state, whose script ends with a given status."""
+    monkeypatch.setattr(lock, "file", lambda: tmp_path_factory.getbasetemp() / "gpu_node.lab.lock")
     monkeypatch.setattr(nodes, "require_up", lambda: None)
     monkeypatch.setattr(disks, "mark_complete", marked.append)
 
-    def command(as_found: bool, code: int = 0, said: str = "", state: str = "running") -> Result:
-        done = CompletedProcess([], code, "", said)
+    def command(as_found: bool, code: int = 0, stderr: str = "", state: str = "running") -> Result:
+        done = CompletedProcess([], code, "", stderr)
         container = podman.Container(roster.NODES["a100-01"].container, state, {})
         monkeypatch.setattr(disks, "is_as_found", lambda _: as_found)
         monkeypatch.setattr(nodes, "execute", lambda *_, **__: done)
@@ -62,27 +62,31 @@ def test_a_node_as_found_shows_its_own_faults_too(broken: Broken) -> None:
 
 
 def test_a_node_as_found_is_so_after_the_fault_as_well(broken: Broken, marked: list[str]) -> None:
-    """The next fault says it again, whether this one could be injected or only half of it."""
+    """The next fault reports it again, whether this one was injected completely or in part."""
     broken(as_found=True)
-    broken(as_found=True, code=1, said=GONE)
+    broken(as_found=True, code=1, stderr=GONE)
     assert marked == ["a100-01", "a100-01"]
 
 
 @pytest.mark.parametrize("as_found", [True, False])
-def test_a_script_that_fails_for_want_of_a_converged_node(broken: Broken, as_found: bool) -> None:
-    result = broken(as_found, code=1, said=GONE)
+def test_a_script_that_needs_a_converged_node(broken: Broken, as_found: bool) -> None:
+    result = broken(as_found, code=1, stderr=GONE)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        f"Error: {FAULT} takes a converged node, and a100-01 is not one "
+        f"Error: {FAULT} needs a converged node, but a100-01 is not converged "
         "(rm: cannot remove '/usr/local/bin/cpack': No such file or directory); "
         f"converge it first: {CONVERGE}"
     )
 
 
-def test_a_script_that_fails_without_a_word(broken: Broken) -> None:
-    assert "a100-01 is not one (exit code 3); converge" in broken(as_found=True, code=3).stderr
+def test_a_script_that_fails_without_output(broken: Broken) -> None:
+    assert (
+        "a100-01 is not converged (exit code 3); converge" in broken(as_found=True, code=3).stderr
+    )
 
 
 def test_a_node_that_does_not_run_is_no_matter_of_converging(broken: Broken) -> None:
-    result = broken(as_found=True, code=255, said="Error: container state improper", state="exited")
+    result = broken(
+        as_found=True, code=255, stderr="Error: container state improper", state="exited"
+    )
     assert result.stderr.splitlines()[-1] == "Error: a100-01 is exited; run: gpu-node lab up"

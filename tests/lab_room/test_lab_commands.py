@@ -1,13 +1,13 @@
-"""`gpu-node lab` words and exit codes that need no podman."""
+"""Messages and exit codes of `gpu-node lab` that need no podman."""
 
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from cli.lab import lab
-from deploy import controller
-from lab import roster
+from gpu_node.cli.lab import lab
+from gpu_node.deploy.files import downloads as controller
+from gpu_node.lab import roster
 
 
 def test_break_without_a_name_lists_the_catalogue() -> None:
@@ -23,14 +23,14 @@ def test_break_with_an_unknown_name_lists_the_catalogue_as_an_error() -> None:
     assert "fstab-line-gone " in result.output
 
 
-def test_reset_of_an_unknown_node_names_those_there_are() -> None:
+def test_reset_of_an_unknown_node_lists_the_known_ones() -> None:
     result = CliRunner().invoke(lab, ["reset", "nope"])
     assert result.exit_code == 1
-    assert "there are: a100-01, v100-01, v100-02" in result.output
+    assert "known: a100-01, v100-01, v100-02" in result.output
 
 
 def test_the_readme_names_what_make_clean_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folders are those that the code uses where the environment names no others."""
+    """The folders are the defaults of the code."""
     for variable in ("GPU_NODE_LAB_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     fetched = Path("~") / controller.cache().relative_to(Path.home())

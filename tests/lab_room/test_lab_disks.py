@@ -1,10 +1,10 @@
-"""Whether a node is as found is read from its disk, and needs no node that runs."""
+"""Whether a node is as found is read from its disk, without a running node."""
 
 from pathlib import Path
 
 import pytest
 
-from lab import disks, machine
+from gpu_node.lab import disks, machine
 
 NODE = "a100-01"
 
@@ -55,7 +55,7 @@ def test_a_reset_that_was_cut_off_is_not_as_found(etc: Path) -> None:
 
 
 def test_a_disk_of_an_earlier_release_is_not_known_to_be(etc: Path) -> None:
-    """Its mark was empty; nothing is claimed of it."""
+    """Its mark is empty, so it does not count as found."""
     (disks.home(NODE) / "complete").write_text("")
     assert disks.is_complete(NODE)
     assert not disks.is_as_found(NODE)

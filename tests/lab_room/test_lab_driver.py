@@ -1,4 +1,4 @@
-"""Kernels and the driver on the lab's nodes: as found, built by dkms, and lost by a boot."""
+"""Kernels and the driver on the lab's nodes: as found, built by dkms, lost by a boot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab import life, machine, nodes, roster
+from gpu_node.lab import life, machine, nodes, roster
 
 pytestmark = pytest.mark.lab
 
@@ -49,7 +49,7 @@ def v100() -> str:
 
 
 def test_a_boot_into_an_updated_kernel_lost_the_driver(a100: str) -> None:
-    """Field note A6, to the words of nvidia-smi and of modprobe."""
+    """Field note A6, with the messages of nvidia-smi and of modprobe."""
     assert _on(a100, "uname -r") == f"0 {NEWER}"
     assert _on(a100, "nvidia-smi").startswith("9 NVIDIA-SMI has failed because it couldn't")
     assert _on(a100, "modprobe nvidia") == (
@@ -62,7 +62,7 @@ def test_a_boot_into_an_updated_kernel_lost_the_driver(a100: str) -> None:
 
 
 def test_a_session_sees_what_the_lab_sees(v100: str) -> None:
-    """What is mounted over /proc and /sys is there for sshd and for the lab's own scripts."""
+    """Mounts over /proc and /sys exist for sshd and for the lab's scripts."""
     asked = "uname -r; cat /proc/driver/nvidia/version /sys/module/nvidia/version; ls /dev/nvidia*"
     assert _by_ssh(v100, asked) == nodes.execute(v100, asked).stdout
     assert _by_ssh(v100, "cat /sys/bus/pci/devices/*/device").split() == ["0x1db6", "0x1db6"]
@@ -86,7 +86,7 @@ def test_a_boot_into_the_chosen_kernel_loads_its_driver(v100: str) -> None:
 
 
 def test_dkms_builds_for_the_kernel_that_runs(a100: str) -> None:
-    """By the real one, as soon as the kernel's headers are there; and it outlives a boot."""
+    """The real dkms builds it once the kernel's headers are installed; it survives a boot."""
     refused = _on(a100, DKMS.format("build", NEWER))
     assert refused.startswith("1 ") and "kernel headers" in refused
     for step in (INSTALL, DKMS.format("install", NEWER), "modprobe -v nvidia", "nvidia-smi -L"):
@@ -99,13 +99,13 @@ def test_dkms_builds_for_the_kernel_that_runs(a100: str) -> None:
 def test_a_build_that_fails_tells_where_to_read_why(a100: str) -> None:
     assert _on(a100, INSTALL).startswith("0 ")
     assert _on(a100, "echo 'not C' >>/usr/src/nvidia-535.154.05/nvidia.c") == "0"
-    said = _on(a100, DKMS.format("build", NEWER))
-    assert said.startswith("10 ") and "make.log for more information" in said
+    output = _on(a100, DKMS.format("build", NEWER))
+    assert output.startswith("10 ") and "make.log for more information" in output
     assert "error: " in _on(a100, "cat /var/lib/dkms/nvidia/535.154.05/build/make.log")
 
 
-def test_somebody_holds_a_gpu_open(v100: str) -> None:
-    """Whoever it is, the driver cannot be taken away meanwhile."""
+def test_a_process_holds_a_gpu_open(v100: str) -> None:
+    """While a process uses the GPU, the driver cannot be unloaded."""
     held = "sleep 60 </dev/nvidia1 >/dev/null 2>&1 & echo $!"
     holder = nodes.execute(v100, held, check=True).stdout.strip()
     assert _on(v100, "rmmod nvidia") == "1 rmmod: ERROR: Module nvidia is in use"
@@ -115,7 +115,7 @@ def test_somebody_holds_a_gpu_open(v100: str) -> None:
 
 
 def test_nouveau_is_loaded_by_an_image_that_does_not_know_better(v100: str) -> None:
-    """The boot image is made when nothing kept nouveau away, and the driver finds no card free."""
+    """The boot image was built without a blacklist of nouveau, so the driver finds no free GPU."""
     chosen = f"grubby --set-default /boot/vmlinuz-{OLDER}"
     gone = "mv /etc/modprobe.d/nvidia-installer-disable-nouveau.conf /root"
     back = "mv /root/nvidia-installer-disable-nouveau.conf /etc/modprobe.d"
@@ -131,7 +131,7 @@ def test_nouveau_is_loaded_by_an_image_that_does_not_know_better(v100: str) -> N
 
 
 def test_a_node_with_fewer_rights_has_its_driver_too(v100: str) -> None:
-    """Its kernel loads modules, whatever a container may do."""
+    """Its kernel loads modules, independent of the container's rights."""
     assert _on(v100, f"grubby --set-default /boot/vmlinuz-{OLDER}") == "0"
     nodes.recreate(v100, cap_drop=["SYS_ADMIN"])
     assert _on(v100, "modprobe -r nvidia && modprobe nvidia && nvidia-smi -L").startswith("0 GPU 0")

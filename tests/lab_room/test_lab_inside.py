@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab import inside, nodes, podman, roster
-from lab.errors import LabError
+from gpu_node.lab import inside, nodes, podman, roster
+from gpu_node.lab.errors import LabError
 
 NODE = "v100-01"
 LIMITS = """\

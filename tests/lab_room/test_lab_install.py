@@ -1,4 +1,4 @@
-"""What set-up installs, and what it does where apt is busy, refuses, or brings nothing."""
+"""What set-up installs, and what it does if apt is busy, refuses, or installs nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lab import roster
+from gpu_node.lab import roster
 from tests.shells import SHELLS
 
 HERE = roster.REPOSITORY / "lab"
 SCRIPT, TABLE = HERE / "install.sh", HERE / "needs.tsv"
-# Answers by the files beside it: `busy` holds how often a lock is held, `refused` and `broken` the
-# packages that cannot be had or bring no command.
+# Answers by the files beside it: `busy` has how often a lock is held, `refused` and `broken` the
+# packages that are not available or install no command.
 APT_GET = r"""#!/bin/sh
 cd "${0%/*}" || exit
 shift
@@ -51,13 +51,13 @@ MORE = ("sleep", "sort", "tail", "tr", "sh")
 
 @dataclass
 class Machine:
-    """A machine that has nothing but a few programs, and an apt that does as its files say."""
+    """A machine with only a few programs, and an apt that follows its files."""
 
     folder: Path
     shell: list[str]
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a copy of the script that looks nowhere else for commands."""
+        """Run a copy of the script that searches commands in no other folder."""
         return subprocess.run(
             [*self.shell, str(self.folder / "install.sh"), *words],
             env={"PATH": str(self.folder / "bin"), **variables},
@@ -67,19 +67,19 @@ class Machine:
         )
 
     def write(self, name: str, text: str) -> None:
-        """Tell the stand-in of apt-get how it is to answer."""
+        """Configure the answers of the stand-in for apt-get."""
         (self.folder / "bin" / name).write_text(text)
 
     @property
     def calls(self) -> list[str]:
-        """How apt-get was called."""
+        """The calls of apt-get."""
         file = self.folder / "bin" / "calls"
         return file.read_text().splitlines() if file.exists() else []
 
 
 @pytest.fixture(params=["dash", "bash-posix"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    """A machine for root, with a table of its own."""
+    """A machine for root, with its own table."""
     table = "# a comment\nlab\tone\tone\nlab\ttwo\ttwo\ntests\tthree\tthree\n"
     table += "lab\t/nowhere/a:/nowhere/b\tfour?\n"
     (tmp_path / "needs.tsv").write_text(table)
@@ -110,7 +110,7 @@ def _place(name: str) -> str:
 
 
 def test_one_call_installs_all_that_is_missing(machine: Machine) -> None:
-    """Once; then there is nothing to do, and nothing is printed."""
+    """The second run does nothing and prints nothing."""
     done = machine.run("install", "lab", "tests")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "set-up: installing four one three two\n"
@@ -163,7 +163,7 @@ def test_a_dpkg_that_was_killed_is_completed(machine: Machine) -> None:
 
 
 def test_a_package_that_apt_cannot_install(machine: Machine) -> None:
-    """One line behind the one that announces it: which package, and apt's reason."""
+    """One line after the announcement: the package, and apt's reason."""
     machine.write("refused", "three\n")
     done = machine.run("install", "lab", "tests")
     assert done.returncode == 1
@@ -174,7 +174,7 @@ def test_a_package_that_apt_cannot_install(machine: Machine) -> None:
 
 
 def test_a_command_that_is_still_missing(machine: Machine) -> None:
-    """apt is content, and the command is not there."""
+    """apt succeeds, but the command is missing."""
     machine.write("broken", "three\n")
     done = machine.run("install", "lab", "tests")
     assert done.returncode == 1
@@ -200,7 +200,7 @@ def test_a_machine_without_apt(machine: Machine) -> None:
 
 
 def test_the_names_of_all_packages() -> None:
-    """`make -s packages`: every package of the table, there or not, and nothing else."""
+    """`make -s packages` prints every package of the table, installed or not, and nothing else."""
     done = subprocess.run(["sh", SCRIPT, "packages"], capture_output=True, text=True, check=True)
     rows = [line.split("\t") for line in TABLE.read_text().splitlines() if line[0] != "#"]
     assert {len(row) for row in rows} == {3}
@@ -223,7 +223,7 @@ def test_the_names_of_all_packages() -> None:
     ],
 )
 def test_a_python_that_cannot_be_used(machine: Machine, script: str, says: str) -> None:
-    """Reported before apt is called, which could not mend it."""
+    """It is reported before apt is called, which cannot repair it."""
     machine.write("python3", f"#!/bin/sh\n{script}\n")
     done = machine.run("install", "setup", "lab")
     assert done.returncode == 1 and says in done.stderr and "PYTHON=" in done.stderr
@@ -231,7 +231,7 @@ def test_a_python_that_cannot_be_used(machine: Machine, script: str, says: str) 
 
 
 def test_a_lock_file_that_cannot_be_opened_is_no_lock(machine: Machine) -> None:
-    """As on a read-only disk: waiting would not help."""
+    """As on a read-only disk: waiting does not help."""
     text = (
         "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)"
     )
@@ -244,7 +244,7 @@ def test_a_lock_file_that_cannot_be_opened_is_no_lock(machine: Machine) -> None:
 
 
 def test_a_table_that_cannot_be_read(machine: Machine) -> None:
-    """No table, and a line with blanks for tabs: nothing is installed for it, so it is an error."""
+    """A missing table, and a line with blanks instead of tabs, are errors."""
     for text in ("lab one one\n", None):
         table = machine.folder / "needs.tsv"
         table.unlink() if text is None else table.write_text(text)

@@ -1,4 +1,4 @@
-"""What a killed run leaves of a virtual machine is cleared away, and nothing else is."""
+"""Only what a killed run left of a virtual machine is removed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from lab import roster
-from lab.kernel import machine
+from gpu_node.lab import roster
+from gpu_node.lab.kernel import machine
 
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Return the folder of a machine in a clone of its own."""
+    """Return the folder of a machine in a separate clone."""
     monkeypatch.setattr(roster, "STATE", tmp_path)
     machine.home("k-01").mkdir(parents=True)
     return machine.home("k-01")
 
 
 def sleeper(left: Path, *words: str) -> subprocess.Popen[bytes]:
-    """Start a process whose pid the machine's file names."""
+    """Start a process whose pid is in the machine's file."""
     process = subprocess.Popen(
         ["sh", "-c", "echo; read forever", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -31,15 +31,15 @@ def sleeper(left: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def test_an_orphan_is_stopped_and_its_disk_deleted(left: Path) -> None:
-    """Nobody holds the lock, and the command line is qemu's own."""
+    """No process holds the lock, and the command line is that of qemu."""
     with sleeper(left, "-pidfile", str(left / "qemu.pid")) as orphan:
         machine.clear()
         assert orphan.wait(10) == -9
     assert not left.exists()
 
 
-def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(left: Path) -> None:
-    """The number came round: the process that has it knows nothing of the machine."""
+def test_a_reused_pid_is_left_alone(left: Path) -> None:
+    """The pid was reused: its process has nothing to do with the machine."""
     with sleeper(left) as stranger:
         machine.clear()
         assert stranger.poll() is None
@@ -48,7 +48,7 @@ def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(left: Path) -> None:
 
 
 def test_a_machine_in_use_is_left_alone(left: Path) -> None:
-    """Whoever started it lives, and holds the lock."""
+    """The process that started it lives, and holds the lock."""
     lock = machine.taken("k-01")
     assert lock is not None
     with lock, sleeper(left, "-pidfile", str(left / "qemu.pid")) as running:

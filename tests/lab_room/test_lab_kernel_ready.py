@@ -1,4 +1,4 @@
-"""What virtual machines start from: kept while in use, thrown away where it does not start."""
+"""What virtual machines start from: kept while in use, removed if it does not start."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import IO
 
 import pytest
 
-from lab import keys, lock, prerequisites, roster
-from lab.errors import LabError
-from lab.kernel import disk, machine, qemu, ready, saved
-from lab.kernel.machine import Machine
-from lab.machine import run
+from gpu_node.lab import keys, lock, prerequisites, roster
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.kernel import disk, machine, qemu, ready, saved
+from gpu_node.lab.kernel.machine import Machine
+from gpu_node.lab.machine import run
 
 WITHOUT_DISKS = """
-from lab.errors import LabError
-from lab.kernel import ready
+from gpu_node.lab.errors import LabError
+from gpu_node.lab.kernel import ready
 
 def build():
     raise LabError("mmdebstrap is not installed")
@@ -129,7 +129,7 @@ def test_a_saved_state_is_of_one_qemu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_package_of_the_lane_is_in_the_table() -> None:
-    """A machine that has none of the lane's commands gets all of them."""
+    """A machine without the lane's commands gets all of them."""
     table = prerequisites.INSTALL.with_name("needs.tsv").read_text().splitlines()
     packages = {line.split("\t")[2] for line in table if line.startswith("kernel\t")}
     assert {"qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs"} <= packages
@@ -141,11 +141,11 @@ def test_without_disks_the_lane_ends_with_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "without_disks", "-m", "kernel", "tests/kernel"],
         cwd=roster.REPOSITORY,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{roster.REPOSITORY}"},
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{roster.REPOSITORY}/src"},
         capture_output=True,
         text=True,
     )
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode == 1
-    assert said.count("mmdebstrap is not installed") == 1
-    assert "Traceback" not in said and "ERROR" not in said
+    assert output.count("mmdebstrap is not installed") == 1
+    assert "Traceback" not in output and "ERROR" not in output

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import keys, lock, nodes, roster
+from gpu_node.lab import keys, lock, nodes, roster
 
 GONE = "v100-02"
 OTHER = "192.0.2.7 ssh-ed25519 AAAAother\n"
@@ -23,14 +23,14 @@ def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def without(text: str, *names: str) -> str:
-    """The file when `gpu-node remove` took nodes out."""
+    """The file after `gpu-node remove` of nodes."""
     gone = {each for name in names for each in (name, roster.NODES[name].address)}
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if line.split(" ")[0] not in gone)
 
 
 def test_a_node_that_was_removed_is_pinned_again(pinned: Path) -> None:
-    """And another one that was removed stays so, as it is not asked for."""
+    """Another node that was removed stays removed, as it is not named."""
     whole = pinned.read_text()
     pinned.write_text(without(whole, GONE, "a100-01") + OTHER)
     keys.pin([GONE])
@@ -51,7 +51,7 @@ def test_another_key_of_it_goes(pinned: Path) -> None:
 
 
 def test_all_of_them_are_as_the_lab_came_up(pinned: Path) -> None:
-    """Also where the file is gone, and whatever else was in it."""
+    """Also if the file is missing, and whatever else was in it."""
     whole = pinned.read_text()
     for text in ("", OTHER):
         pinned.write_text(text)
@@ -63,7 +63,7 @@ def test_all_of_them_are_as_the_lab_came_up(pinned: Path) -> None:
 
 
 def test_what_is_right_is_not_written_anew(pinned: Path) -> None:
-    """Nobody's open file is replaced for nothing."""
+    """The file is not replaced without need: a process may have it open."""
     before = pinned.stat().st_ino
     keys.pin([GONE])
     keys.pin(roster.NODES)

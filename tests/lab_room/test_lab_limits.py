@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.limits import UNLIMITED, choose, may_raise
+from gpu_node.lab.limits import UNLIMITED, choose, may_raise
 
 KIND = {"nofile": 1048576, "memlock": UNLIMITED, "nproc": 96365}
 POOR = {"nofile": 4096, "memlock": 32768, "nproc": 500}

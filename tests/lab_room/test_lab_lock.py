@@ -1,4 +1,4 @@
-"""Two lab commands at once: the second waits, says so, and a killed one leaves nothing behind."""
+"""Two lab commands at once: the second waits and prints that; a killed one leaves no lock."""
 
 import fcntl
 import os
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.lab import lab
-from lab import life, lock, nodes, prerequisites, roster
-from lab.errors import LabError
+from gpu_node.cli.lab import lab
+from gpu_node.lab import life, lock, nodes, prerequisites, roster
+from gpu_node.lab.errors import LabError
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from lab import lock
+from gpu_node.lab import lock
 lock.file = lambda: Path(sys.argv[2])
 with lock.held():
     print("held", flush=True)
@@ -30,8 +30,8 @@ with lock.held():
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(lock, "file", lambda: tmp_path / "lab.lock")
-    return tmp_path / "lab.lock"
+    monkeypatch.setattr(lock, "file", lambda: tmp_path / "gpu_node.lab.lock")
+    return tmp_path / "gpu_node.lab.lock"
 
 
 def holder(place: Path, seconds: float) -> subprocess.Popen[str]:
@@ -42,8 +42,8 @@ def holder(place: Path, seconds: float) -> subprocess.Popen[str]:
         text=True,
     )
     assert process.stdout is not None
-    with process.stdout as said:
-        assert said.readline() == "held\n"
+    with process.stdout as output:
+        assert output.readline() == "held\n"
     return process
 
 
@@ -51,23 +51,23 @@ def test_the_second_waits_and_says_so(place: Path, capfd: pytest.CaptureFixture[
     first = holder(place, 0.5)
     with lock.held():
         assert first.wait(timeout=5) == 0
-    said = f"lab: another lab command is at work (pid {first.pid}); waiting\n"
-    assert capfd.readouterr().err == said
+    expected = f"lab: another lab command is running (pid {first.pid}); waiting\n"
+    assert capfd.readouterr().err == expected
 
 
 def test_who_is_waited_for_may_be_unknown(
     place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the kernel lists no locks, the number is left out."""
+    """If the kernel lists no locks, the pid is left out."""
     monkeypatch.setattr(lock, "LOCKS", place.with_name("nothing"))
     first = holder(place, 0.5)
     with lock.held():
         assert first.wait(timeout=5) == 0
-    assert capfd.readouterr().err == "lab: another lab command is at work; waiting\n"
+    assert capfd.readouterr().err == "lab: another lab command is running; waiting\n"
 
 
 def test_of_the_locks_of_a_machine_only_ours_counts(place: Path) -> None:
-    """Not who waits, nor who holds another file; a holder whom we cannot see has no number."""
+    """Not a waiting process, nor the holder of another file; an invisible holder has no pid."""
     place.touch()
     at = place.stat()
     ours = f"{os.major(at.st_dev):02x}:{os.minor(at.st_dev):02x}:{at.st_ino}"
@@ -81,7 +81,7 @@ def test_of_the_locks_of_a_machine_only_ours_counts(place: Path) -> None:
     assert lock.holder(at, others + f"4: FLOCK  ADVISORY  WRITE 14 {ours} 0 EOF\n") == "14"
 
 
-def test_nobody_waits_for_the_dead(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dead_holder_is_not_waited_for(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first = holder(place, 60)
     first.kill()
     first.wait()
@@ -133,7 +133,7 @@ def test_every_user_may_wait_whatever_the_umask_of_the_first(place: Path) -> Non
 
 @contextmanager
 def no_root() -> Iterator[None]:
-    """Be a user whom permissions bind."""
+    """Act as a user without root's rights."""
     if os.getuid() != 0:
         yield
         return
@@ -145,9 +145,9 @@ def no_root() -> Iterator[None]:
 
 
 def test_root_makes_the_file_where_a_user_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some systems let nobody but root write to /run/lock."""
+    """On some systems only root may write to /run/lock."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "lab.lock")
+        path = Path(folder, "gpu_node.lab.lock")
 
         def as_root(argv: Sequence[str | Path]) -> None:
             os.seteuid(os.getuid())
@@ -165,7 +165,7 @@ def test_root_makes_the_file_where_a_user_may_not(monkeypatch: pytest.MonkeyPatc
 def test_a_place_that_is_not_there_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "file", lambda: tmp_path / "none" / "lab.lock")
+    monkeypatch.setattr(lock, "file", lambda: tmp_path / "none" / "gpu_node.lab.lock")
     with pytest.raises(LabError, match=r"lab\.lock cannot be opened: No such file"), lock.held():
         pass
 
@@ -174,28 +174,28 @@ def test_a_place_that_is_not_there_is_named(
 def test_each_command_that_changes_the_lab_takes_it(
     command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before all else: what another command is about to change need not be looked at."""
+    """It waits first: another command may be changing what it would check."""
     monkeypatch.setattr(lock, "_lock", refuse)
     for place, name in [(life, "as_root"), (nodes, "require_up"), (prerequisites, "which")]:
         monkeypatch.setattr(place, name, lambda *_: pytest.fail("began without the lab"))
     result = CliRunner().invoke(lab, command)
-    assert (result.exit_code, result.output) == (1, "Error: somebody else has the lab\n")
+    assert (result.exit_code, result.output) == (1, "Error: another command has the lab\n")
 
 
 @pytest.mark.parametrize(
     "command", [["status"], ["reset", "nosuch"], ["break"], ["break", "nosuch"]]
 )
-def test_nobody_waits_to_look_or_to_be_refused(
+def test_reading_and_refused_commands_do_not_wait(
     command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "_lock", refuse)
     monkeypatch.setattr(nodes, "status", nodes.all_absent)
-    assert "somebody else" not in CliRunner().invoke(lab, command).output
+    assert "another command has" not in CliRunner().invoke(lab, command).output
 
 
 def refuse(descriptor: int) -> None:
-    """Stand for a lab that is never let go."""
-    raise LabError("somebody else has the lab")
+    """Act as a lab that is never released."""
+    raise LabError("another command has the lab")
 
 
 def test_another_lab_has_a_lock_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The lab's bridge and its ports keep away from networks that are not the lab's."""
+"""The lab's bridge and its ports do not touch other networks."""
 
 import subprocess
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from lab import network, nodes, roster
+from gpu_node.lab import network, nodes, roster
 
-# Stands for ip and nsenter: writes down what it was asked.
+# Stands in for ip and nsenter: records its arguments.
 STUB = '#!/bin/sh\necho "${0##*/} $*" >>"${0%/*}/asked"\n'
 
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the network's scripts, run with nothing but stand-ins, asked for; a line each."""
+    """The calls of the network's scripts, run with stand-ins alone; a line each."""
     for name in ("ip", "nsenter"):
         (tmp_path / name).write_text(STUB)
         (tmp_path / name).chmod(0o755)
@@ -62,9 +62,9 @@ def test_a_port_that_a_killed_run_left_is_deleted_first(asked: Path) -> None:
 
 
 def test_removing_the_network_leaves_no_port(asked: Path) -> None:
-    """Each is deleted by its name: a killed run may have made one and not plugged it in."""
+    """Each is deleted by its name: a killed run may have made one without connecting it."""
     network.remove()
-    said = asked.read_text().splitlines()
+    calls = asked.read_text().splitlines()
     for name in (*roster.NODES, roster.MIRROR):
-        assert f"ip link delete {network.port(name)}" in said
-    assert said[-1] == f"ip link delete {network.BRIDGE}"
+        assert f"ip link delete {network.port(name)}" in calls
+    assert calls[-1] == f"ip link delete {network.BRIDGE}"

@@ -1,6 +1,6 @@
-"""What podman says is read the same from podman 3 and 4."""
+"""The output of podman 3 and 4 is parsed alike."""
 
-from lab import nodes, podman, roster
+from gpu_node.lab import nodes, podman, roster
 
 LISTED = """[
   {"Names": ["gpu-node-lab-a100-01"], "State": "running",

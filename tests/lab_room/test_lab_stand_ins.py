@@ -1,15 +1,16 @@
-"""The stand-ins of a node, read by each shell, and tried with their places in a folder."""
+"""The stand-ins of a node, in each shell, with their paths moved to a folder."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from lab import disks, hardware
+from gpu_node.lab import disks, hardware
 from tests.shells import SHELLS
 
 PIECES = {path.name: path for path in (*sorted(disks.STAND_INS.iterdir()), hardware.SCRIPT)}
@@ -36,7 +37,7 @@ def test_shellcheck_has_no_objection() -> None:
 
 
 class Node:
-    """The stand-ins in a folder of their own, with programs beneath them that a test writes."""
+    """The stand-ins in a folder, with the programs under them written by a test."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -52,13 +53,14 @@ class Node:
         self.path("/usr/lib/gpu-node-lab/gpus").write_text(CARD)
         self.path("/run/gpu-node-lab/kernel").write_text(OLDER + "\n")
         self.program("/usr/lib/gpu-node-lab/real/uname", '#!/bin/sh\nexec /bin/uname "$@"\n')
-        said = "[ $2 != version ] || echo 535.154.05"
-        self.program("/usr/lib/gpu-node-lab/real/modinfo", f"#!/bin/sh\n{said}\n")
+        script = "[ $2 != version ] || echo 535.154.05"
+        self.program("/usr/lib/gpu-node-lab/real/date", '#!/bin/sh\nexec /bin/date "$@"\n')
+        self.program("/usr/lib/gpu-node-lab/real/modinfo", f"#!/bin/sh\n{script}\n")
         self.program("/usr/lib/gpu-node-lab/real/modprobe", "#!/bin/sh\n")
         self.library("535.154.05")
 
     def path(self, place: str) -> Path:
-        """Where the node's `place` is here."""
+        """Return the path here of the node's `place`."""
         return self.root / place.removeprefix("/")
 
     def program(self, place: str, text: str) -> None:
@@ -72,18 +74,18 @@ class Node:
         library = self.path(f"/usr/lib64/libnvidia-ml.so.{version}")
         library.parent.mkdir(parents=True, exist_ok=True)
         library.touch()
-        said = f"\\tlibnvidia-ml.so.1 (libc6,x86-64) => {library}"
-        self.program("/usr/lib/gpu-node-lab/ldconfig", f"#!/bin/sh\nprintf '{said}\\n'\n")
+        line = f"\\tlibnvidia-ml.so.1 (libc6,x86-64) => {library}"
+        self.program("/usr/lib/gpu-node-lab/ldconfig", f"#!/bin/sh\nprintf '{line}\\n'\n")
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """Run a script in which the stand-ins are the programs that are found first."""
+        """Run a script with the stand-ins first in PATH."""
         folder = self.path("/usr/lib/gpu-node-lab")
         environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
         command = ["sh", "-c", f". {folder}/kernel.sh\n{script}"]
         return subprocess.run(command, capture_output=True, text=True, env=environment)
 
     def load(self) -> None:
-        """Have the driver loaded."""
+        """Load the driver."""
         module = self.path("/lib/extra/nvidia.ko.xz")
         module.parent.mkdir(parents=True)
         module.write_text("module")
@@ -105,6 +107,17 @@ def test_uname_tells_the_kernel_that_booted(node: Node) -> None:
 def test_uname_of_a_node_that_has_not_booted_is_the_real_one(node: Node) -> None:
     node.path("/run/gpu-node-lab/kernel").unlink()
     assert node.run("uname -r").stdout == os.uname().release + "\n"
+
+
+@pytest.mark.parametrize("ahead", [0, 90, -3600])
+def test_the_clock_of_a_node(node: Node, ahead: int) -> None:
+    """It differs from this machine's only by the file that is written."""
+    if ahead:
+        node.path("/run/gpu-node-lab/clock").write_text(f"{ahead}\n")
+    before = time.time()
+    shown = float(node.run("date -u +%s.%N").stdout)
+    assert before - 1 <= shown - ahead <= time.time() + 1
+    assert node.run("date -u -d @0 +%Y").stdout == "1970\n"
 
 
 def test_the_newest_kernel_boots_unless_one_was_chosen(node: Node) -> None:
@@ -158,7 +171,7 @@ def test_a_driver_that_is_not_loaded_cannot_be_removed(node: Node) -> None:
 
 
 def test_nouveau_keeps_the_driver_out(node: Node) -> None:
-    """Both want the same cards, and the first has them."""
+    """Both need the same GPUs, and the first has them."""
     assert node.run("load /lib/modules/kernel/nouveau.ko").returncode == 0
     assert node.run("load /lib/modules/extra/nvidia.ko").returncode == 1
     assert not node.path("/sys/module/nvidia").exists()

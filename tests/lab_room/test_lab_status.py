@@ -1,4 +1,4 @@
-"""`gpu-node lab status` tells a node that answers from one that only runs, and takes no time."""
+"""`gpu-node lab status` shows which running nodes have no SSH, and is fast."""
 
 import socket
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from threading import Barrier
 import pytest
 from click.testing import CliRunner
 
-from cli.lab import lab
-from lab import answering, nodes, podman, prerequisites, roster
+from gpu_node.cli.lab import lab
+from gpu_node.lab import answering, nodes, podman, prerequisites, roster
 
 HEALTHY = """\
 node       address         state
@@ -33,7 +33,7 @@ def container(name: str, state: str = "running") -> podman.Container:
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, *silent: str) -> None:
-    """Let the sshd of each node greet, but for those."""
+    """Let the sshd of all other nodes send a version line."""
     addresses = {roster.NODES[name].address for name in silent}
     monkeypatch.setattr(answering, "greets", lambda address: address not in addresses)
 
@@ -45,9 +45,9 @@ def test_the_healthy_lab(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_node_without_sshd_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     answer(monkeypatch, "v100-01")
-    said = CliRunner().invoke(lab, ["status"]).stdout
+    output = CliRunner().invoke(lab, ["status"]).stdout
     wanted = "v100-01    10.168.144.5    running, no SSH\n"
-    assert said == HEALTHY.replace("v100-01    10.168.144.5    running\n", wanted)
+    assert output == HEALTHY.replace("v100-01    10.168.144.5    running\n", wanted)
 
 
 def test_a_stopped_node_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_all_nodes_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """Whatever address is asked for, this one is reached."""
+    """Every address leads to this server."""
     connect = socket.create_connection
     with socket.create_server(("127.0.0.1", 0)) as listening:
         here = listening.getsockname()
@@ -79,13 +79,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize(
-    ("said", "greets"), [(b"SSH-2.0-x\r\n", True), (b"HTTP/1.1 400\r\n", False)]
+    ("greeting", "greets"), [(b"SSH-2.0-x\r\n", True), (b"HTTP/1.1 400\r\n", False)]
 )
-def test_a_greeting_is_that_of_ssh(server: socket.socket, said: bytes, greets: bool) -> None:
+def test_a_greeting_is_that_of_ssh(server: socket.socket, greeting: bytes, greets: bool) -> None:
     with ThreadPoolExecutor() as beside:
         asked = beside.submit(answering.greets, "10.168.144.4")
         with server.accept()[0] as connection:
-            connection.sendall(said)
+            connection.sendall(greeting)
             assert asked.result() == greets
 
 

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from lab.tarball import BLOCK, Member, gzip_stored, pack
+from gpu_node.lab.tarball import BLOCK, Member, gzip_stored, pack
 
 MEMBERS = [
     Member("top/share/notes.txt", 0o644, b"notes\n"),

@@ -1,4 +1,4 @@
-"""The lane of the real wheels: no other runs it, and where it is asked for it runs or fails."""
+"""The lane of the real wheels: only -m real_wheels runs it, and then it runs or fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import wheels
+from gpu_node.lab import wheels
 from tests.environments import CU11, CU12
 
 LANE = "real_wheels"
@@ -30,10 +30,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(folder), CU12, CU11]
     done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["no word"]
+        output = done.stderr.strip().splitlines() or ["no output"]
         pytest.fail(
-            f"the real wheels cannot be had: pip says: {said[-1]}. This lane needs a package index "
-            "that has them, or a folder: set PIP_INDEX_URL, or PIP_FIND_LINKS",
+            f"the real wheels are not available: pip: {output[-1]}. This lane needs a package "
+            "index that has them, or a folder: set PIP_INDEX_URL, or PIP_FIND_LINKS",
             pytrace=False,
         )
     wheels.torch_wheel(folder)

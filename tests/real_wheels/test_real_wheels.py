@@ -10,9 +10,9 @@ import pytest
 from pyinfra.api import Host, State
 from pyinfra_testing.util import FakeState, create_host
 
-from deploy import controller
-from drift.check import check
-from facts.nccl import Environment
+from gpu_node.deploy.files import downloads as controller
+from gpu_node.drift.engine.check import check
+from gpu_node.facts.nccl.state import Environment
 from tests import environments
 from tests.deploy.test_wheels import pip_as_it_is, repair
 from tests.drift import states
@@ -33,7 +33,7 @@ ORDERS = {
 
 
 def environment(folder: Path, real: Path, *installed: str) -> environments.Environment:
-    """An environment into which its own pip has put these, one after the other."""
+    """An environment in which its pip has installed these, one after the other."""
     made = environments.bare(folder / "env", real)
     for requirement in installed:
         made.pip("install", "-q", "--no-deps", requirement)
@@ -41,7 +41,7 @@ def environment(folder: Path, real: Path, *installed: str) -> environments.Envir
 
 
 def rules(prefix: Path, found: Environment) -> set[str]:
-    """What the drift report says of an environment, the rest of the node being as it should be."""
+    """Return the findings about an environment, on a node without other problems."""
     node = states.found({"nccl": {"environments": {str(prefix): found.model_dump()}}})
     wanted = states.wanted({"nccl_version": "match-torch", "nccl_environments": [str(prefix)]})
     return {each.rule for each in check(node, wanted) if each.subject == str(prefix)}
@@ -60,9 +60,9 @@ def assert_whole(made: environments.Environment) -> None:
     assert rules(made.prefix, found) == set()
 
 
-@pytest.mark.parametrize(("order", "version", "told"), ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize(("order", "version", "expected"), ORDERS.values(), ids=ORDERS)
 def test_both_orders(
-    tmp_path: Path, real: Path, order: tuple[str, str], version: int, told: set[str]
+    tmp_path: Path, real: Path, order: tuple[str, str], version: int, expected: set[str]
 ) -> None:
     """Two distributions, one file, which is that of the last; afterwards the right one alone."""
     made = environment(tmp_path, real, "torch", *order)
@@ -70,14 +70,14 @@ def test_both_orders(
     assert [wheel.name for wheel in found.wheels] == ["nvidia-nccl-cu11", "nvidia-nccl-cu12"]
     assert found.file is not None and found.file.version == version
     assert made.imports_torch() == str(version)
-    assert rules(made.prefix, found) == told
+    assert rules(made.prefix, found) == expected
     done = repair(made, "dash", "nvidia-nccl-cu11")
     assert (done.code, done.out, done.err) == (0, "", "")
     assert_whole(made)
 
 
 def test_the_cure_that_everybody_copies(tmp_path: Path, real: Path) -> None:
-    """pip takes the shared file along and is content; torch cannot be imported until the repair."""
+    """pip removes the shared file without an error; torch cannot be imported until the repair."""
     made = environment(tmp_path, real, "torch", CU12, CU11)
     made.pip("uninstall", "-q", "-y", "nvidia-nccl-cu11")
     assert not made.library.exists()
@@ -90,7 +90,7 @@ def test_the_cure_that_everybody_copies(tmp_path: Path, real: Path) -> None:
 
 
 def test_from_the_controller(tmp_path: Path, real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wheel is found by the node's own platform, and seen to be whole."""
+    """The wheel is found by the node's platform, and verified as complete."""
     monkeypatch.setenv("PIP_FIND_LINKS", str(real))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     made = environment(tmp_path, real, "torch", CU12, CU11)

@@ -19,7 +19,7 @@ def interface() -> str:
 
 memory = os.statvfs("/dev/shm")
 soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-said = [interface(), str(soft), str(memory.f_blocks * memory.f_frsize)]
-line = ["rank", os.environ["RANK"], socket.gethostname(), *said]
+found = [interface(), str(soft), str(memory.f_blocks * memory.f_frsize)]
+line = ["rank", os.environ["RANK"], socket.gethostname(), *found]
 # At once: with python -u, words of ranks that print at one time would mix.
 os.write(1, (" ".join(line) + "\n").encode())

@@ -1,0 +1,36 @@
+"""docs/rules.md lists every rule, as the rules describe themselves."""
+
+import subprocess
+import sys
+
+import pytest
+
+from docs import rules
+from gpu_node.drift.engine.rules import RULES, Rule
+
+
+def test_the_page_is_current() -> None:
+    """`python docs/rules.py` writes it again."""
+    is_current = rules.PAGE.read_text(encoding="utf-8") == rules.page()
+    assert is_current, "docs/rules.md is out of date: run python docs/rules.py"
+
+
+def test_the_order_does_not_depend_on_imports() -> None:
+    """A module of rules that is imported before all others does not come first."""
+    first = ["clock.rules", "driver.rules_gpus", "ssh.rules_mesh"]
+    imports = "".join(f"import gpu_node.drift.{module}\n" for module in first)
+    shown = "from gpu_node.drift.engine.rules import RULES\nprint(*RULES)"
+    command = [sys.executable, "-c", imports + shown]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [*RULES]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_a_rule_has_all_its_text(rule: Rule) -> None:
+    """What it checks, why it hurts, the manual repair; what a repair changes where there is one."""
+    for sentence in (rule.summary, rule.why, rule.manual):
+        assert sentence.endswith(".")
+        assert len(sentence) > 10
+    assert bool(rule.repair) == bool(rule.steps)
+    assert not rule.repair or rule.repair.endswith(".")
+    assert f"### {rule.id}\n" in rules.page()

@@ -1,0 +1,115 @@
+"""Hostile nodes in the place of an honest one, and the cost of a run beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from paramiko import Channel
+
+from gpu_node.facts.probe.frame import MARK
+from tests.cli.running import REPOSITORY, environment
+
+# The most that one hostile node may cost a run, and the controller.
+MOST_SECONDS, MOST_KIB = 60, 300_000
+Reply = Callable[[Channel, bytes], None]
+# The nodes are greenlets of this process, in which gevent waits for its children.
+MEASURED = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+_SECTION = re.compile(rb"(\n@@gpu-node begin \S+ 0 raw )(\d+)\n")
+
+
+class Honest:
+    """Answers like this machine; the answer to each command is kept."""
+
+    def __init__(self) -> None:
+        self._answers: dict[bytes, tuple[bytes, int]] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, command: bytes) -> tuple[bytes, int]:
+        """Return the answer to a command, and its exit code; only probes are run."""
+        if MARK.encode() not in command:
+            return b"", 1
+        with self._lock:
+            if command not in self._answers:
+                done = subprocess.run(["sh", "-c", command.decode()], capture_output=True)
+                self._answers[command] = done.stdout, done.returncode
+            return self._answers[command]
+
+    def __call__(self, channel: Channel, command: bytes) -> None:
+        reply(channel, *self.answer(command))
+
+
+def reply(channel: Channel, data: bytes, code: int = 0) -> None:
+    """Answer and end."""
+    channel.sendall(data)
+    channel.send_exit_status(code)
+    channel.close()
+
+
+def lying(honest: Honest, change: Callable[[bytes], bytes]) -> Reply:
+    """Answer as a healthy node does, with each section's text changed."""
+
+    def answer(channel: Channel, command: bytes) -> None:
+        data, position, parts = honest.answer(command)[0], 0, []
+        while found := _SECTION.search(data, position):
+            length = int(found[2])
+            text = change(data[found.end() : found.end() + length])
+            parts += [data[position : found.end(1)], str(len(text)).encode(), b"\n", text]
+            position = found.end() + length
+        reply(channel, b"".join([*parts, data[position:]]))
+
+    return answer
+
+
+def endless(channel: Channel, _: bytes) -> None:
+    """Send endlessly."""
+    while True:
+        channel.sendall(b"x" * 32768)
+
+
+def garbage(channel: Channel, _: bytes) -> None:
+    """Send bytes, and markers among them."""
+    marks = f"\n{MARK} begin shm.mount 0 raw 2000000\n{MARK} end".encode()
+    reply(channel, (os.urandom(1000) + marks) * 3000)
+
+
+def silent(channel: Channel, _: bytes) -> None:
+    """Stay connected and silent."""
+    time.sleep(100)
+
+
+PATTERN = b"((((.+)+)+)+)+Q"
+LIES: dict[str, Callable[[bytes], bytes]] = {
+    "old timestamps": lambda text: re.sub(rb"\d+", b"-99999999999999", text),
+    "large numbers": lambda text: re.sub(rb"\d+", b"9" * 5000, text)[:500_000],
+    "patterns": lambda text: re.sub(rb"[A-Za-z]+", PATTERN, text),
+    "links": lambda text: re.sub(rb"/\S*", b"/etc/shadow", text),
+    "many": lambda text: (text + b"\n") * min(2000, 400_000 // (len(text) + 1)),
+    # Below the limits of bytes and lines.
+    "as many as are taken": lambda text: (text + b"\n") * min(9000, 290_000 // (len(text) + 1)),
+    "escapes": lambda text: re.sub(rb" ", b"\t", text),
+}
+
+
+def measured(*words: object) -> tuple[subprocess.CompletedProcess[str], float, int]:
+    """Run a command; return its end, the seconds it took, and the memory in KiB."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *map(str, words)],
+        cwd=REPOSITORY,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    return done, time.monotonic() - began, int(done.stderr.split()[-1])

@@ -1,0 +1,62 @@
+"""CONTRIBUTING.md names files that exist: for every area, rule, fault and format."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.drift.report.formats import FORMATS
+from gpu_node.facts.areas import AREAS
+from gpu_node.lab.faults import catalogue
+
+REPOSITORY = Path(__file__).parents[1]
+TEXT = (REPOSITORY / "CONTRIBUTING.md").read_text()
+ROOMS = "inventories|facts|drift|deploy|verify|onboarding|cli|lab|tests|docs"
+NAMED = sorted(set(re.findall(rf"`((?:{ROOMS})/[\w./*-]*|[A-Z]+\.md|pyproject\.toml)`", TEXT)))
+SHOWN = sorted({fact.area for fact in FACTS})
+REPAIRING = [area for area in AREAS if any(area in rule.steps for rule in RULES.values())]
+
+
+def places(name: str) -> list[str]:
+    """Return the paths that a name stands for: AREA is each area, RULE is each rule."""
+    if "AREA" in name:
+        areas = REPAIRING if name.startswith("deploy/") else AREAS
+        areas = SHOWN if name.endswith("/shown.py") else areas
+        return [name.replace("AREA", area) for area in areas]
+    return [name.replace("RULE", rule) for rule in RULES] if "RULE" in name else [name]
+
+
+def test_names_are_found() -> None:
+    """The pattern reads the text as it is written."""
+    assert {"facts/areas.py", "drift/AREA/rules*.py", "deploy/AREA/step.py"} <= {*NAMED}
+    assert len(NAMED) >= 15
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_file_exists(name: str) -> None:
+    """For each area that needs it, each rule, and alone."""
+    missing = [place for place in places(name) if not [*REPOSITORY.glob(place)]]
+    assert missing == []
+
+
+def test_each_section_has_its_examples() -> None:
+    """What may be added is what the registers hold."""
+    headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+    assert headings == [
+        *("Add a rule", "Add an area", "Add a fault", "Add a report format", "Lanes")
+    ]
+    assert catalogue() and all(
+        (REPOSITORY / f"drift/report/{form}.py").is_file() for form in FORMATS
+    )
+
+
+def test_each_lane_is_named() -> None:
+    """In the section about lanes, whose targets `make` has."""
+    makefile = (REPOSITORY / "Makefile").read_text()
+    lanes = makefile.split("LANES :=", 1)[1].splitlines()[0].split()
+    section = TEXT.split("## Lanes", 1)[1]
+    assert [lane for lane in lanes if lane not in section] == []

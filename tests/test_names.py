@@ -1,0 +1,268 @@
+"""The installed package: one name, all its data, and room for another project's `facts`."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).parents[1]
+ROOMS = {path.name for path in (REPOSITORY / "src" / "gpu_node").iterdir() if path.is_symlink()}
+PYINFRA = Path(sys.executable).parent / "pyinfra"
+GPU_NODE = ("-c", "from gpu_node.cli.main import main; main()")
+OLD_IMPORT = "from inventories.groups import groups_of"
+NEW_IMPORT = "from gpu_node.inventories.groups import groups_of"
+INVENTORY = """{IMPORT}
+
+globals().update(groups_of(__file__))
+"""
+# At port 1 of this machine no server listens.
+CLUSTER = """cluster: site
+defaults:
+  ssh: {user: unused, key: key, known_hosts: known_hosts, port: 1}
+  shm: {size: 8G}
+groups: {a100: {}}
+hosts: {a100-01: {address: 127.0.0.1, group: a100}}
+"""
+# Another pyinfra project, with names of its own that are also folders of this repository.
+OTHER_PROJECT = {
+    "facts/__init__.py": "",
+    "facts/motto.py": '''from pyinfra.api import FactBase
+
+
+class Motto(FactBase):
+    """What this project asks of a node."""
+
+    def command(self):
+        return "echo one project among others"
+''',
+    "deploy/__init__.py": "",
+    "deploy/names.py": "PROJECT = 'other'\n",
+    "inventories/__init__.py": "",
+    "inventories/here.py": """from deploy.names import PROJECT
+
+others = [("@local", {"project": PROJECT})]
+""",
+    "both.py": """import json
+from pathlib import Path
+
+import deploy
+import facts
+from deploy.names import PROJECT
+from facts.motto import Motto
+from pyinfra import host
+
+import gpu_node.deploy
+from gpu_node.facts.shm import SharedMemory
+from gpu_node.inventories.groups import groups_of
+
+found = {
+    "project": [PROJECT, host.data.project, host.get_fact(Motto)],
+    "shm": host.get_fact(SharedMemory)["mount"]["fstype"],
+    "nodes": [name for name, _ in groups_of(str(Path("site.py").resolve()))["a100"][0]],
+    "files": [facts.__file__, deploy.__file__, gpu_node.deploy.__file__],
+}
+Path("found.json").write_text(json.dumps(found))
+""",
+    "site.yml": CLUSTER,
+    "site.py": INVENTORY.format(IMPORT=NEW_IMPORT),
+}
+
+
+def tracked() -> list[str]:
+    """Return the paths of the repository's files, relative to it."""
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    found = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    return [
+        each for each in found.stdout.split("\0") if each and os.path.lexists(REPOSITORY / each)
+    ]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the tracked files, built without a network."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in tracked():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, copy / name, follow_symlinks=False)
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", *offline, "-w", copy / "wheels", copy],
+        env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        check=True,
+    )
+    (wheel,) = (copy / "wheels").iterdir()
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the wheel installs."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    """A folder with another pyinfra project, and this product's inventory beside it."""
+    folder = tmp_path / "project"
+    for name, text in OTHER_PROJECT.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True
+    )
+    (folder / "known_hosts").touch()
+    yield folder
+
+
+def run(installed: Path, cwd: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with the wheel and its requirements, without what .pth files add (-S)."""
+    packages = Path(str(metadata.distribution("pyinfra").locate_file(""))).resolve()
+    return subprocess.run(
+        [sys.executable, "-S", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": f"{installed}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_wheel_has_no_generic_name(wheel: Path) -> None:
+    """`facts` and `deploy` in site-packages would meet those of another pyinfra project."""
+    names = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {re.sub(r"-[0-9.]+\.dist-info$", ".dist-info", name) for name in names} == {
+        "gpu_node",
+        "gpu_node.dist-info",
+    }
+
+
+def test_the_wheel_has_every_file_of_the_rooms(wheel: Path) -> None:
+    """Shell, tables, templates and schemas are installed beside the modules."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    rooms = [name for name in tracked() if name.split("/")[0] in ROOMS]
+    assert {Path(name).suffix for name in rooms} >= {".sh", ".tsv", ".j2", ".json", ".yml", ".py"}
+    assert [name for name in rooms if f"gpu_node/{name}" not in names] == []
+
+
+def test_another_project_has_its_own_facts_and_deploy(installed: Path, project: Path) -> None:
+    """One pyinfra process imports both projects, and each name is the right one."""
+    done = run(installed, project, PYINFRA, "-y", "inventories/here.py", "both.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((project / "found.json").read_text())
+    assert found == {
+        "project": ["other", "other", "one project among others"],
+        "shm": "tmpfs",
+        "nodes": ["a100-01"],
+        "files": [
+            str(project / "facts" / "__init__.py"),
+            str(project / "deploy" / "__init__.py"),
+            str(installed / "gpu_node" / "deploy" / "__init__.py"),
+        ],
+    }
+
+
+@pytest.mark.parametrize("fact", ["facts.motto.Motto", "gpu_node.facts.shm.SharedMemory"])
+def test_pyinfra_reads_facts_of_both_projects(installed: Path, project: Path, fact: str) -> None:
+    """`pyinfra INVENTORY fact NAME` finds each by its name."""
+    done = run(installed, project, PYINFRA, "inventories/here.py", "fact", fact)
+    assert done.returncode == 0, done.stderr
+    assert ("one project" in done.stderr) == fact.startswith("facts.")
+    assert ('"fstype"' in done.stderr) == fact.startswith("gpu_node.")
+
+
+def test_gpu_node_runs_beside_another_project(installed: Path, project: Path) -> None:
+    """Its commands use their own modules, and an inventory there may import that project's."""
+    assert run(installed, project, *GPU_NODE, "--help").returncode == 0
+    text = (project / "site.py").read_text()
+    (project / "site.py").write_text(f"from deploy.names import PROJECT\n{text}")
+    done = run(installed, project, *GPU_NODE, "drift", "site.py")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "a100-01" in done.stdout and "Unable to connect" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [
+        *((command, "no such package") for command in ("drift", "verify", "hostfile", "host-key")),
+        *(("drift", other) for other in ("a package", "a folder", "another module")),
+    ],
+)
+def test_the_old_import_in_an_inventory(
+    installed: Path, project: Path, command: str, other: str
+) -> None:
+    """Outside of the repository each command names the new import, in one line."""
+    if other in ("no such package", "a folder", "another module"):
+        shutil.rmtree(project / "inventories")
+    if other in ("a folder", "another module"):
+        (project / "inventories").mkdir()
+    if other == "another module":
+        (project / "inventories" / "groups.py").touch()
+    (project / "site.py").write_text(INVENTORY.format(IMPORT=OLD_IMPORT))
+    words = ["site.py", "a100-01"] if command == "host-key" else ["site.py"]
+    done = run(installed, project, *GPU_NODE, command, *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gpu-node: site.py: ") and line.endswith(f"; write: {NEW_IMPORT}")
+
+
+def test_the_old_import_works_in_the_repository(installed: Path, project: Path) -> None:
+    """There `inventories/groups.py` hands over to the new name."""
+    (project / "site.py").write_text(INVENTORY.format(IMPORT=OLD_IMPORT))
+    inventory = str(project / "site.py")
+    done = run(installed, REPOSITORY, *GPU_NODE, "drift", inventory)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "Unable to connect" in done.stdout
+    done = run(installed, REPOSITORY, PYINFRA, inventory, "debug-inventory")
+    assert done.returncode == 0, done.stderr
+    assert "a100-01" in done.stderr
+
+
+def third_party(path: Path) -> set[str]:
+    """Return the top packages that a module imports, less Python's and this product's."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"gpu_node"}
+
+
+def test_every_import_of_another_package_is_declared(installed: Path) -> None:
+    """A package that only another requirement brings may be missing after its next version."""
+    (product,) = metadata.distributions(path=[str(installed)])
+    requirements = [Requirement(each) for each in product.requires or []]
+    declared = {canonicalize_name(each.name) for each in requirements if each.marker is None}
+    owners = metadata.packages_distributions()
+    # What runs on nodes finds PyTorch there, or does without it.
+    modules = [
+        REPOSITORY / name
+        for name in tracked()
+        if name.split("/")[0] in ROOMS and name.endswith(".py")
+    ]
+    undeclared = {
+        f"{path.relative_to(REPOSITORY)}: {name}"
+        for path in modules
+        for name in third_party(path)
+        if name != "torch"
+        and not declared & {canonicalize_name(owner) for owner in owners.get(name, [])}
+    }
+    assert undeclared == set()

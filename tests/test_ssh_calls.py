@@ -1,0 +1,149 @@
+"""Every ssh and rsync that we start accepts only pinned host keys, and forwards no agent."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_node.deploy.workspace import rsync as copying
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.ssh import logins
+from gpu_node.facts.ssh.options import STRICT
+from gpu_node.verify import plan
+from tests.test_rooms import MODULES, REPOSITORY
+
+OURS = [path for path in MODULES if path.relative_to(REPOSITORY).parts[0] != "lab"]
+SCRIPTS = [
+    REPOSITORY / name
+    for name in subprocess.run(
+        ["git", "ls-files", "deploy/*.sh", "facts/*.sh", "onboarding/*.sh", "verify/*.sh"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+]
+WANTED = ("StrictHostKeyChecking=yes", "ForwardAgent=no", "ClearAllForwardings=yes")
+# ssh as a command of sh, up to the end of its line and of those that it goes on in.
+IN_SH = re.compile(
+    r"(?:^|[;&|({]\s*|\b(?:both|exec|then|do|limited \S+(?: \S+)?)\s+)(?:ssh|scp|sftp|sshfs)\s+"
+    r"(?:[^\n\\]|\\.|\\\n)*",
+    re.MULTILINE,
+)
+# They print ssh's configuration, and do not connect.
+LOOKS = re.compile(r"\bssh\s+(?:-F \S+ )?-G\b")
+PROGRAMS = {"ssh", "scp", "sftp", "sshfs"}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield the strings of a module that may be sh: all but docstrings."""
+    tree = ast.parse(path.read_text())
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def calls_in_sh(text: str) -> list[str]:
+    """Return the calls of ssh in a text of sh that connect."""
+    found = [each[0] for each in IN_SH.finditer(text) if " " in each[0].strip()]
+    return [each for each in found if not LOOKS.search(each)]
+
+
+def words_of(node: ast.expr) -> list[str]:
+    """Return the words of a list, those of lists within it, and the names that it unpacks."""
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    if isinstance(node, ast.Starred):
+        return words_of(node.value)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [word for each in node.elts for word in words_of(each)]
+    return [ast.unparse(node)]
+
+
+@pytest.mark.parametrize("path", [*OURS, *SCRIPTS], ids=str)
+def test_calls_in_sh(path: Path) -> None:
+    """In our scripts, and in those that are texts of a module."""
+    all_texts = list(texts(path)) if path.suffix == ".py" else [path.read_text()]
+    for text in all_texts:
+        if "\n" not in text and not text.startswith("ssh -"):
+            continue  # prose
+        for call in calls_in_sh(text):
+            assert all(each in call for each in WANTED), call
+
+
+@pytest.mark.parametrize("path", OURS, ids=str)
+def test_calls_by_words(path: Path) -> None:
+    """A list that begins with ssh unpacks STRICT; rsync gets its ssh by -e, in no other way."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.List | ast.Tuple) and words_of(node):
+            words = words_of(node)
+            if words[0] in PROGRAMS and len(words) > 1:
+                # Names of areas and options are no command.
+                assert "STRICT" in words or not any(word.startswith("-") for word in words), words
+            way = next((word for word in words if word.startswith("shlex.join(")), "")
+            if words[0] == "rsync" or ("-e" in words and way):
+                assert "-e" not in words or words[words.index("-e") + 1] == "shlex.join(ssh)", words
+
+
+def test_the_calls_are_found() -> None:
+    """The control: the tree has such calls, and a missing option would be found."""
+    in_modules = [text for path in OURS for text in texts(path)]
+    in_files = [path.read_text() for path in SCRIPTS]
+    found = [call for text in (*in_modules, *in_files) for call in calls_in_sh(text)]
+    assert any("limited" in call and WANTED[0] in call for call in found)
+    assert calls_in_sh("x && ssh -n node true\n") == ["& ssh -n node true"]
+    assert calls_in_sh("ssh \\\n -p 22 node\nx") == ["ssh \\\n -p 22 node"]
+    assert calls_in_sh('ssh -G "$1"\n') == []
+
+
+PEERS = (Peer(name="a", address="192.0.2.1"), Peer(name="b", address="192.0.2.2", port=2222))
+
+
+def started() -> dict[str, str]:
+    """Return each of our calls as it is made."""
+    placements = tuple(plan.Placement(each, "/usr/bin/python3", "2.1.0", 2) for each in PEERS)
+
+    def start(kind: str) -> plan.Start:
+        return plan.Start("r", kind, placements, 29500, "nccl", 1024, 60)
+
+    return {
+        "the controller's rsync": " ".join(copying.ssh_of({"ssh_port": 22})),
+        "the mesh's logins": logins.script(ProbeRequest(nodes=PEERS, address="192.0.2.1")),
+        "torchrun's": " ".join(next(plan.commands(start("torchrun")))),
+        **{
+            name: next(line for line in plan.script(start("mpirun")).splitlines() if name in line)
+            for name in ("PDSH_SSH_ARGS_APPEND", "OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args")
+        },
+    }
+
+
+@pytest.mark.parametrize("name", started())
+def test_what_is_started(name: str) -> None:
+    """Each has the options."""
+    call = started()[name]
+    assert all(each in call for each in WANTED), call
+
+
+def test_ssh_understands_them() -> None:
+    """As ssh prints them, whatever a user's configuration has."""
+    lines = subprocess.run(
+        ["ssh", "-F", "/dev/null", *STRICT, "-G", "localhost"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert {"stricthostkeychecking true", "forwardagent no", "batchmode yes"} <= set(lines)
+    assert {"clearallforwardings yes", "forwardx11 no"} <= set(lines)

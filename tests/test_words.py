@@ -1,0 +1,53 @@
+"""Words that the project avoids: with them a reader has to guess who acts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+WORDS = re.compile(r"\b(?:said|told|tells|nobody|somebody|whoever)\b", re.IGNORECASE)
+WHERE = ("facts", "drift", "deploy", "inventories", "onboarding", "verify", "lab", "cli", "tests")
+MOST = 60
+# How often a file may have one of the words, and why.
+_ACCOUNT = "the Unix account of that name"
+REASONS: dict[str, tuple[int, str]] = {
+    "CHANGELOG.md": (1, "names a JSON key that is gone"),
+    "facts/nccl/on_node/library.py": (5, "the uid of the Unix account of that name"),
+    "lab/faults/shm-closed-to-users.yml": (3, _ACCOUNT),
+    "tests/deploy/test_cpu_jobs.py": (1, _ACCOUNT),
+    "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
+    "tests/facts/cases/env.launcher/another_user_without_root.yml": (1, _ACCOUNT),
+    "tests/facts/test_env.py": (2, "the name of a node that does not exist"),
+    "tests/facts/test_next_boot.py": (2, _ACCOUNT),
+    "tests/inventories/test_inventory_fuzz.py": (2, "the home of an account that may not exist"),
+    "tests/kernel/test_undo.py": (1, "logind excludes that account by default"),
+}
+
+
+def found() -> dict[str, int]:
+    """Return how many of the words each tracked file has."""
+    names = [*WHERE, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md"]
+    command = ["git", "ls-files", "-z", "--", *names]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    counts: dict[str, int] = {}
+    for name in filter(None, listed.stdout.split("\0")):
+        if name == str(Path(__file__).relative_to(REPOSITORY)):
+            continue
+        text = (REPOSITORY / name).read_bytes().decode(errors="replace")
+        if number := len(WORDS.findall(text)):
+            counts[name] = number
+    return counts
+
+
+def test_each_of_the_words_has_its_reason() -> None:
+    """A file that is not listed has none of them; one that is listed, no more than it may."""
+    allowed = {name: number for name, (number, _) in REASONS.items()}
+    assert found() == allowed
+    assert all(len(reason) > 10 for _, reason in REASONS.values())
+
+
+def test_there_are_few() -> None:
+    """All together, this file's own included."""
+    assert sum(found().values()) + len(WORDS.findall(Path(__file__).read_text())) <= MOST
