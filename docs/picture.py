@@ -1,6 +1,6 @@
 """Draws docs/drift.svg, the picture in the README, from docs/drift.json, a report of the lab.
 
-make picture records the report anew; a test fails when picture and report do not fit together.
+`make picture` records a new report; a test fails if picture and report do not match.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.segment import Segment, SegmentLines
 from rich.style import Style
 
-from drift.report import json, table
-from drift.report.model import Report
+from gpu_node.drift.report import json, table
+from gpu_node.drift.report.model import Report
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "drift.json"
 PICTURE = HERE / "drift.svg"
 WIDTH = 104
-# The whole report would fill three screens: its head, and how it ends.
+# The whole report fills three screens: only its head and its end are drawn.
 HEAD, TAIL = 62, 2
 
-# rich's own frame without the fonts that it would load from elsewhere.
+# rich's frame without the fonts that it would load from the internet.
 _FRAME = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>

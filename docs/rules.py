@@ -1,0 +1,66 @@
+"""Writes docs/rules.md: every rule of the report, by what the rules say of themselves.
+
+`python docs/rules.py` writes it again; a test fails when it does not match the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from gpu_node.drift.engine.rules import RULES, Rule
+from gpu_node.facts.areas import AREAS
+
+PAGE = Path(__file__).parent / "rules.md"
+_HEAD = """\
+# Rules of the report
+
+Each finding of `gpu-node drift` has the id of one of these rules. A finding can have another
+severity than its rule where that fits better. `repair` is what the deploy changes; a rule without
+it needs manual action. `because of` names the rules whose findings explain one of this rule: the
+report's JSON has the first of such a chain as `root`. `gpu-node explain RULE` prints the same.
+
+Beside these, AREA.unreadable (error) reports a fact that the probe could not read. A fact that is
+unknown counts as wrong.
+
+`docs/rules.py` writes this page; do not edit it."""
+_WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    by_area = groupby(sorted(RULES.values(), key=lambda rule: AREAS.index(rule.area)), _area)
+    areas = [(area, list(rules)) for area, rules in by_area]
+    contents = [
+        f"- {area}: {', '.join(f'[{each.id}](#{_anchor(each)})' for each in rules)}"
+        for area, rules in areas
+    ]
+    sections = [line for area, rules in areas for line in _sections(area, rules)]
+    return "\n".join([_HEAD, "", *contents, *sections]) + "\n"
+
+
+def _area(rule: Rule) -> str:
+    return rule.area
+
+
+def _anchor(rule: Rule) -> str:
+    """Return the anchor that GitHub gives to a heading."""
+    return rule.id.replace(".", "")
+
+
+def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
+    yield from ("", f"## {area}")
+    for rule in rules:
+        yield from ("", f"### {rule.id}", "", f"{rule.severity}. {rule.summary}", "")
+        yield f"- why: {rule.why}"
+        if rule.repair:
+            yield f"- repair: {rule.repair}"
+        yield f"- manual repair: {rule.manual}"
+        if rule.because_of:
+            causes = [f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of]
+            yield f"- because of: {'; '.join(causes)}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
