@@ -13,4 +13,5 @@ AREAS = (
     "network",
     "env",
     "workspace",
+    "clock",
 )

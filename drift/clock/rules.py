@@ -1,0 +1,136 @@
+"""Clock rule: a node's time is that of this machine and of the other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.facts.clock import ClockState
+from gpu_node.facts.node import NodeState, area_of
+from gpu_node.inventories.schema import NodeWanted
+
+# Seconds by which two clocks may differ: NTP keeps them within milliseconds, and from minutes on
+# certificates and signatures fail.
+WARNING, ERROR = 1, 60
+_WHY = (
+    "signatures of packages and certificates fail, files seem to be from the future, and the logs "
+    "of the nodes cannot be compared"
+)
+# Without that option systemd is reloaded, which takes the GPUs from running containers.
+_NTP = (
+    "set it by NTP: systemctl --no-reload enable --now chronyd (Debian and Ubuntu: "
+    "systemd-timesyncd)"
+)
+
+
+class Offset(NamedTuple):
+    """By how many seconds a clock is ahead of this machine's: at least and at most."""
+
+    least: float
+    most: float
+
+
+HERE = Offset(0, 0)
+
+
+def offset(clock: ClockState) -> Offset | None:
+    """Return a node's offset; None where it is unknown.
+
+    The node read its clock after it was asked, and before its answer was here.
+    """
+    times = (clock.begin, clock.end, clock.step, clock.asked, clock.answered)
+    begin, end, step, asked, answered = times
+    if begin is None or end is None or step is None or asked is None or answered is None:
+        return None
+    return Offset(end - answered, begin + step - asked)
+
+
+def ahead(one: Offset, other: Offset) -> float:
+    """Return the seconds that one clock is certainly ahead of another; below 0 it is behind."""
+    if one.least > other.most:
+        return one.least - other.most
+    return min(one.most - other.least, 0)
+
+
+def alone(clock: ClockState) -> Fault | None:
+    """Return the fault of a clock that differs from this machine's; None where it does not.
+
+    None as well where it is unknown.
+    """
+    own = offset(clock)
+    return _fault(ahead(own, HERE), "this machine") if own and _is_apart(own, HERE) else None
+
+
+def _is_apart(one: Offset, other: Offset) -> bool:
+    return abs(ahead(one, other)) > WARNING
+
+
+@rule(
+    "clock.skew",
+    "warning",
+    whole=True,
+    between=True,
+    why="Certificates and signatures of packages fail, and logs of the nodes cannot be compared.",
+    manual="Set the clock by NTP (chronyd, systemd-timesyncd).",
+)
+def skew(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The node's clock differs from this machine's or from another node's."""
+    own = offset(area_of(found, ClockState))
+    others = {name: offset(area_of(each, ClockState)) for name, each in among.found.items()}
+    beside = {name: each for name, each in others.items() if each and name != among.name}
+    if own is None:
+        return
+    if not _is_apart(own, HERE):
+        yield from _node_against_node(own, beside)
+    elif beside and all(_is_apart(each, HERE) for each in beside.values()):
+        if any(_is_apart(own, each) for each in beside.values()):
+            yield _fault(ahead(own, HERE), "this machine")
+        elif among.name == min([among.name, *beside]):
+            yield _of_this_machine(ahead(HERE, own), len(beside) + 1)
+    else:
+        yield _fault(ahead(own, HERE), "this machine")
+
+
+def _node_against_node(own: Offset, beside: dict[str, Offset]) -> Iterator[Fault]:
+    """Yield a fault where a clock that may be this machine's is certainly not another node's."""
+    apart = {
+        name: ahead(own, each)
+        for name, each in beside.items()
+        if _is_apart(own, each) and not _is_apart(each, HERE)
+    }
+    if apart:
+        name = max(apart, key=lambda each: abs(apart[each]))
+        yield _fault(apart[name], name)
+
+
+def _fault(seconds: float, other: str) -> Fault:
+    severity: Severity = "error" if abs(seconds) > ERROR else "warning"
+    return Fault(
+        subject="clock",
+        found=f"at least {_words(seconds)} {other}",
+        wanted=f"at most {WARNING} s apart",
+        cause=_WHY,
+        fix=_NTP,
+        fixable=False,
+        severity=severity,
+    )
+
+
+def _of_this_machine(seconds: float, nodes: int) -> Fault:
+    return Fault(
+        subject="clock of this machine",
+        found=f"at least {_words(seconds)} the {nodes} nodes, which agree with each other",
+        wanted=f"at most {WARNING} s apart",
+        cause="the nodes agree, so this machine's clock is wrong",
+        fix=_NTP,
+        fixable=False,
+        severity="info",
+    )
+
+
+def _words(seconds: float) -> str:
+    amount = f"{abs(seconds):.0f}" if abs(seconds) >= 10 else f"{abs(seconds):.1f}"
+    return f"{amount} s {'ahead of' if seconds > 0 else 'behind'}"
