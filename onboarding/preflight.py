@@ -10,25 +10,27 @@ from typing import Any
 
 import gevent
 
-from drift.network import AUTO, choose
-from drift.preflight import Newcomer, Row, judged
-from drift.preflight.hardware import models
-from facts import preflight as facts
-from facts import reach
-from facts.cluster import SSH_PORT, Peer
-from facts.gather import all_data, ask_each
-from facts.probe import Readings, Section, read, render, time_limit
-from inventories import pinned
-from inventories.schema import NetworkWanted, NodeWanted
-from onboarding.site import known_hosts
+from gpu_node.drift.network.interfaces import AUTO, choose
+from gpu_node.drift.preflight import Newcomer, Row, judged
+from gpu_node.drift.preflight.hardware import models
+from gpu_node.facts.ask.gather import all_data, ask_each
+from gpu_node.facts.preflight import reachability as reach
+from gpu_node.facts.preflight import state as facts
+from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.probe.protocol import Readings, Section, read, render, time_limit
+from gpu_node.inventories.connection import known_hosts as pinned
+from gpu_node.inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.inventory_files import known_hosts
 
-# Runs sh on the server, as root, for at most so many seconds; returns the lines it says.
+# Runs sh on the server, as root, for at most so many seconds; returns the lines of its output.
 Run = Callable[[str, int], list[str]]
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What a server and the nodes of the cluster said, before anything was changed."""
+class Answers:
+    """The answers of a server and of the nodes of the cluster; nothing was changed."""
 
     newcomer: Newcomer
     found: facts.NewcomerState
@@ -46,7 +48,7 @@ class Looked:
 
     @property
     def interface(self) -> str | None:
-        """The interface that carries its address; None where that cannot be told."""
+        """The interface that carries its address; None where it cannot be determined."""
         auto = NetworkWanted(interface=AUTO)
         return choose(self.found.network, auto, self.newcomer.address).name
 
@@ -59,7 +61,7 @@ def look(
     port: int = SSH_PORT,
     host_keys: Sequence[str] = (),
     folders: Sequence[str] = (),
-) -> Looked:
+) -> Answers:
     """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
 
     `inventory` is None where it has no node yet, and would be refused as one without any.
@@ -68,7 +70,7 @@ def look(
     raised; so is PyinfraError where the inventory cannot be used.
     """
     data = all_data(inventory) if inventory else {}
-    data = {each: said for each, said in data.items() if each != name}
+    data = {each: values for each, values in data.items() if each != name}
     newcomer = Newcomer(
         name=name,
         address=address,
@@ -76,7 +78,7 @@ def look(
         addresses=_resolved(address) or (),
         host_keys=tuple(host_keys),
         nodes=_peers(data),
-        pinned={each: _pinned(each, said) for each, said in data.items()},
+        pinned={each: _pinned(each, values) for each, values in data.items()},
         here=_resolved(name),
     )
     own = Peer(name=name, address=address, port=port)
@@ -84,14 +86,17 @@ def look(
     asking = gevent.spawn(_ask, run, asked)
     try:
         members = _members(inventory, list(data), reach.member_sections(own, host_keys))
-        said = asking.get()
+        answer = asking.get()
     finally:
         asking.kill()
-    if isinstance(said, Exception):
-        raise said
-    readings, begun, ended = said
+    if isinstance(answer, Exception):
+        raise answer
+    readings, begun, ended = answer
     newcomer = replace(newcomer, asked=begun, answered=ended)
-    return Looked(newcomer, facts.parse(readings), members)
+    try:
+        return Answers(newcomer, facts.parse(readings), members)
+    except Exception as error:  # as of a member
+        raise Stopped(f"its answer is not understood: {in_words(error)}") from error
 
 
 def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float] | Exception:
@@ -104,7 +109,10 @@ def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float]
         lines = run(render(sections), time_limit(sections))
     except Exception as error:
         return error
-    return read(lines, sections), begun, time.time()
+    try:
+        return read(lines, sections), begun, time.time()
+    except Exception as error:  # as of a member
+        return Stopped(f"its answer is not understood: {in_words(error)}")
 
 
 def _members(
@@ -113,19 +121,26 @@ def _members(
     """Return each node's state, or why there is none."""
     answers = ask_each(inventory, names, sections) if inventory and names else {}
     return {
-        name: said if isinstance(said, str) else reach.parse_member(said)
-        for name, said in answers.items()
+        name: answer if isinstance(answer, str) else _member(answer)
+        for name, answer in answers.items()
     }
+
+
+def _member(readings: Readings) -> reach.MemberState | str:
+    try:
+        return reach.parse_member(readings)
+    except Exception as error:  # of whatever class: an answer of the node's made it
+        return f"its answer is not understood: {in_words(error)}"
 
 
 def _peers(data: Mapping[str, Mapping[str, Any]]) -> tuple[Peer, ...]:
     return tuple(
         Peer(
             name=name,
-            address=said.get("ssh_hostname") or name,
-            port=said.get("ssh_port") or SSH_PORT,
+            address=values.get("ssh_hostname") or name,
+            port=values.get("ssh_port") or SSH_PORT,
         )
-        for name, said in data.items()
+        for name, values in data.items()
     )
 
 
@@ -141,7 +156,7 @@ def _pinned(name: str, data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _resolved(name: str) -> tuple[str, ...] | None:
-    """Return the addresses of a name here; none where nobody knows it, None without an answer."""
+    """Return the addresses of a name here; empty for an unknown name, None without an answer."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drift.builds import rows
-from drift.preflight.row import Newcomer, Row, unknown
-from drift.quantity import size
-from facts.newcomer import Space, System
-from facts.preflight import NewcomerState
-from facts.sudo import why_refused
+from gpu_node.drift.clock.rules import alone
+from gpu_node.drift.preflight.row import Newcomer, Row, Verdict, unknown
+from gpu_node.drift.tables import rows
+from gpu_node.drift.units import size
+from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.facts.clock import ClockState
+from gpu_node.facts.preflight.newcomer import Space, System
+from gpu_node.facts.preflight.state import NewcomerState
 
 # Architectures: one that everything was tried on, and one that should do.
 _TRIED, _UNTRIED = ("x86_64",), ("aarch64",)
-# Seconds by which a clock may be wrong: certificates and signatures of packages fail by minutes.
-SKEW_WARNING, SKEW_STOP = 2, 300
 # As many times as much as is needed at least.
 _PLENTY = 3
 # The headers of one kernel are 20000 files and more.
@@ -49,14 +49,14 @@ def _release(system: System) -> Row:
             + (f" to {each['last']}" if each["last"] != each["first"] else "")
             for each in known.values()
         )
-        return Row("system", shown, "stop", "no step is written for it", f"use one of: {supported}")
+        return Row("system", shown, "stop", "no step supports it", f"use one of: {supported}")
     version = _numbers(system.version)
     if version and version < _numbers(row["first"]):
-        why = f"{row['name']} {row['first']} is the oldest that the steps are written for"
+        why = f"{row['name']} {row['first']} is the oldest that the steps support"
         return Row("system", shown, "stop", why, "install a newer release")
     if not version or version[: len(_numbers(row["last"]))] > _numbers(row["last"]):
-        why = f"{row['name']} {row['last']} is the newest that was tried"
-        return Row("system", shown, "warning", why, "look at the dry run with care")
+        why = f"{row['name']} {row['last']} is the newest that was tested"
+        return Row("system", shown, "warning", why, "check the dry run carefully")
     return Row("system", shown)
 
 
@@ -68,7 +68,7 @@ def _architecture(system: System) -> Row:
     if system.machine in _TRIED:
         return Row("architecture", system.machine)
     if system.machine in _UNTRIED:
-        why = "it was not tried, and cmake and NCCL are other files for it"
+        why = "it was not tested, and it needs other files of cmake and NCCL"
         fix = "name those of this architecture in the inventory"
         return Row("architecture", system.machine, "warning", why, fix)
     allowed = ", ".join((*_TRIED, *_UNTRIED))
@@ -118,35 +118,18 @@ def _mount(mount: str, paths: list[Space]) -> Row:
         why = f"a kernel's headers alone are 20000 files; at least {_INODES} should be free"
         return Row(subject, shown, "stop", why, f"make room on {mount}: du --inodes -x {mount}")
     if first.free < _PLENTY * need:
-        why = f"{size(need)} may be needed there, and updates come on top"
+        why = f"{size(need)} may be needed there, and more for updates"
         return Row(subject, shown, "warning", why, f"make room on {mount}")
     return Row(subject, shown)
 
 
-def skew(found: NewcomerState, newcomer: Newcomer) -> float | None:
-    """Return by how many seconds at least the clock is ahead; None where it could not be read.
-
-    Both clocks were read around the probe, so that its length does not count.
-    """
-    if found.begin is None or found.end is None:
-        return None
-    least, most = found.end - newcomer.answered, found.begin + 1 - newcomer.asked
-    if least > 0:
-        return least
-    return most if most < 0 else 0
-
-
 def _clock(found: NewcomerState, newcomer: Newcomer) -> Row:
-    seconds = skew(found, newcomer)
-    if seconds is None:
+    """Judge the clock by the rule for nodes; `date +%s` has no fractions."""
+    if found.begin is None or found.end is None:
         return unknown("clock", found.unreadable, "preflight.begin")
-    if abs(seconds) <= SKEW_WARNING:
+    times = {"begin": found.begin, "end": found.end, "step": 1}
+    fault = alone(ClockState(**times, asked=newcomer.asked, answered=newcomer.answered))
+    if fault is None:
         return Row("clock", "the same as here")
-    shown = f"{abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
-    # Without that option systemd is reloaded, which takes the GPUs from running containers.
-    enable = "systemctl --no-reload enable --now"
-    fix = f"set it by NTP: {enable} chronyd (Debian and Ubuntu: systemd-timesyncd)"
-    if abs(seconds) > SKEW_STOP:
-        why = "signatures of packages and certificates fail, and files seem to be of the future"
-        return Row("clock", shown, "stop", why, fix)
-    return Row("clock", shown, "warning", "logs and files of the nodes cannot be compared", fix)
+    verdict: Verdict = "stop" if fault.severity == "error" else "warning"
+    return Row("clock", fault.found, verdict, fault.cause, fault.fix)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from facts.cluster import SSH_PORT, Peer
+from gpu_node.facts.probe.peers import SSH_PORT, Peer
 
 Verdict = Literal["ok", "warning", "stop"]
 
@@ -60,14 +60,6 @@ def plain(address: str) -> str:
         return address
 
 
-def is_loopback(address: str) -> bool:
-    """Whether an address leads to whoever uses it."""
-    try:
-        return ipaddress.ip_address(plain(address)).is_loopback
-    except ValueError:
-        return False
-
-
 def unknown(
     subject: str, unreadable: Mapping[str, str], section: str, verdict: Verdict = "warning"
 ) -> Row:
@@ -76,6 +68,6 @@ def unknown(
         subject,
         f"unknown: {unreadable.get(section, 'no answer')}",
         verdict,
-        "what could not be read is never taken for right",
-        f"find out why the server does not tell it ({section}), then run again",
+        "what could not be read never counts as correct",
+        f"find out why the server gives no answer ({section}), then run again",
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from drift.preflight import Row
-from facts.probe import Reading, Readings, Section
-from onboarding import preflight
+from gpu_node.drift.preflight import Row
+from gpu_node.facts.probe.protocol import Reading, Readings, Section
+from gpu_node.onboarding import preflight
 from tests.shells import as_lines, run
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
@@ -19,7 +19,7 @@ KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An inventory of two nodes, one of which is the server itself; nobody is contacted."""
+    """An inventory of two nodes, one of which is the server itself; no node is contacted."""
     known = tmp_path / "known_hosts"
     known.write_text(f"[127.0.0.1]:2200 ssh-ed25519 {KEY}\n")
     data: dict[str, dict[str, Any]] = {
