@@ -2,8 +2,9 @@
 
     python -m tests.lanes LANE...
 
-The first lane that fails ends the others. What a lane prints, its slowest tests last, is in
-.lanes/LANE.log.
+The first lane that fails ends the others. A test that fails is repeated once, as machines are
+shared; one that passes only then is named beside its lane. What a lane prints, its slowest tests
+last, is in .lanes/LANE.log.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from tests.examples import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOGS = REPOSITORY / ".lanes"
-PYTEST = [sys.executable, "-m", "pytest", "--durations=40", "--durations-min=1"]
+PYTEST = [
+    *(sys.executable, "-m", "pytest", "--durations=40", "--durations-min=1"),
+    *("--reruns=1", "-rfER"),
+]
 # The time in which an interrupted lane may restore what it uses.
 ENDING_SECONDS = 7
 SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
-DOTS = re.compile(r"^[.sxXFE]+ +\[ *\d+%\]$")
+REPEATED = re.compile(r"^RERUN (\S+::.*)$", re.MULTILINE)
+DOTS = re.compile(r"^[.sxXFER]+ +\[ *\d+%\]$")
 PR_SET_PDEATHSIG = 1
 
 
@@ -229,6 +234,8 @@ def run(names: Iterable[str]) -> int:
                 passed += _passed(each)
                 summary = _summary(each)
                 print(each.line(summary or "passed"), flush=True)
+                for test in _repeated(each):
+                    print(f"{'':<16}         passed only when repeated: {test}", flush=True)
             time.sleep(0.1)
     except BaseException:
         _end(running)
@@ -266,6 +273,10 @@ def _end(lanes: list[Running]) -> None:
 def _summary(lane: Running) -> str:
     found = SUMMARY.findall(lane.log.read_text(errors="replace"))
     return str(found[-1]).strip() if found else ""
+
+
+def _repeated(lane: Running) -> list[str]:
+    return list(dict.fromkeys(REPEATED.findall(lane.log.read_text(errors="replace"))))
 
 
 def _passed(lane: Running) -> int:

@@ -176,6 +176,32 @@ def test_a_line_for_each_lane_and_one_for_all(start: Start, tmp_path: Path) -> N
     assert (tmp_path / "logs" / "two.log").read_text() == "fine\n"
 
 
+# It passes from its second run on, or from a later one.
+LOAD = """from pathlib import Path
+def test_load():
+    runs = Path(__file__).with_name("runs")
+    with runs.open("a") as file:
+        file.write("x")
+    assert len(runs.read_text()) >= {passes}
+"""
+
+
+@pytest.mark.parametrize(("passes", "code"), [(2, 0), (3, 1)])
+def test_a_failed_test_is_repeated_once(
+    start: Start, tmp_path: Path, passes: int, code: int
+) -> None:
+    """One that passes only then is named."""
+    test = tmp_path / "test_load.py"
+    test.write_text(LOAD.format(passes=passes))
+    done = start(one=Lane([[*lanes.PYTEST, "-p", "no:cacheprovider", str(test)]]))
+    out, err = done.communicate(timeout=60)
+    assert (done.returncode, (tmp_path / "runs").read_text()) == (code, "xx")
+    assert ("passed only when repeated: " in out and "test_load.py::test_load" in out) == (
+        code == 0
+    )
+    assert ("test_load.py::test_load" in err) == (code == 1)
+
+
 def test_the_first_that_fails_ends_the_others(start: Start, tmp_path: Path) -> None:
     """They may restore what they use; the failed lane is printed whole, the others are named."""
     cleans = f"trap 'touch {tmp_path}/clean; exit 1' INT; sleep 30 & wait"
