@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import create_model
 from typing_extensions import override
 
-from gpu_node.facts.areas import AREAS
+from gpu_node.facts.areas import AREAS, area_folder
 from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
 from gpu_node.facts.probe.file_systems import Places
 from gpu_node.facts.probe.protocol import Section, Times, read
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 def _fact_of(area: str) -> type[AreaFact]:
     """Return the fact of an area: the one subclass of AreaFact in facts/AREA/__init__.py."""
-    folder = import_module(f"gpu_node.facts.{area}")
+    folder = area_folder("facts", area, "the area's one subclass of AreaFact")
     facts = [
         each
         for each in vars(folder).values()

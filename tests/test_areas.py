@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,20 @@ from tests import case_files
 
 REPOSITORY = Path(__file__).parent.parent
 _RULE = re.compile(r'@rule\(\s*"([a-z]+\.[a-z-]+)"')
+_FACT = re.compile(r"^class \w+\(AreaFact\)", re.MULTILINE)
+
+
+def unregistered(repository: Path, areas: Collection[str] = AREAS) -> Iterator[str]:
+    """Yield the line to add for each folder that has a probe or rules and is no area yet."""
+    probes = (repository / "facts").glob("*/*.py")
+    rules = (repository / "drift").glob("*/rules*.py")
+    found = {path.parent for path in probes if _FACT.search(path.read_text())}
+    found |= {path.parent for path in rules if _RULE.search(path.read_text())}
+    for name in sorted({folder.name for folder in found} - {*areas}):
+        folders = " and ".join(
+            sorted(f"{each.parent.name}/{name}" for each in found if each.name == name)
+        )
+        yield f'facts/areas.py: add the line "{name}", to AREAS, to load {folders}'
 
 
 def missing(area: str, repository: Path) -> Iterator[str]:
@@ -30,14 +44,17 @@ def missing(area: str, repository: Path) -> Iterator[str]:
     if not modules or not (repository / "drift" / area / "__init__.py").is_file():
         yield f"drift/{area}/__init__.py and drift/{area}/rules.py: the area's rules"
     if not [*(repository / "tests/facts/cases").glob(f"{area}.*/*.yml")]:
-        yield f"tests/facts/cases/{area}.SECTION/CASE.yml: a node's answer and its state"
+        yield f"tests/facts/cases/{area}.*/*.yml: a node's answer and its state"
     rules = [found for path in modules for found in _RULE.findall(path.read_text())]
     cases = {rule: [*(repository / "tests/drift/cases" / rule).glob("*.yml")] for rule in rules}
     for rule in (rule for rule, paths in cases.items() if not paths):
-        yield f"tests/drift/cases/{rule}/CASE.yml: a node on which the rule finds something"
+        yield f"tests/drift/cases/{rule}/*.yml: a node on which the rule finds something"
     is_fixable = any(_has_fixable(path) for paths in cases.values() for path in paths)
     if is_fixable and not (repository / "deploy" / area / "step.py").is_file():
         yield f"deploy/{area}/step.py: a rule of the area is fixable, so a step repairs it"
+    changes = repository / "CHANGELOG.md"
+    if not changes.is_file() or not re.search(rf"`{area}[.:`]", changes.read_text()):
+        yield f"CHANGELOG.md: a line under Unreleased that names `{area}` or one of its rules"
 
 
 def _has_fixable(case: Path) -> bool:
@@ -52,23 +69,93 @@ def test_an_area_has_all_files_that_it_needs(area: str) -> None:
     assert not files, f"area {area}: missing\n  " + "\n  ".join(files)
 
 
+def test_each_folder_of_an_area_is_registered() -> None:
+    """Its probe and its rules are not loaded otherwise."""
+    lines = [*unregistered(REPOSITORY)]
+    assert not lines, "\n".join(lines)
+
+
+def test_a_folder_that_is_not_registered_has_its_message(tmp_path: Path) -> None:
+    """Its probe alone, its rules alone, or both; a folder with neither is no area."""
+    for name, text in {
+        "facts/clock/__init__.py": "class Clock(AreaFact):\n",
+        "facts/uptime/state.py": "class Uptime(AreaFact):\n",
+        "facts/packages/deb.py": "class Package:\n",
+        "drift/uptime/rules.py": '@rule("uptime.short", "error")\n',
+        "drift/cables/rules_ports.py": '@rule("cables.loose", "error")\n',
+        "drift/engine/rules.py": "RULES = {}\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert [*unregistered(tmp_path, ["clock"])] == [
+        'facts/areas.py: add the line "cables", to AREAS, to load drift/cables',
+        'facts/areas.py: add the line "uptime", to AREAS, to load drift/uptime and facts/uptime',
+    ]
+
+
+def test_an_area_without_a_folder_has_its_message() -> None:
+    """The collection of other tests ends with it: it names the file."""
+    for room, module, why in (
+        ("facts", "gpu_node.facts.node", "the area's one subclass of AreaFact"),
+        ("drift", "gpu_node.drift.engine.rules", "an empty file, and rules.py beside it"),
+    ):
+        script = f"""
+from importlib.machinery import PathFinder
+from sys import meta_path
+from gpu_node.facts import areas
+areas.AREAS = ("clock",)
+class Without(PathFinder):
+    def find_spec(name, path=None, target=None):
+        if name == "gpu_node.{room}.clock":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+meta_path.insert(0, Without)
+import {module}
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
+        )
+        assert done.stderr.splitlines()[-1] == (
+            f"ImportError: facts/areas.py registers the area clock, but {room}/clock/__init__.py "
+            f"does not exist; add it: {why}"
+        )
+
+
+def test_contributing_lists_what_an_area_needs(tmp_path: Path) -> None:
+    """The files that every area needs, and no other one: the rest is for some areas only."""
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    section = text.split("## Add an area", 1)[1].split("\n## ", 1)[0]
+    steps = re.findall(r"^\d+\. (.*(?:\n {3}.*)*)", section, re.MULTILINE)
+    needed = " ".join(step for step in steps if not step.startswith("Only if"))
+    named = set(re.findall(r"`([\w.*/]+/[\w.*/]+|[A-Z]+\.md)`", needed))
+    (tmp_path / "drift/AREA").mkdir(parents=True)
+    (tmp_path / "drift/AREA/rules.py").write_text('@rule("area.name", "error")\n')
+    files = " ".join(each.partition(": ")[0] for each in missing("AREA", tmp_path))
+    files = files.replace("area.name", "RULE")
+    assert named == {"facts/areas.py", *files.split()} - {"and"}
+
+
 def test_each_missing_file_has_its_message(tmp_path: Path) -> None:
     """An area that is only registered needs all of them; each file removes its own message."""
     assert [each.partition(":")[0] for each in missing("clock", tmp_path)] == [
         "facts/clock/__init__.py",
         "drift/clock/__init__.py and drift/clock/rules.py",
-        "tests/facts/cases/clock.SECTION/CASE.yml",
+        "tests/facts/cases/clock.*/*.yml",
+        "CHANGELOG.md",
     ]
     for name, text in {
         "facts/clock/__init__.py": "",
         "drift/clock/__init__.py": "",
         "drift/clock/rules.py": '@rule(\n    "clock.skew", "error"\n)',
         "tests/facts/cases/clock.now/debian12.yml": "",
+        "CHANGELOG.md": "- `clock.skew`: a node whose clock differs.\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert [each.partition(":")[0] for each in missing("clock", tmp_path)] == [
-        "tests/drift/cases/clock.skew/CASE.yml"
+        "tests/drift/cases/clock.skew/*.yml"
     ]
     case = tmp_path / "tests/drift/cases/clock.skew/behind.yml"
     case.parent.mkdir(parents=True)
