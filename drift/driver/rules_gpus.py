@@ -23,7 +23,7 @@ from gpu_node.drift.driver.target import (
     target,
 )
 from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
-from gpu_node.drift.engine.subject import DriverFor, Gpu, LoadedModule, Path
+from gpu_node.drift.engine.subject import DriverFor, Gpu, LoadedModule, Path, Subject
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.tables import is_model
 from gpu_node.facts.driver.gpu_holders import jobs
@@ -249,11 +249,16 @@ def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
 
 
+def _wanted_suffices(driver: Subject) -> bool:
+    """Whether the driver that the inventory wants is new enough for the environment."""
+    return isinstance(driver, DriverFor) and driver.wanted_suffices
+
+
 @rule(
     "driver.too-old",
     "error",
     whole=True,
-    because_of=(on_node(version_differs),),
+    because_of=(on_node(version_differs, explains=_wanted_suffices),),
     why="torch finds no GPU: 'The NVIDIA driver on your system is too old'.",
     manual="Install a newer driver branch, or a torch that is built for an older CUDA.",
 )
@@ -271,8 +276,10 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         cuda = environment.torch.cuda if environment.torch else None
         first = floor(cuda) if cuda else None
         if first is not None and branch(version or "") < first:
+            asked = wanted.driver.version if wanted.driver else None
+            suffices = not by and asked is not None and branch(asked) >= first
             yield Fault(
-                subject=DriverFor(prefix),
+                subject=DriverFor(prefix, suffices),
                 found=f"{version}",
                 wanted=f"branch {first} or newer, for CUDA {cuda}",
                 cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",

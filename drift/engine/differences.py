@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,8 +85,8 @@ def unlikes(nodes: Mapping[str, Compared]) -> Unlikes:
     for fact in (*FACTS, *facts_of(node.found for node in nodes.values())):
         if fact.comparison == "per-host":
             continue
-        for group in _groups(fact, nodes):
-            for name, unlike in _unlike(fact, nodes, group, found).items():
+        for compared, group in _groups(fact, nodes):
+            for name, unlike in _unlike(fact, nodes, group, compared, found).items():
                 found[name].append(unlike)
     return {name: tuple(each) for name, each in found.items()}
 
@@ -100,19 +100,28 @@ def drifting(found: Unlikes) -> frozenset[str]:
     return frozenset(unlike | {fact.name for fact in FACTS if fact.follows in unlike})
 
 
-def _groups(fact: Fact, nodes: Mapping[str, Compared]) -> Iterable[list[str]]:
-    """Return the nodes that must agree on a fact, in groups of more than one."""
+def _groups(fact: Fact, nodes: Mapping[str, Compared]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the nodes that must agree on a fact, grouped, with words for each group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, node in nodes.items():
         if fact.is_asked(node.found):
             groups[node.model if fact.comparison == "per-model" else ""].append(name)
-    return [group for group in groups.values() if len(group) > 1]
+    for model, group in groups.items():
+        if model:
+            compared = f"all nodes of GPU model {model}"
+        elif len(groups) > 1:
+            compared = "all nodes without a GPU model in the inventory"
+        else:
+            compared = "all nodes"
+        if len(group) > 1:
+            yield compared, group
 
 
 def _unlike(
     fact: Fact,
     nodes: Mapping[str, Compared],
     group: Iterable[str],
+    compared: str,
     before: Mapping[str, Sequence[Unlike]],
 ) -> dict[str, Unlike]:
     """Return what differs on which nodes of a group that must agree."""
@@ -134,7 +143,7 @@ def _unlike(
     known = {value: tuple(names) for value, names in values.items()}
     majority = _majority(known)
     return {
-        name: Unlike(fact.name, value, known, majority)
+        name: Unlike(fact.name, value, known, majority, compared)
         for name, value in read.items()
         if value is None or (apart and value != majority)
     }

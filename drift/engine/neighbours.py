@@ -14,13 +14,15 @@ class Unlike:
     """A fact in which a node differs from nodes that it must agree with (`peers`, itself included).
 
     `value` is None where it could not be read. `values` has each value that was read on the peers,
-    with the nodes that have it; `majority` is the one that more than half of them have.
+    with the nodes that have it; `majority` is the one that more than half of them have. `compared`
+    says in words which nodes the peers are.
     """
 
     fact: str
     value: str | None
     values: Mapping[str, tuple[str, ...]]
     majority: str | None = None
+    compared: str = "all nodes"
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,10 @@ def on_node(
     rule: Rule,
     of: tuple[type[Subject], ...] = (),
     when: Callable[[Subject], bool] = lambda about: True,
+    explains: Callable[[Subject], bool] = lambda about: True,
 ) -> Cause:
     """Return a rule as the cause of findings on the same node."""
-    return Cause(rule.id, "here", of, when)
+    return Cause(rule.id, "here", of, when, explains)
 
 
 def on_subject(rule: Rule, explains: Callable[[Subject], bool] = lambda about: True) -> Cause:

@@ -243,9 +243,14 @@ class Gpu(Subject):
 
 @dataclass(frozen=True)
 class DriverFor(Subject):
-    """The driver, as a Python environment needs it."""
+    """The driver, as a Python environment needs it.
+
+    `wanted_suffices`: programs load the driver's libcuda, and the driver that the inventory wants
+    is new enough.
+    """
 
     environment: str
+    wanted_suffices: bool = field(default=False, compare=False)
 
     @override
     def __str__(self) -> str:

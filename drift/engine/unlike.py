@@ -55,7 +55,7 @@ def _wanted(unlike: Unlike) -> str:
     if not unlike.values:
         return "a value that can be compared with those of the other nodes"
     values = [f"{_short(value)} on {_listed(names)}" for value, names in unlike.values.items()]
-    return f"the same on all nodes; found: {_listed(values, '; ')}"
+    return f"the same on {unlike.compared}; found: {_listed(values, '; ')}"
 
 
 def _listed(words: Sequence[str], between: str = ", ") -> str:

@@ -1,4 +1,4 @@
-"""Shared memory rule between nodes: /dev/shm is alike on nodes of one GPU model."""
+"""Shared memory rule between nodes: size on nodes of one GPU model, mode on all nodes."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ _TEXTS = {
     manual="Name the size in the inventory, and run the deploy.",
 )
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """The node has another /dev/shm than the other nodes of its GPU model."""
+    """/dev/shm has another size than on nodes of its GPU model, or another mode than elsewhere."""
     yield from faults(among, _TEXTS)

@@ -99,7 +99,8 @@ def test_findings(path: Path) -> None:
             each.get("wanted", finding.wanted),
             each.get("severity", finding.severity),
         )
-        assert each.get("root", "") in ("", finding.root and finding.root.rule)
+        explained = finding.root.rule if finding.root is not None else "none"
+        assert each.get("root", explained) == explained
     there = {(each.rule, each.subject): each for each in findings}
     for root in (each.root for each in findings if each.root is not None):
         assert there[root.rule, root.subject].root is None

@@ -120,7 +120,7 @@ def test_nodes_that_differ_are_one_entry() -> None:
         (
             "warning  shm.differs  n, m",
             "shm.size: 8G on n; 16G on m",
-            "the same on all nodes; found: 8G on n; 16G on m",
+            "the same on all nodes of GPU model A100; found: 8G on n; 16G on m",
         ),
         (
             "warning  limits.differs  n, m",
