@@ -1,4 +1,4 @@
-"""The register of areas: each room has a folder for each name and loads from it what it needs."""
+"""The register of areas: each room has a folder for each name and loads what it needs from it."""
 
 from __future__ import annotations
 

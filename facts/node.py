@@ -1,4 +1,4 @@
-"""NodeState: the state of all areas of one node, from one probe in one round trip."""
+"""NodeState: the state of all areas of a node, from one probe in one round trip."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     )
 
 
-# The sections that run with sudo where an inventory allows it; some of them only where the training
+# The sections that run with sudo where an inventory allows it; some of them only if the training
 # user is not the SSH user.
 ROOT_SECTIONS = frozenset(
     each.name for each in (*SECTIONS, *sections(ProbeRequest(trains_apart=True))) if each.root
@@ -102,7 +102,7 @@ S = TypeVar("S", bound=State)
 
 
 def unread_areas() -> dict[str, dict[str, None]]:
-    """Return the state of each area, in plain types, with no fact read."""
+    """Return the empty state of each area, in plain types, without reading a fact."""
     return {area: dict.fromkeys(fact.state.model_fields) for area, fact in AREA_FACTS.items()}
 
 
@@ -112,14 +112,14 @@ def area_of(found: NodeState, kind: type[S]) -> S:
 
 
 def placed(prefix: str, found: NodeState) -> Places | None:
-    """Return where the files of a Python environment are on a node; None where that is unknown."""
+    """Return where the files of a Python environment are on a node; None if that is unknown."""
     return (found.nccl.places or {}).get(prefix)
 
 
 def parse(
     output: list[str], asked: Sequence[Section] = SECTIONS, times: Times | None = None
 ) -> NodeState:
-    """Return the state that the lines of a probe's `output` describe."""
+    """Return the state from the lines of a probe's `output`."""
     readings = read(output, asked, times)
     areas = {area: fact.parse(readings) for area, fact in AREA_FACTS.items()}
     unreadable = [

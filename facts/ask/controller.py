@@ -17,7 +17,7 @@ def run_here(
 ) -> subprocess.CompletedProcess[str]:
     """Return how a program ended; `environment` is added to this process's.
 
-    `errors` is what happens to bytes that are not of the `encoding`. `merged` adds stderr to
+    `errors` decides what happens to bytes that are not valid in `encoding`. `merged` adds stderr to
     stdout. Raises OSError and subprocess.TimeoutExpired.
     """
     return subprocess.run(

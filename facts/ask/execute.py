@@ -1,9 +1,9 @@
-"""Executing a command on a node, the one way for all rooms: as which user, and for how long.
+"""Executes a command on a node, for all rooms: as which user, and with which time limit.
 
 A command runs as the SSH user, or with the `rights` of another one; what runs as the training user
 is wrapped by `facts.probe.training_user`. The output limit is that of the connection
-(`inventories.connection.capped`), which all commands share. A server that is not in the inventory
-yet has no pyinfra host: `onboarding.trust.session` reads its answers with the same limits.
+(`inventories.connection.capped`), which all commands share. A server that is not yet in the
+inventory has no pyinfra host: `onboarding.trust.session` reads its answers with the same limits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def execute(
 ) -> tuple[bool, CommandOutput]:
     """Return whether a command ended with 0, and what it printed; `show` prints it at once.
 
-    `stdin` is lines. Raises NoAnswer.
+    `stdin` is a list of lines. Raises NoAnswer.
     """
     if isinstance(command, str):
         command = StringCommand(command)

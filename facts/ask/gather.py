@@ -31,7 +31,7 @@ CONNECT_SECONDS = 10
 PARALLEL = 50
 # pyinfra's default accepts an unknown host key and stores it.
 VERIFIED = {"ssh_strict_host_key_checking": "yes"}
-# What an inventory file imports, and where it was before: still there in the repository itself.
+# What an inventory file imports, and its old name, which still exists in the repository itself.
 OLD_NAMES = ("inventories", "inventories.groups")
 
 
@@ -102,7 +102,7 @@ def ask_each(
 ) -> dict[str, Readings | str]:
     """Ask the nodes of an inventory file some `sections`, in one command for each node.
 
-    The answer of a node is its readings, or the reason why it has none. Raises as `gather` does.
+    The answer of a node is its readings, or the reason why there are none. Raises as `gather` does.
     """
     replies = _each(inventory_path, limits, lambda host: ask(host, sections))
     return {
@@ -143,7 +143,7 @@ def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[St
 
 
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
-    """Return an inventory's data about one host, which is not contacted; NoHosts if it has none."""
+    """Return an inventory's data about one host, without contacting it; raises NoHosts."""
     hosts = all_data(inventory_path)
     if name not in hosts:
         raise NoHosts(f"{inventory_path} names no host {name}; hosts: {', '.join(hosts)}")
@@ -151,14 +151,14 @@ def host_data(inventory_path: str, name: str) -> dict[str, Any]:
 
 
 def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
-    """Return an inventory's data about every host by its name; none is contacted."""
+    """Return an inventory's data about every host, by name, without contacting one."""
     cwd = _here()
     with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
         return {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
 
 
 def _here() -> str:
-    """Return the working directory; as with pyinfra, an inventory file can import from it."""
+    """Return the working directory: as with pyinfra, an inventory file can import from it."""
     cwd = os.getcwd()
     if cwd not in sys.path:
         sys.path.append(cwd)

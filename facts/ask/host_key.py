@@ -13,7 +13,7 @@ from pyinfra.connectors.sshuserclient import SSHClient
 SECONDS = 10
 # paramiko's error for a handshake that has not ended.
 UNFINISHED = "No existing session"
-# A handshake returns one key; a server can have these kinds, of ECDSA one for each curve.
+# A handshake returns one key; a server can have one of each of these kinds (ECDSA: of each curve).
 _KINDS = (
     ("ssh-ed25519",),
     ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
@@ -40,7 +40,7 @@ def _of(data: Mapping[str, Any], kinds: tuple[str, ...]) -> Iterator[PKey]:
     """Yield the keys of these kinds that the node has."""
     while kinds and (key := _handshake(data, kinds)) is not None:
         yield key
-        # An RSA key is the only one of its kind, with any algorithm.
+        # A server has at most one RSA key, whatever the algorithm is.
         kinds = tuple(each for each in kinds if each != key.get_name() and "rsa-" not in each)
 
 

@@ -13,8 +13,8 @@ from gevent import Greenlet
 from pyinfra.api import Host
 from pyinfra.connectors.base import BaseConnector
 
-# Once half of the other nodes have answered, a node is given up after so many seconds without any
-# output, and after the second limit in any case. A running probe sends something every 10 s.
+# Seconds after half of the other nodes have answered: a node without any output is given up after
+# the first limit, every node after the second one. A running probe sends something every 10 s.
 SILENT_SECONDS, LAST_SECONDS = 30, 180
 # A report that reads all files of an environment takes minutes for each environment.
 DEEP_LAST_SECONDS = 1800

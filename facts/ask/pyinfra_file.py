@@ -1,4 +1,4 @@
-"""The file that pyinfra loads for INVENTORY, which is that .py file or a cluster file (.yml)."""
+"""The file that pyinfra loads for INVENTORY: a .py file, or a cluster file (.yml)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ globals().update(groups_of({{file!r}}))
 
 
 def pyinfra_file(inventory: str) -> str:
-    """Return the .py file beside a cluster file; without one, and for all else, `inventory`."""
+    """Return the .py file beside a cluster file; `inventory` if there is none or for others."""
     if inventory.endswith(CLUSTER_SUFFIX):
         beside = inventory.removesuffix(CLUSTER_SUFFIX) + SUFFIX
         return beside if Path(beside).is_file() else inventory
@@ -48,7 +48,7 @@ def loadable(inventory: str) -> Iterator[str]:
 
 
 def pyinfra_command(inventory: str, deploy: str) -> str:
-    """Return the shell command that runs a deploy; it makes the .py file that is missing."""
+    """Return the shell command that runs a deploy; it creates the .py file if that is missing."""
     file = pyinfra_file(inventory)
     if not file.endswith(CLUSTER_SUFFIX):
         return shlex.join(["pyinfra", file, deploy])

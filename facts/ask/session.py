@@ -23,7 +23,7 @@ from gpu_node.facts.workspace.source import with_source
 SILENT = "the login shell ended first (does ~/.bashrc exit?)"
 
 
-# Seconds until a connection breaks whose other end is gone: an idle one, and one that sends.
+# Seconds until a connection to a node that is gone breaks: if it is idle, and if it sends.
 GONE_SECONDS = 25
 _GONE = {
     "TCP_KEEPIDLE": 10,
@@ -93,7 +93,7 @@ def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
 def fresh(host: Host, user: str = "") -> Iterator[BaseConnector]:
     """Open a second connection to a host, and close it at the end.
 
-    It logs in as the SSH user, or as another `user`, without a password. Raises pyinfra's
+    It logs in as the SSH user or as another `user`, without a password. Raises pyinfra's
     ConnectError if the login fails.
     """
     connector = type(host.connector)(host.state, host)
@@ -110,7 +110,7 @@ def fresh(host: Host, user: str = "") -> Iterator[BaseConnector]:
 def tune(connector: BaseConnector) -> None:
     """Send small packets at once (paramiko leaves Nagle on, about 40 ms a round trip).
 
-    And detect within `GONE_SECONDS` that a node is gone, see tcp(7).
+    Also detect within `GONE_SECONDS` that a node is gone, see tcp(7).
     """
     transport = _transport(connector)
     sock = transport.sock if transport else None

@@ -9,7 +9,7 @@ from typing_extensions import override
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 
-# busybox may be built without %N, and prints it as it is or not at all.
+# busybox may be built without %N: then it prints `%N` itself, or nothing.
 _COMMAND = "date +%s.%N"
 SECTIONS = (
     Section("clock.begin", _COMMAND, place="first"),
@@ -21,9 +21,9 @@ _TIME = re.compile(r"([0-9]{1,11})\.([0-9]{9}|%?N?)")
 class ClockState(State):
     """The node's clock when the probe began and ended, in seconds since 1970.
 
-    `step` is the precision of these, in seconds: 1 where `date` has no fractions. `asked` and
-    `answered` are this machine's clock before and after the probe; None where it was not noted (a
-    fact of pyinfra alone).
+    `step` is their precision in seconds: 1 if `date` has no fractions. `asked` and `answered` are
+    this machine's clock before and after the probe; None if it was not recorded (a single fact of
+    pyinfra).
     """
 
     begin: float | None
@@ -34,7 +34,7 @@ class ClockState(State):
 
 
 def parse_time(text: str) -> tuple[float, float]:
-    """Return the seconds since 1970 and the step of the clock, of a line of `date`."""
+    """Return the seconds since 1970 and the step of the clock from a line of `date`."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         raise Unreadable(f"not a time: {text.strip()[:40]!r}")
@@ -43,7 +43,7 @@ def parse_time(text: str) -> tuple[float, float]:
 
 
 def parse(readings: Readings) -> ClockState:
-    """Return the clock; what cannot be read goes to `readings.unread`."""
+    """Return the clock; what cannot be read is added to `readings.unread`."""
     begin = readings.take("clock.begin", parse_time)
     end = readings.take("clock.end", parse_time)
     steps = [each[1] for each in (begin, end) if each is not None]

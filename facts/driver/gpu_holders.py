@@ -1,4 +1,4 @@
-"""Programs that hold a GPU and compute nothing, and the steps that do them no harm."""
+"""Programs that hold a GPU but compute nothing, and the steps that do not disturb them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Literal
 
 from gpu_node.facts.driver.gpus import Process
 
-# What is done to a node while such a program runs; gpu_holders.tsv says what each means.
+# What a step does to a node while such a program runs; gpu_holders.tsv explains each.
 Step = Literal["verify", "libraries", "segments", "workspace", "reload", "reboot"]
 _TABLE = Path(__file__).with_name("gpu_holders.tsv")
 
 
 @cache
 def harmless(step: Step) -> tuple[str, ...]:
-    """Return the paths of the programs that a step does no harm to."""
+    """Return the paths of the programs that a step does not disturb."""
     lines = _TABLE.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
     return tuple(path for path, steps in rows if step in steps.split())
 
 
 def jobs(holders: Iterable[Process], step: Step) -> str:
-    """Return, as text, the processes that a step would harm; empty where there are none.
+    """Return, as text, the processes that a step would disturb; empty if there are none.
 
-    One whose program is not known counts as a job: a process may give itself any name.
+    A process whose program is unknown counts as a job, because a process can choose its name.
     """
     found = [each for each in holders if each.path not in harmless(step)]
     return ", ".join(f"pid {each.pid} ({each.user}: {each.command})" for each in found)

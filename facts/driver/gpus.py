@@ -19,7 +19,7 @@ _GPU = re.compile(r"[^,]+, GPU-[^,]+(, [^,]*){4,5}$")
 
 
 class Gpu(State):
-    """A GPU as nvidia-smi reports it: `memory` in MiB; a value that it does not know is None."""
+    """A GPU as nvidia-smi reports it: `memory` in MiB; None for a value that it does not know."""
 
     name: str
     uuid: str
@@ -33,7 +33,7 @@ class Gpu(State):
 class Smi(State):
     """How nvidia-smi ended: its GPUs, and its other output; `code` None: it was not run.
 
-    It is absent then, or `skipped`: no module is loaded, and it would load that.
+    Then it does not exist, or it was `skipped`, because it would load a module that is not loaded.
     """
 
     code: int | None
@@ -43,7 +43,7 @@ class Smi(State):
 
 
 class Device(State):
-    """An NVIDIA GPU on the PCI bus: slot, device id (0x1db6), and the driver that has it or ""."""
+    """An NVIDIA GPU on the PCI bus: slot, device id (0x1db6), and the driver that has it, or ""."""
 
     slot: str
     id: str
@@ -55,7 +55,7 @@ MOST_GPUS = 256
 
 
 class Process(State):
-    """A process that has a GPU open; `path` is its executable, empty where that is not known."""
+    """A process that has a GPU open; `path` is its executable, empty if unknown."""
 
     pid: int
     user: str
@@ -64,12 +64,12 @@ class Process(State):
 
 
 def parse_smi(text: str) -> Smi:
-    """Parse `code N`, then the output of nvidia-smi: a line for each GPU where it succeeded."""
+    """Parse `code N`, then the output of nvidia-smi: if it succeeded, a line for each GPU."""
     first, *rest = text.splitlines()
     if first in ("absent", "skipped"):
         return Smi(code=None, gpus=(), output="", skipped=first == "skipped")
     lines = list(filter(str.strip, rest))
-    # It may list the good ones beside what it has to say of others, and end 14 for a warning.
+    # It may list working GPUs together with messages about others, and exit with 14 for a warning.
     gpus = [line for line in lines if _GPU.match(line)]
     if len(gpus) > MOST_GPUS:
         raise Unreadable(f"nvidia-smi lists {len(gpus)} GPUs")
@@ -92,13 +92,13 @@ def _gpu(line: str) -> Gpu:
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Parse a slot, a device id and the driver's name a line."""
+    """Parse lines of a slot, a device id and the driver's name."""
     rows = [(*line.split(), "")[:3] for line in text.splitlines()]
     return tuple(Device(slot=slot, id=id_, driver=driver) for slot, id_, driver in rows)
 
 
 def parse_processes(text: str) -> tuple[Process, ...]:
-    """Parse a pid, a user, a command and the path of its executable a line."""
+    """Parse lines of a pid, a user, a command and the path of its executable."""
     rows = [line.split("\t") for line in text.splitlines()]
     found = [
         Process(pid=int(pid), user=user, command=name, path=path) for pid, user, name, path in rows
@@ -107,7 +107,7 @@ def parse_processes(text: str) -> tuple[Process, ...]:
 
 
 def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields that are about GPUs."""
+    """Return the values of the area's fields about GPUs."""
     return {
         "smi": readings.take("driver.smi", parse_smi),
         "devices": readings.take("driver.pci", parse_devices),

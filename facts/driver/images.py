@@ -1,4 +1,4 @@
-"""Boot images: which initramfs holds nouveau, or an nvidia module from before the installed one."""
+"""Boot images: which initramfs contains nouveau, or an older nvidia module than installed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SECTIONS = (Section("driver.nouveau", shell("driver/nouveau"), seconds=30, root=
 
 
 class Nouveau(State):
-    """What keeps nouveau away: files of modprobe.d and the kernel's command line.
+    """What blocks nouveau: files of modprobe.d and the kernel's command line.
 
-    `kernels` are those that have the module, `initramfs` those whose initramfs holds it (None where
+    `kernels` are those that have the module; `initramfs` those whose initramfs contains it (None if
     that could not be read).
     """
 
@@ -25,7 +25,7 @@ class Nouveau(State):
 def parse_images(text: str) -> tuple[Nouveau, dict[str, bool | None]]:
     """Parse `blacklist FILE`, `cmdline`, `kernel NAME` and `initramfs KERNEL yes|no|closed`.
 
-    Of `module KERNEL same|no|other|closed` the second value is made: whether the initramfs holds
+    The second value comes from `module KERNEL same|no|other|closed`: whether the initramfs contains
     another nvidia module than the installed one.
     """
     rows = [line.split() for line in text.splitlines()]
@@ -40,6 +40,6 @@ def parse_images(text: str) -> tuple[Nouveau, dict[str, bool | None]]:
 
 
 def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields that are about boot images."""
+    """Return the values of the area's fields about boot images."""
     nouveau, stale = readings.take("driver.nouveau", parse_images) or (None, None)
     return {"nouveau": nouveau, "stale_images": stale}

@@ -1,4 +1,4 @@
-"""Kernels: the one that runs, those installed, what the boot loader has for the next boot, dkms."""
+"""Kernels: the running one, the installed ones, what the boot loader boots next, dkms."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.shell import shell
 
-# These read hundreds of files, or start as many programs (dkms): that takes long on a node that is
-# short of processor time or disk.
+# These read hundreds of files, or start as many programs (dkms): this is slow on a node with a busy
+# processor or disk.
 SECONDS = 60
 SECTIONS = (
-    # /boot, or a folder in it, may be for root alone.
+    # Only root may be able to read /boot, or a folder in it.
     Section("driver.kernels", shell("driver/kernels"), seconds=SECONDS, root=True),
     Section("driver.next", shell("driver/next_boot"), seconds=SECONDS, root=True),
     Section("driver.dkms", shell("driver/dkms"), seconds=SECONDS),
 )
 
-# nvidia/535.154.05, 6.1.0-13-amd64, x86_64: installed, and with commas alone before dkms 3.
+# nvidia/535.154.05, 6.1.0-13-amd64, x86_64: installed. Before dkms 3 it has only commas.
 _STATUS = re.compile(
     r"(?P<name>[\w-]+)(?:/|, ?)(?P<version>[^,:/ ]+)"
     r"(?:, (?P<kernel>[^,]+), (?P<arch>[^:,]+))?: (?P<state>\w+)"
@@ -31,9 +31,9 @@ _DEFAULT = re.compile(r"set default=(?P<entry>.*)")
 
 
 class Module(State):
-    """The nvidia module that a kernel would load: its file, and what modinfo says of it.
+    """The nvidia module that a kernel would load: its file, and the output of modinfo.
 
-    `signer` is empty where it is not signed.
+    `signer` is empty if it is not signed.
     """
 
     file: str
@@ -52,14 +52,14 @@ class Kernel(State):
 
 
 class Kernels(State):
-    """The kernel that runs, and those that are installed."""
+    """The running kernel and the installed ones."""
 
     running: str
     installed: tuple[Kernel, ...]
 
 
 class Entry(State):
-    """An entry of GRUB's menu: its place (1>0 is the first of the second, a submenu)."""
+    """An entry of GRUB's menu: its place (1>0 is the first entry in the second one, a submenu)."""
 
     place: str
     title: str
@@ -68,11 +68,11 @@ class Entry(State):
 
 
 class Boot(State):
-    """What each source says of the next boot; None where it is not there, or says nothing.
+    """What each source specifies for the next boot; None if it does not exist or specifies nothing.
 
     `once` and `saved` are grubenv's next_entry and saved_entry, `setting` is GRUB_DEFAULT,
-    `default` what grub.cfg chooses by, `closed` what of the boot loader's files only root can read,
-    `held` the kernel that the deploy has made the default until it is taken back.
+    `default` is what grub.cfg selects by, `closed` are the boot loader's files that only root can
+    read, `held` is the kernel that the deploy has made the default until the hold is removed.
     """
 
     grubby: str | None
@@ -93,7 +93,7 @@ class Source(State):
 
 
 class Build(State):
-    """A line of dkms status: `state` is added, built or installed; an added one has no kernel."""
+    """A line of dkms status: `state` is added, built or installed; if added, there is no kernel."""
 
     name: str
     version: str
@@ -102,7 +102,7 @@ class Build(State):
 
 
 class Dkms(State):
-    """Whether dkms is there, the nvidia sources in /usr/src, its builds of them."""
+    """Whether dkms is installed, the nvidia sources in /usr/src, and the builds of them."""
 
     present: bool
     sources: tuple[Source, ...]
@@ -141,7 +141,7 @@ def parse_boot(text: str) -> Boot:
     values = {source: entry.strip().strip("'\"") or None for source, entry in rows}
     menu = [line.strip() for source, line in rows if source == "menu"]
     chosen = [match["entry"].strip("'\"") for match in map(_DEFAULT.match, menu) if match]
-    # What boots once is set as the default, too, where there is any.
+    # grub.cfg also sets an entry that boots once as the default.
     lasting = [entry for entry in chosen if "next_entry" not in entry]
     names = ("grubby", "once", "saved", "setting", "closed", "held")
     return Boot.model_validate(
@@ -151,7 +151,7 @@ def parse_boot(text: str) -> Boot:
 
 
 def _entries(menu: list[str]) -> Iterator[Entry]:
-    """Yield the entries of a menu's lines as they end; what else has braces has no place."""
+    """Yield the entries of a menu's lines as each one ends; other braces have no place."""
     open_: list[Entry | None] = []
     counts = [0]  # the entries so far, of the menu and of each submenu that is open
     for line in menu:
@@ -171,7 +171,7 @@ def _entries(menu: list[str]) -> Iterator[Entry]:
 
 
 def _entry(line: str, above: list[Entry | None], number: int) -> Entry | None:
-    """Return the entry that a line opens; None where it opens something else."""
+    """Return the entry that a line opens; None if it opens something else."""
     found, named = _ENTRY.match(line), _ID.search(line)
     if found is None:
         return None
@@ -198,7 +198,7 @@ def parse_dkms(text: str) -> Dkms:
 
 
 def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields that are about kernels."""
+    """Return the values of the area's fields about kernels."""
     boot = readings.take("driver.next", parse_boot)
     if boot is not None and boot.closed and not (boot.once or boot.grubby):
         reason = f"only root can read {boot.closed}, so the kernel that boots next is unknown"

@@ -1,4 +1,4 @@
-"""Loaded: the nvidia module in the kernel, what keeps it out, and the driver's libraries."""
+"""Loaded: the nvidia module in the kernel, the lines that block it, and the driver's libraries."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SECTIONS = (
 
 
 class Bar(State):
-    """A line that keeps nvidia from being loaded: its file (or /proc/cmdline) and its text.
+    """A line that prevents nvidia from being loaded: its file (or /proc/cmdline) and its text.
 
-    The text is `blacklist nvidia`, `install nvidia /bin/false`, `alias nvidia off`, or the word of
-    the command line, as `modprobe.blacklist=nvidia`.
+    The text is `blacklist nvidia`, `install nvidia /bin/false`, `alias nvidia off`, or a word of
+    the command line, such as `modprobe.blacklist=nvidia`.
     """
 
     place: str
@@ -27,10 +27,10 @@ class Bar(State):
 
 
 class Loaded(State):
-    """The version of the loaded nvidia module ("": none), whether it is the open one, nouveau.
+    """The loaded nvidia module's version ("": none), whether it is the open one, and nouveau.
 
-    `bars` are the lines in force that keep nvidia out. `keeps_persistence` is whether anything
-    turns persistence mode on at a boot (None: there is no systemd to look for a unit in).
+    `bars` are the active lines that block nvidia. `keeps_persistence` is whether something enables
+    persistence mode at boot (None: there is no systemd, so no unit can be found).
     """
 
     nvidia: str
@@ -43,7 +43,7 @@ class Loaded(State):
 class Cuda(State):
     """The libcuda that a program would load ("": none), and the driver's version in its name.
 
-    The version is empty where the name has none, as of the stub in CUDA's toolkit.
+    The version is empty if the name has none, such as the stub in CUDA's toolkit.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Cuda(State):
 
 
 def parse_loaded(text: str) -> Loaded:
-    """Parse the module's version, a word for nouveau and the open module, and `barred` lines."""
+    """Parse the module's version, the words for nouveau and the open module, and `barred` lines."""
     first, *rest = text.splitlines()
     rows = [line.split("\t") for line in rest if line.startswith("barred\t")]
     kept = {"persistence kept": True, "persistence lost": False}
@@ -65,7 +65,7 @@ def parse_loaded(text: str) -> Loaded:
 
 
 def parse_libraries(text: str) -> tuple[str, Cuda]:
-    """Parse the path of libnvidia-ml, then `cuda PATH`; a line is absent where there is none.
+    """Parse the path of libnvidia-ml, then `cuda PATH`; a missing library has no line.
 
     The name of libnvidia-ml ends in the version, which is returned ("": no library).
     """
@@ -79,13 +79,13 @@ def parse_libraries(text: str) -> tuple[str, Cuda]:
 
 
 def _version(path: str) -> str:
-    """Return 535.154.05 of /usr/lib64/libcuda.so.535.154.05; empty where the name has none."""
+    """Return 535.154.05 of /usr/lib64/libcuda.so.535.154.05; empty if the name has no version."""
     version = path.rpartition("/")[2].partition(".so.")[2]
     return version if re.fullmatch(r"\d+(\.\d+)+", version) else ""
 
 
 def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields that are about what is loaded."""
+    """Return the values of the area's fields about what is loaded."""
     library, cuda = readings.take("driver.library", parse_libraries) or (None, None)
     return {
         "loaded": readings.take("driver.loaded", parse_loaded),

@@ -1,4 +1,4 @@
-"""NVLink: the switches on the PCI bus, their fabric manager, and which links of the GPUs work."""
+"""NVLink: the switches on the PCI bus, their fabric manager, and the working links of the GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Switch(State):
 
 
 class Switches(State):
-    """The NVSwitches, and whether the fabric manager that they need is installed and runs."""
+    """The NVSwitches, and whether the fabric manager they need is installed and running."""
 
     found: tuple[Switch, ...]
     installed: bool

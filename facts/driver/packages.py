@@ -1,4 +1,4 @@
-"""Packages that the inventory names for the driver: which are there, whole, at which version."""
+"""Packages that the inventory names for the driver: whether they are installed, and versions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _INSTALLED = shell("driver/packages")
 
 
 class Packages(State):
-    """Versions by name, as 535.154.05-1; "" of one that is there by half, none of one that is not.
+    """Versions by name, such as 535.154.05-1; "" if half installed; no entry if not installed.
 
-    An epoch (1:) is left out: the driver's own version begins what is left.
+    An epoch (1:) is left out, so that the version begins with that of the driver.
     """
 
     versions: dict[str, str]
 
 
 def sections(names: Sequence[str]) -> tuple[Section, ...]:
-    """Return the section about these packages; nothing where none is named."""
+    """Return the section about these packages; empty if none is named."""
     return (_section(names),) if names else ()
 
 
@@ -35,7 +35,7 @@ def _section(names: Sequence[str]) -> Section:
 
 
 def parse_packages(text: str) -> dict[str, str]:
-    """Parse `name status version` a line; a package that is only configured is not there."""
+    """Parse lines `name status version`; a package with only its configuration is not installed."""
     rows = [(*line.split(), "")[:3] for line in text.splitlines() if line.strip()]
     return {
         name: version.rpartition(":")[2] if status[:2] in ("ii", "hi") else ""
@@ -45,7 +45,7 @@ def parse_packages(text: str) -> dict[str, str]:
 
 
 def parse(readings: Readings) -> dict[str, str] | None:
-    """Return what the probe's answer says; None where it was not asked."""
+    """Return the packages from the probe's answer; None if they were not asked for."""
     return readings.take(NAME, parse_packages) if NAME in readings.sections else None
 
 

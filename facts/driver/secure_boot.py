@@ -1,4 +1,4 @@
-"""Secure Boot: whether it is on, and whether the firmware knows the keys that dkms signs with."""
+"""Secure Boot: whether it is on, and whether the keys that dkms signs with are enrolled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Firmware = Literal["on", "off", "none"]
 class SecureBoot(State):
     """Whether it is on (none: not started by UEFI), and whether dkms's key is enrolled.
 
-    `keys` are those that dkms may sign with, the one that it takes first, and whether each is
-    enrolled (None: unknown). `enrolled` is that of the first; None where there is no key, too.
+    `keys` are those that dkms may sign with, the preferred one first, and whether each is enrolled
+    (None: unknown). `enrolled` is that of the first key; also None if there is no key.
     """
 
     state: Firmware
@@ -40,5 +40,5 @@ def parse_secure_boot(text: str) -> SecureBoot:
 
 
 def parse(readings: Readings) -> dict[str, object]:
-    """Return the value of the area's field that is about Secure Boot."""
+    """Return the value of the area's field about Secure Boot."""
     return {"secure_boot": readings.take("driver.secure-boot", parse_secure_boot)}

@@ -1,4 +1,4 @@
-"""Driver: the NVIDIA module of every kernel, what is loaded, and what may take it away."""
+"""Driver: the NVIDIA module of every kernel, what is loaded, and what may remove or replace it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, render
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
-# Packages that bring the next kernel or driver, as the families call them.
+# Packages that install the next kernel or driver, by their names in each family.
 UPDATED = {
     "kernel": ("linux-image-generic", "linux-image-amd64", "kernel", "kernel-core"),
     "driver": ("nvidia-driver", "nvidia-dkms-535", "kmod-nvidia", "akmod-nvidia", "cuda-drivers"),
 }
-# Prints which of the packages the patterns spare, as unattended-upgrade does it.
+# Prints the packages that the patterns exclude, by the same match as unattended-upgrade.
 _SPARED = """
 import re, sys
 patterns = []
@@ -55,15 +55,15 @@ SECTIONS = (
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about the driver with that about its packages, where some are named."""
+    """Return the sections about the driver, and about its packages if some are named."""
     return (*SECTIONS, *packages.sections(request.packages))
 
 
 class Updates(State):
-    """What installs updates by itself, and what it leaves alone.
+    """What installs updates automatically, and what it skips.
 
-    `patterns` are regular expressions (of unattended-upgrades), `spared` those of `UPDATED` that
-    these are about, `globs` the patterns of exclude=, `held` packages on hold.
+    `patterns` are regular expressions (of unattended-upgrades), `spared` the packages of `UPDATED`
+    that match one, `globs` the patterns of exclude=, `held` packages on hold.
     """
 
     by: tuple[str, ...]
@@ -74,13 +74,13 @@ class Updates(State):
 
 
 class DriverState(State):
-    """Everything about the driver that a rule asks for.
+    """Everything about the driver that rules use.
 
     `library` is the version of the user-space library ("": none), `cuda` the libcuda that programs
-    load, `packages` are the versions of
-    those that the inventory names ("": there by half; None: it names none). `stale_images` are the
-    kernels whose initramfs is older than their module, and whether it holds another one of nvidia
-    (None: unknown). `waiting` are files of units that systemd has not read yet.
+    load, `packages` are the versions of the packages that the inventory names ("": half installed;
+    None: it names none). `stale_images` are the kernels whose initramfs is older than their module,
+    and whether it contains another nvidia module (None: unknown). `waiting` are files of units that
+    systemd has not read yet.
     """
 
     kernels: Kernels | None
@@ -108,7 +108,7 @@ def parse_updates(text: str) -> Updates:
             "Unattended-Upgrade::Package-Blacklist: its patterns could not be tried on the node "
             f"within 3 s (python3 ended with {untried})"
         )
-    if ("off", "") in rows:  # the timer comes, and does nothing
+    if ("off", "") in rows:  # the timer runs, but does nothing
         rows = [row for row in rows if row != ("by", "unattended-upgrades")]
     words = {"by": "by", "patterns": "pattern", "spared": "spared"}
     words |= {"globs": "excluded", "held": "held"}
@@ -139,7 +139,7 @@ def parse(readings: Readings) -> DriverState:
 class Driver(AreaFact):
     """Returns `DriverState` as a dict: {"kernels": {"running": "...", "installed": [...]}, ...}.
 
-    `only` names sections with commas, as kernels,dkms, where not all are needed: the others are
+    `only` names sections, separated by commas (kernels,dkms), if not all are needed: the others are
     None.
     """
 

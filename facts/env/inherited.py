@@ -1,4 +1,4 @@
-"""Processes that hand their environment on: terminals, servers of screen and tmux, trainers."""
+"""Processes that pass on their environment: terminals, servers of screen and tmux, trainers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PROCESSES = shell("env/processes", env_file=ENV_FILE, hidden=HIDDEN)
 
 
 class Process(State):
-    """A process that hands its environment on; None where it may not be read.
+    """A process that passes on its environment; None if that may not be read.
 
-    `older`: it began before ~/.bashrc was last written.
+    `older`: it started before ~/.bashrc was last written.
     """
 
     pid: int
@@ -27,7 +27,7 @@ class Process(State):
 
 
 def parse_processes(text: str) -> tuple[Process, ...]:
-    """Parse ~/.bashrc's time, then `PID BEGAN KIND COMMAND open|closed` with tabbed variables."""
+    """Parse ~/.bashrc's time, then `PID BEGAN KIND COMMAND open|closed`, then tabbed variables."""
     first, *rows = text.split("\n")
     written = int(first)
     found: list[tuple[list[str], dict[str, str]]] = []

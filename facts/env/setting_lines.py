@@ -1,7 +1,7 @@
-"""Scripts that send the lines which set variables: of start files, and of files with own rules.
+"""Scripts that send the lines that set variables, of start files and files with other rules.
 
-Of each line only what matters leaves the node: the names that are looked for with their values, and
-the words of a shell that tell whether they are set for good. All other words are blanked.
+Only the relevant part of each line leaves the node: the names that are searched for with their
+values, and the shell's words that show whether they stay set. All other words are blanked.
 """
 
 from __future__ import annotations

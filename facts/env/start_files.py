@@ -1,4 +1,4 @@
-"""Lines that set variables: how a shell, PAM, NCCL and DeepSpeed read them, and which are ours."""
+"""Lines that set variables: how a shell, PAM, NCCL and DeepSpeed read them; which are ours."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import shlex
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.managed_block import Markers
 
-# Where a home may be another node's too, its start file says the same for all: read the node's own.
+# If nodes share a home, its start file is the same for all: it reads this file of the node itself.
 ENV_FILE = "/etc/gpu-node/env.sh"
 READ_ENV_FILE = f"[ ! -r {ENV_FILE} ] || . {ENV_FILE}"
-# Our part of a file; it contains only what we write there.
+# Our block of a file; it contains only lines that we write.
 BLOCKS = Markers(
     "# >>> gpu-node",
     "# <<< gpu-node",
     line=rf"#|export |unset |[A-Z][A-Za-z0-9_]*=|{re.escape(READ_ENV_FILE)}$",
     has_remark=True,
 )
-# What launchers, NCCL, PyTorch and the libraries below them read; no other name is looked at.
+# What launchers, NCCL, PyTorch and their libraries read; other names are ignored.
 PREFIXES = (
     *("NCCL_", "TORCH_", "ENABLE_NCCL_", "GLOO_", "TP_SOCKET_", "UCX_", "CUDA_", "OMP_", "MKL_"),
     *("LOGLEVEL", "DS_"),
@@ -26,13 +26,13 @@ PREFIXES = (
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _DECLARING = ("export", "declare", "typeset", "readonly")
 _PAM = ("/etc/environment", "~/.pam_environment")
-# pam_env's own syntax: a name, and one value or two, of which the second wins unless it is empty.
+# pam_env's syntax: a name and one or two values; the second one counts unless it is empty.
 _OF_PAM = re.compile(r"\s*(\w+)\s+(?:DEFAULT|OVERRIDE)=")
 _PAM_VALUE = re.compile(r'(?<!\S)(DEFAULT|OVERRIDE)=("[^"]*"|\S*)')
 
 
 class Setting(State):
-    """A line that sets a variable, or unsets it (`value` is None); `ours` is one of our block."""
+    """A line that sets a variable, or unsets it (`value` is None); `ours`: it is in our block."""
 
     path: str
     line: int
@@ -42,12 +42,12 @@ class Setting(State):
 
     @property
     def place(self) -> str:
-        """File and line, as an editor takes them."""
+        """File and line, in the form that editors accept."""
         return f"{self.path}:{self.line}"
 
     @property
     def is_plain(self) -> bool:
-        """Whether the value is what stands there: neither a shell nor PAM computes any of it."""
+        """Whether the value is literal: neither a shell nor PAM computes any part of it."""
         of_pam = self.path == _PAM[1] and "@{" in (self.value or "")
         return self.value is None or not (of_pam or re.search(r"[$`]", self.value))
 
@@ -58,7 +58,7 @@ def is_of_interest(name: str) -> bool:
 
 
 def assignments(path: str, text: str) -> list[tuple[str, str | None]]:
-    """Return what a line of a start file sets for good, in order."""
+    """Return the variables that a line of a start file sets and that stay set, in order."""
     if path == _PAM[1] and (found := _OF_PAM.match(text)):
         pairs = _PAM_VALUE.findall(text[found.end(1) :])
         values = {key: value.strip("\"'") for key, value in pairs}
@@ -66,14 +66,14 @@ def assignments(path: str, text: str) -> list[tuple[str, str | None]]:
     if path in _PAM:
         found = _ASSIGNMENT.match(text.partition("#")[0].strip().removeprefix("export "))
         return [(found[1], found[2].strip("\"'"))] if found else []
-    if len(text) > MOST_OF_A_LINE:  # shlex takes the square of a word's length
+    if len(text) > MOST_OF_A_LINE:  # the time of shlex grows with the square of a word's length
         raise ValueError(f"{path} has a line of {len(text)} characters")
     commands = _commands(text)
     return [each for command in commands for each in _set_by(command)]
 
 
 def _commands(text: str) -> list[list[str]]:
-    """Return the simple commands of a line of shell, as words; a CR is a character like others."""
+    """Return the simple commands of a line of shell, as words; a CR is an ordinary character."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|(){}")
     lexer.whitespace, lexer.whitespace_split = " \t\n", True
     commands: list[list[str]] = [[]]
@@ -90,7 +90,7 @@ def _commands(text: str) -> list[list[str]]:
 
 
 def _set_by(command: list[str]) -> list[tuple[str, str | None]]:
-    """Return what a simple command sets; `NAME=value program` sets nothing for good."""
+    """Return what a simple command sets; `NAME=value program` sets nothing that stays."""
     words = command[1:] if command[:1] and command[0] in ("then", "else", "do", "!") else command
     if words[:1] == ["unset"]:
         return [(word, None) for word in words[1:] if not word.startswith("-")]
@@ -102,14 +102,14 @@ def _set_by(command: list[str]) -> list[tuple[str, str | None]]:
     return [(pair[1], pair[2]) for pair in pairs if pair] if all(pairs) else []
 
 
-# More lines than a start file has, and than our blocks in it have.
+# More lines than a start file has, or than our blocks in it have.
 MOST_LINES, MOST_OF_OURS = 100_000, 1000
-# More characters than a line of one has that sets a variable.
+# More characters than a line that sets a variable has.
 MOST_OF_A_LINE = 16_384
 
 
 class Block(State):
-    """A part of a file that we wrote: its first and last line, and its text."""
+    """A part of a file that we wrote: its first line, its last line, and its text."""
 
     first: int
     last: int
@@ -117,7 +117,7 @@ class Block(State):
 
 
 class StartFile(State):
-    """~/.bashrc: our blocks in it, and the line at which a shell without a terminal leaves it."""
+    """~/.bashrc: our blocks in it, and the line at which a shell without a terminal returns."""
 
     exists: bool
     lines: int
@@ -126,7 +126,7 @@ class StartFile(State):
 
 
 def parse_start_file(text: str) -> StartFile:
-    """Parse `NUMBER<tab>line` for the lines that matter, and `lines<tab>COUNT` at the end."""
+    """Parse `NUMBER<tab>line` for the relevant lines, and `lines<tab>COUNT` at the end."""
     rows = [line.split("\t", 1) for line in text.split("\n") if "\t" in line]
     if text.strip() == "absent":
         return StartFile(exists=False, lines=0, blocks=(), returns=None)
@@ -157,14 +157,14 @@ def _blocks(numbered: list[tuple[int, str]]) -> list[Block]:
     return blocks
 
 
-# How a start file asks whether a person sits there, and how far below that it may leave.
+# How a start file tests for an interactive shell, and how many lines below it may return.
 _ASKS = re.compile(r"\$-|PS1|(?<!\S)-t [01]|\btty\b")
 _LEAVES = re.compile(r"(?<![\w-])(return|exit)(?![\w-])")
 _NEAR = 4
 
 
 def _returns(numbered: list[tuple[int, str]]) -> int | None:
-    """Return the first line that leaves the file in a shell without a terminal."""
+    """Return the first line at which a shell without a terminal returns."""
     asked: int | None = None
     for number, line in numbered:
         code = line.strip()

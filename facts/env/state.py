@@ -1,4 +1,4 @@
-"""Environment: what a launcher's shell has, the lines that set it, who runs with another one."""
+"""Environment: what a launcher's shell has, the lines that set it, processes with another one."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about the environment of who trains, and the variables that are named."""
+    """Return the sections about the training user's environment and the named variables."""
     variables = " ".join(request.variables)
-    # The names that matter, as a pattern for awk: prefixes, and the inventory's own in full.
+    # The relevant names, as a pattern for awk: prefixes, and the inventory's variables in full.
     names = "|".join((*PREFIXES, *(f"{name}=" for name in request.variables)))
     head = assigned(user=request.user) + _WHO
     given = assigned(names=names)
     settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
-    # A shell of another user may not get our variables.
+    # A shell of another user may not receive our variables.
     places = f'{head}at_home "$gn_places"{shlex.quote(_OPEN + _PLACES)}'
-    # Of another user than the SSH user: only root may look into that home, and start that shell.
+    # For another user than the SSH user: only root may read that home and start that shell.
     apart = request.trains_apart
     return (
         Section("env.user", head + _USER, root=apart),
@@ -70,24 +70,24 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     )
 
 
-# A shell of another user may not get our variables; there is no quote in these.
+# A shell of another user may not receive our variables; these contain no quote.
 _HANDED = """at_home "gn_hide='$gn_hide'
 gn_lines='$gn_lines'
 \""""
 
 
 def _at_home(name: str, request: ProbeRequest, script: str) -> Section:
-    """Return a section about files in a home, which are read as the user whose home that is."""
+    """Return a section about files in a home; they are read as the owner of the home."""
     command = f"{assigned(user=request.user)}{_WHO}{_HANDED}{shlex.quote(_OPEN + script)}"
     return Section(name, command, shared=(HIDE, LINES), root=request.trains_apart)
 
 
-# So many of our lines that read it add what our file says: one is enough.
+# At most this many of our lines that read our file add its content: one is enough.
 _MOST_READING = 8
 
 
 class User(State):
-    """Who trains, at home where, with which login shell."""
+    """The training user, with home and login shell."""
 
     name: str
     home: str
@@ -95,7 +95,7 @@ class User(State):
 
 
 class Line(State):
-    """A line of a file that is read by its own rules (NCCL's, DeepSpeed's), as it stands there."""
+    """A line, unchanged, of a file that is read by its own rules (NCCL's, DeepSpeed's)."""
 
     path: str
     line: int
@@ -103,34 +103,34 @@ class Line(State):
 
 
 class Prints(State):
-    """How many bytes a shell prints of its own, 65536 standing for more; and the first line."""
+    """How many bytes a shell itself prints (65536: that many or more), and the first line."""
 
     bytes: int
     first: str
 
 
 class EnvState(State):
-    """Everything about the environment that a rule asks for."""
+    """Everything about the environment that rules use."""
 
     user: User | None
-    # What a command has that a launcher starts by ssh.
+    # The variables of a command that a launcher starts by ssh.
     launcher: dict[str, str] | None
     bashrc: StartFile | None
-    # Where the home and ~/.bashrc lie.
+    # The file systems of the home and ~/.bashrc.
     places: dict[str, Place] | None
-    # The text of /etc/gpu-node/env.sh; empty where there is none.
+    # The text of /etc/gpu-node/env.sh; empty if it does not exist.
     env_file: str | None
     settings: tuple[Setting, ...] | None
     conf: tuple[Line, ...] | None
     processes: tuple[Process, ...] | None
-    # Files with our block of an SSH user who trains no more.
+    # Files with our block, of an SSH user who is no longer the training user.
     left: tuple[str, ...] | None = ()
-    # None as well where the login shell is none that ~/.bashrc is for.
+    # Also None if the login shell does not read ~/.bashrc.
     prints: Prints | None = None
 
 
 def parse_user(text: str) -> User:
-    """Parse name, home and shell, a line each."""
+    """Parse the lines of name, home and shell."""
     name, home, shell = [*text.split("\n"), ""][:3]
     if not home.startswith("/"):
         raise Unreadable(f"{name} has no home: {home!r}")
@@ -164,13 +164,13 @@ def parse_conf(text: str) -> tuple[Line, ...]:
 
 
 def parse_prints(text: str) -> Prints | None:
-    """Parse the count and the line; None where such a shell is not examined."""
+    """Parse the count and the line; None if such a shell is not examined."""
     count, _, first = text.partition("\n")
     return Prints(bytes=int(count), first=first) if text else None
 
 
 def parse_env_file(text: str) -> str:
-    """Return the text of our file, with the newline that the shell took away."""
+    """Return the text of our file, with the newline that the shell removed."""
     if text.count("\n") >= MOST_OF_OURS:
         raise Unreadable(f"more than {MOST_OF_OURS} lines")
     return f"{text}\n" if text else ""
@@ -198,7 +198,7 @@ def parse(readings: Readings) -> EnvState:
 def _marked(
     settings: tuple[Setting, ...] | None, bashrc: StartFile | None
 ) -> tuple[Setting, ...] | None:
-    """Mark what stands in our blocks as ours."""
+    """Mark the lines in our blocks as ours."""
     if settings is None or bashrc is None:
         return settings
     ours = {line for each in bashrc.blocks for line in range(each.first, each.last + 1)}
@@ -211,7 +211,7 @@ def _marked(
 def _with_env_file(
     settings: tuple[Setting, ...] | None, bashrc: StartFile | None, env_file: str | None
 ) -> tuple[Setting, ...] | None:
-    """Add what our blocks of ~/.bashrc read from the node's own file, at their lines."""
+    """Add what our blocks of ~/.bashrc read from the node's separate file, at their lines."""
     if settings is None or bashrc is None or not env_file:
         return settings
     short = [line for line in env_file.splitlines() if len(line) <= MOST_OF_A_LINE]

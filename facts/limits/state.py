@@ -1,4 +1,4 @@
-"""Limits: what a fresh session has, the files that should grant it, and the kernel's ceiling."""
+"""Limits: what a new session has, the files that should set them, and the kernel's maximum."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpu_node.facts.probe.shell import shell
 
 CONF = "/etc/security/limits.conf"
 CONF_D = "/etc/security/limits.d"
-# The file that is ours; beside it lies a mark for each change of it that waits to be confirmed.
+# Our file; beside it is a mark for each change of it that is not confirmed yet.
 OWN_FILE = f"{CONF_D}/99-gpu-node.conf"
 
 
-# The probe's connection is a session of its own, so its shell has what any new session gets.
+# The probe's connection is a separate session, so its shell has what any new session gets.
 SECTIONS = (
     Section("limits.session", "cat /proc/self/limits"),
     Section("limits.user", shell("limits/user")),
@@ -31,7 +31,7 @@ SECTIONS = (
 
 Limit = int | Literal["unlimited"]
 Item = Literal["nofile", "memlock", "stack"]
-# What stands for a line that takes its user or group out of all limits.
+# The item of a line that exempts its user or group from all limits.
 EXEMPT: Literal["exempt"] = "exempt"
 
 # /proc/PID/limits names (fs/proc/base.c) of the limits we ask for.
@@ -52,7 +52,7 @@ class Pair(State):
 
 
 class Session(State):
-    """The limits a fresh session of the SSH user has."""
+    """The limits of a new session of the SSH user."""
 
     nofile: Pair
     memlock: Pair
@@ -60,7 +60,7 @@ class Session(State):
 
 
 class User(State):
-    """Whom the limits were asked for; `gids` has the primary group first, `groups` their names."""
+    """The user whose limits were read; `gids` has the primary group first, `groups` their names."""
 
     name: str
     uid: int
@@ -80,10 +80,10 @@ class Line(State):
 
 
 class Pam(State):
-    """The PAM files that load pam_limits, and whether sshd asks PAM at all (None: no setting).
+    """The PAM files that load pam_limits, and whether sshd uses PAM at all (None: no setting).
 
-    `spares_root`: groups and the wildcard do not reach root. `clamps_nofile`: "unlimited" open
-    files become fs.nr_open, where an older pam_limits fails and the login with it.
+    `spares_root`: lines for groups and the wildcard do not apply to root. `clamps_nofile`:
+    "unlimited" open files become fs.nr_open; with an older pam_limits the login fails.
     """
 
     files: tuple[str, ...]
@@ -93,7 +93,7 @@ class Pam(State):
 
 
 class LimitsState(State):
-    """Everything about resource limits that a rule asks for."""
+    """Everything about resource limits that rules use."""
 
     session: Session | None
     user: User | None
@@ -102,7 +102,7 @@ class LimitsState(State):
     # Marks of changes of our file that no new session has confirmed yet.
     pending: tuple[str, ...] | None
     pam: Pam | None
-    # Changes of any file that the node undoes by itself unless they are confirmed.
+    # Changes of any file that the node undoes unless they are confirmed.
     unsettled: tuple[Waiting, ...] | None = ()
 
 
@@ -139,7 +139,7 @@ def parse_files(text: str) -> tuple[Line, ...]:
 
 def _line(text: str) -> Line | None:
     path, number, content = text.split(":", 2)
-    # As pam_limits.c reads a line: capitals do not count, nor does what follows the value.
+    # As pam_limits.c reads a line: case does not matter, and text after the value is ignored.
     fields = content.split("#")[0].split()[:4]
     if len(fields) == 2 and fields[1].startswith("-"):
         fields += [EXEMPT, "unlimited"]
@@ -156,15 +156,15 @@ def _line(text: str) -> Line | None:
 
 
 def _conf_value(value: str, unit: int) -> Limit | None:
-    """Return a limits.conf(5) value in the kernel's unit; None for what pam_limits skips, too."""
+    """Return a limits.conf(5) value in the kernel's unit; None for what pam_limits also skips."""
     if value in ("unlimited", "infinity", "-1", "-"):
         return "unlimited"
-    number = re.match(r"[0-9]+", value)  # strtol takes 4096k for 4096
+    number = re.match(r"[0-9]+", value)  # strtol reads 4096k as 4096
     return int(number[0]) * unit if number else None
 
 
 def parse_pam(text: str) -> Pam:
-    """Parse file names, `UsePAM yes|no` lines (sshd takes the first), and what the module does."""
+    """Parse file names, `UsePAM yes|no` lines (sshd uses the first), and its properties."""
     lines = text.splitlines()
     use_pam = [line.split()[1] for line in lines if line.startswith("UsePAM ")]
     files = tuple(line for line in lines if line.startswith("/"))

@@ -1,4 +1,4 @@
-"""What a node undoes by itself unless a new session confirms it, left by a run cut off."""
+"""Unconfirmed changes of an interrupted run: the node undoes them unless they are confirmed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 
-# Records, for root alone: see deploy/files/pending.sh.
+# Records that only root can read: see deploy/files/pending.sh.
 FOLDER = "/var/lib/gpu-node/pending"
 _RECORDS = shell("limits/unsettled")
 _SUM = re.compile(r"[0-9a-f]{64}")
-# The files that are replaced so, beside the authorized_keys of an account.
+# The files that are replaced in this way, besides the authorized_keys of an account.
 FILES = frozenset(
     {
         "/etc/security/limits.d/99-gpu-node.conf",
@@ -22,13 +22,13 @@ FILES = frozenset(
     }
 )
 _KEYS = "/.ssh/authorized_keys"
-# One of each file and of a few accounts; more are no work of ours, and each takes its time.
+# One for each file, and for a few accounts; more are not ours, and settling each takes time.
 MOST = 12
 _USER = re.compile(r"[^\s:/-][^\s:/]{0,255}")
 
 
 class Waiting(State):
-    """A replaced file that waits; `user` is whose home it is in, `after` the sha256 as written."""
+    """A replaced, unconfirmed file; `user` owns its home, `after` is the sha256 as written."""
 
     user: str
     path: str
@@ -44,9 +44,9 @@ SECTION = Section("limits.unsettled", listing(), root=True)
 
 
 def parse(text: str, files: Collection[str] = FILES) -> tuple[Waiting, ...]:
-    """Parse `RECORD USER PATH SUM`, with tabs, a line for each; `files` are those of the system.
+    """Parse lines `RECORD USER PATH SUM`, separated by tabs; `files` are those of the system.
 
-    Of one file there may be several, of runs side by side: they are settled together.
+    One file may have several records, of parallel runs: they are settled together.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > MOST:

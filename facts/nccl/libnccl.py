@@ -1,4 +1,4 @@
-"""libnccl of the system: its packages, the loader's ways to it, and the programs that take it."""
+"""libnccl of the system: its packages, how the loader finds it, and the programs that load it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Loader(State):
 
 
 class Program(State):
-    """A program outside of any environment, and the libnccl that it loads."""
+    """A program outside of all environments, and the libnccl that it loads."""
 
     path: str
     loads: str
@@ -84,7 +84,7 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def parse_loader(text: str) -> Loader:
-    """Parse LD_LIBRARY_PATH, LD_PRELOAD, then a path a line."""
+    """Parse LD_LIBRARY_PATH, LD_PRELOAD, then lines of one path."""
     library_path, preload, *cache = [*text.split("\n"), "", ""][: max(2, text.count("\n") + 1)]
     return Loader(library_path=library_path, preload=preload, cache=tuple(filter(None, cache)))
 
@@ -98,20 +98,20 @@ def parse_manager(text: str) -> Manager:
 
 
 def parse_programs(text: str) -> tuple[Program, ...]:
-    """Parse a program and the library it loads, a line each; one in two places counts once."""
+    """Parse lines of a program and the library it loads; one in two places counts once."""
     lines = text.splitlines()
     pairs = dict(zip(lines[::2], lines[1::2], strict=True))
     return tuple(Program(path=path, loads=loads) for path, loads in pairs.items())
 
 
 class SystemState(State):
-    """The system's half of the area.
+    """The system's part of the area.
 
-    `manager` installs packages (none: no known one does), `locks` are versionlock's lines,
-    `lock_lines` all lines that hold packages back, `holds` those that our note lists,
-    `has_repository` whether a run of ours added its repository, `files` those of the packages that
-    are missing or changed, `settings` the lines of start files that set what the loader reads, as
-    PATH:LINE: TEXT, and `gpus` the models that the driver names: none where it is not loaded.
+    `manager` is the package manager (none: unknown), `locks` are versionlock's lines, `lock_lines`
+    all lines that hold packages back, `holds` those in our note, `has_repository` whether one of
+    our runs added its repository, `files` the missing or changed files of the packages, `settings`
+    the lines of start files that set variables of the loader, as PATH:LINE: TEXT, and `gpus` the
+    models that the driver reports: none if it is not loaded.
     """
 
     packages: tuple[Package, ...] | None
@@ -142,7 +142,7 @@ def parse(readings: Readings) -> dict[str, object]:
 
 
 def _locks(found: Locks | None) -> dict[str, object]:
-    """Return the fields about what holds packages back; None where that could not be read."""
+    """Return the fields about what holds packages back; None if that could not be read."""
     if found is None:
         return dict.fromkeys(("locks", "lock_lines", "holds", "has_repository"))
     return {

@@ -1,4 +1,4 @@
-"""NCCL: every libnccl of a node, and the one that torch of each environment really loads."""
+"""NCCL: every libnccl of a node, and the one that the torch of each environment loads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_node.facts.probe.protocol import Reading, Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
-# What runs in an environment's own Python: four modules as one text, without their imports.
+# The program for an environment's own Python: four modules as one text, without their imports.
 _FOLDER = Path(__file__).parent / "on_node"
 ASKED = "\n".join(
     line
@@ -31,17 +31,17 @@ ASKED = "\n".join(
     for line in (_FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()
     if not line.startswith("from gpu_node.")
 )
-# What asks an environment's pip where it fetches from.
+# The program that asks an environment's pip for its sources.
 SUPPLY = (_FOLDER / "supply.py").read_text(encoding="utf-8")
 ENVIRONMENT_SECONDS = 30
-# libnccl has 300 MB, and a slow disk, or one that is far away, reads 2 MB a second.
+# libnccl has 300 MB, and a slow or remote disk reads 2 MB a second.
 DEEP_SECONDS = 180
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about NCCL with one for each Python environment, by its folder.
+    """Return the sections about NCCL, one of them for each Python environment.
 
-    `deep` reads each library through, so that its sha256 can be compared with the RECORD.
+    `deep` reads each library completely, to compare its sha256 with the RECORD.
     """
     asked = [_environment(prefix, request.deep, request.sudo) for prefix in request.environments]
     lies = [places(request.environments)] if asked else []
@@ -49,7 +49,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
 
 
 def places(prefixes: Sequence[str]) -> Section:
-    """Return the section about where environments lie."""
+    """Return the section about the file systems of environments."""
     asked = "\n".join(f"environment_places {shlex.quote(prefix)}" for prefix in prefixes)
     return Section(PLACES_SECTION, USE + _PLACES + asked, ENVIRONMENT_SECONDS, (SHARED,))
 
@@ -59,7 +59,7 @@ _PLACES = shell("nccl/places")
 _GONE = Reading(0, "absent")
 
 
-# One text for all environments.
+# The same text for all environments.
 _SHARED = (
     "gn_environment",
     shell("nccl/is_there") + owner.ENVIRONMENT_OWNER + shell("nccl/environment"),
@@ -82,9 +82,9 @@ def section_of(prefix: str) -> str:
 
 
 class Torch(State):
-    """torch as its files tell it; `wheel` (nvidia-nccl-cu12) and `nccl` are what it pins.
+    """torch by its files; `wheel` (nvidia-nccl-cu12) and `nccl` are what it pins.
 
-    `architectures` are those it has kernels for, as in sm_70; None where no list was found.
+    `architectures` are those it has kernels for, such as sm_70; None if no list was found.
     """
 
     version: str
@@ -96,7 +96,7 @@ class Torch(State):
 
 
 class Wheel(State):
-    """An nvidia-nccl distribution, and what its RECORD says of libnccl.so.2 (sha256 in base64)."""
+    """An nvidia-nccl distribution, and its RECORD's entry for libnccl.so.2 (sha256 in base64)."""
 
     name: str
     version: str
@@ -105,7 +105,7 @@ class Wheel(State):
 
 
 class Library(State):
-    """A libnccl.so.2: `version` is what ncclGetVersion says (21801), or None with the problem."""
+    """A libnccl.so.2: `version` is from ncclGetVersion (21801), or None with the problem."""
 
     path: str
     size: int
@@ -115,9 +115,9 @@ class Library(State):
 
 
 class Loads(State):
-    """Which libnccl the dynamic loader takes for `user`, and the rule of ld.so(8) it does so by.
+    """Which libnccl the dynamic loader loads for `user`, and by which rule of ld.so(8).
 
-    `path` is None where torch has NCCL built in, or no CUDA at all, or the loader fails.
+    `path` is None if torch has NCCL built in or has no CUDA, or if the loader fails.
     """
 
     user: str | None
@@ -129,10 +129,10 @@ class Loads(State):
 class Environment(State):
     """A Python environment: its torch, the NCCL wheels, the file they share, what torch loads.
 
-    `outside` are torch and wheels that go before its own packages (PYTHONPATH, the user's), `twice`
-    metadata folders of one package in one place, `external`: the distribution manages it
-    (PEP 668). `bitsandbytes` are the libraries in its folder; None where it is not installed.
-    `platform` is manylinux_2_17_x86_64 where that is the newest glibc a wheel may ask for.
+    `outside` are torch and wheels that precede its own packages (PYTHONPATH, the user's), `twice`
+    several metadata folders of a package in one place, `external`: the distribution manages it (PEP
+    668). `bitsandbytes` are the libraries in its folder; None if it is not installed. `platform` is
+    the newest that a wheel may need, such as manylinux_2_17_x86_64.
     """
 
     python: str
@@ -150,19 +150,19 @@ class Environment(State):
 
 
 class NcclState(libnccl.SystemState):
-    """Everything about NCCL that a rule asks for; an environment that is unreadable is None.
+    """Everything about NCCL that rules use; an unreadable environment is None.
 
-    So is one that is `absent`: of which nothing but that is known.
+    A missing one is None too, and is listed in `absent`.
     """
 
     environments: dict[str, Environment | None]
     absent: tuple[str, ...] = ()
-    # Where the files of each environment lie.
+    # The file systems of each environment's files.
     places: dict[str, dict[str, Place]] | None = None
 
 
 def parse_environment(text: str) -> Environment:
-    """Parse the line of JSON that asked/environment.py prints."""
+    """Parse the line of JSON that on_node/environment.py prints."""
     try:
         found = Environment.model_validate(read_json(text.strip().splitlines()[-1]))
     except json.JSONDecodeError as error:
@@ -172,7 +172,7 @@ def parse_environment(text: str) -> Environment:
 
 
 def _require_words(found: Environment) -> None:
-    """Raise Unreadable where what becomes pip's words, here or on the controller, is odd."""
+    """Raise Unreadable for odd values that become arguments of pip, here or on the controller."""
     checked.version(found.python)
     if found.platform is not None:
         checked.platform(found.platform)
@@ -186,7 +186,7 @@ def _require_words(found: Environment) -> None:
 
 
 def parse_environment_places(text: str) -> dict[str, dict[str, Place]]:
-    """Parse `environment<tab>FOLDER`, each with its places below."""
+    """Parse `environment<tab>FOLDER` lines, each followed by its places."""
     found: dict[str, dict[str, Place]] = {}
     for each in re.split(r"^environment\t", text, flags=re.MULTILINE)[1:]:
         prefix, _, rest = each.partition("\n")
@@ -195,13 +195,13 @@ def parse_environment_places(text: str) -> dict[str, dict[str, Place]]:
 
 
 def shown(number: int) -> str:
-    """Return ncclGetVersion's number as people write it: 21801 is 2.18.1."""
+    """Return ncclGetVersion's number in its usual form: 21801 is 2.18.1."""
     factor = 10000 if number >= 10000 else 1000
     return f"{number // factor}.{number % factor // 100}.{number % 100}"
 
 
 def plain(path: str) -> str:
-    """Return a path of the loader's for people: no $ORIGIN/../.., and short within packages."""
+    """Return a readable form of a loader's path: no $ORIGIN/../.., and short within packages."""
     return posixpath.normpath(path).rpartition("-packages/")[2]
 
 

@@ -23,7 +23,7 @@ Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about the network; routes are asked to the nodes that are named."""
+    """Return the sections about the network; routes are read to the named nodes."""
     return (
         Section("network.links", shell("network/links")),
         Section("network.addresses", shell("network/addresses")),
@@ -41,7 +41,7 @@ _MOST_LINES = 4096
 class Link(State):
     """An interface: `up` is the administrative state, `state` the operational one (operstate).
 
-    `speed` is in Mbit/s, None where the driver does not tell it.
+    `speed` is in Mbit/s, None if the driver does not report it.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Link(State):
 
 
 class Address(State):
-    """An address of an interface with its prefix, as in 10.0.0.4/24."""
+    """An address of an interface with its prefix, such as 10.0.0.4/24."""
 
     interface: str
     address: str
@@ -61,9 +61,9 @@ class Address(State):
 
 
 class Route(State):
-    """The way to a node of the cluster; `local` is one to the node itself.
+    """The route to a node of the cluster; `local`: it leads to the node itself.
 
-    `address` is None where its name does not resolve, `device` where no route leads there.
+    `address` is None if its name does not resolve, `device` if there is no route.
     """
 
     node: str
@@ -74,7 +74,7 @@ class Route(State):
 
 
 class NetworkState(State):
-    """Everything about the network that a rule asks for."""
+    """Everything about the network that rules use."""
 
     links: tuple[Link, ...] | None
     addresses: tuple[Address, ...] | None
@@ -82,12 +82,12 @@ class NetworkState(State):
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is not known."""
+    """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is unknown."""
     return tuple(_link(line) for line in _few(text))
 
 
 def _few(text: str) -> list[str]:
-    """Return the lines with words, as many as a machine with containers may have."""
+    """Return the lines with words; at most as many as a machine with containers may have."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > _MOST_LINES:
         raise Unreadable(f"{len(lines)} lines, more than {_MOST_LINES}")
@@ -117,7 +117,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 def _address(row: list[str]) -> Address:
     name, own = row[1].partition("@")[0].rstrip(":"), row[3]
-    # Of a point-to-point interface the prefix stands behind the other end's address.
+    # For a point-to-point interface the prefix is after the address of the other end.
     prefix = "" if "/" in own else "/128" if row[2] == "inet6" else "/32"
     scope = row[row.index("scope") + 1] if "scope" in row else "global"
     checked.address(own.partition("/")[0])
@@ -125,7 +125,7 @@ def _address(row: list[str]) -> Address:
 
 
 def parse_routes(text: str) -> tuple[Route, ...]:
-    """Parse `NODE ADDRESS`, then what `ip -o route get` says of it."""
+    """Parse `NODE ADDRESS`, then the output of `ip -o route get` for it."""
     return tuple(_route(line.split()) for line in text.splitlines() if line.strip())
 
 

@@ -1,4 +1,4 @@
-"""Package locks: the lines of a node that hold packages back, and the note of those we wrote."""
+"""Package locks: the lines that hold packages back, and our note of those that we wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 
-# What the deploy holds, a line a package: NAME VERSION RUN.
+# The holds of the deploy, one line for each package: NAME VERSION RUN.
 NOTE = "/var/lib/gpu-node/holds"
 # Only the deploy writes these two.
 _REPOSITORIES = (
@@ -18,7 +18,7 @@ _REPOSITORIES = (
     "/etc/apt/sources.list.d/gpu-node-cuda.sources",
 )
 
-# A repository's file that has a password is for root alone.
+# A repository's file with a password can be read only by root.
 SECTION = Section(
     "nccl.locks",
     assigned(note=NOTE, repositories=" ".join(_REPOSITORIES))
@@ -35,10 +35,10 @@ _ENTRY = re.compile(r"(?:\d+:)?(?P<name>.+?)-(?:\d+:)?(?P<version>[\d*?\[].*)")
 class LockLine(State):
     """A line that holds packages back; `names` are patterns of packages.
 
-    `version` is versionlock's pattern of the version that is allowed, or what a pin of apt is about
-    ("version 2.18.*"). `denies` is set where the line keeps that version out instead. `scope` is
-    the repository of an exclude= ("main": of all). `priority` is a pin's. `comment` is the line's
-    own, as people write it; tools' lines have an empty one.
+    `version` is versionlock's pattern of the allowed version, or the target of a pin of apt
+    ("version 2.18.*"). `denies`: the line excludes that version instead. `scope` is the repository
+    of an exclude= ("main": all). `priority` is that of a pin. `comment` was written by a person; it
+    is empty for lines of tools.
     """
 
     kind: Literal["versionlock", "exclude", "pin"]
@@ -54,7 +54,7 @@ class LockLine(State):
 
 
 class Hold(State):
-    """A hold that a run of ours wrote: package, version and the run's name."""
+    """A hold that one of our runs wrote: package, version and the run's name."""
 
     package: str
     version: str
@@ -62,7 +62,7 @@ class Hold(State):
 
 
 class Locks(State):
-    """What holds packages back: lines, our own note, and whether our repository's file exists."""
+    """What holds packages back: lines, our note, and whether the file of our repository exists."""
 
     lines: tuple[LockLine, ...]
     holds: tuple[Hold, ...]
@@ -70,7 +70,7 @@ class Locks(State):
 
 
 def parse(text: str) -> Locks:
-    """Parse a row a line: its kind first, and tabs between."""
+    """Parse one row for each line: its kind first, then fields, separated by tabs."""
     rows = [line.split("\t") for line in text.splitlines() if line]
     known: dict[str, Callable[..., LockLine]] = {
         "versionlock": _versionlock,
@@ -86,9 +86,9 @@ def parse(text: str) -> Locks:
 
 
 def name_and_version(text: str) -> tuple[str, str]:
-    """Return both of dnf's libnccl-0:2.18.1-1.* and of yum's 0:libnccl-2.18.1-1.*, less the epoch.
+    """Return name and version of dnf's libnccl-0:2.18.1-1.* or yum's 0:libnccl-2.18.1-1.*.
 
-    The version is without the `.*` at its end; a name alone has none.
+    The epoch and the final `.*` are left out; a name alone has no version.
     """
     found = _ENTRY.fullmatch(text)
     return (found["name"], found["version"].removesuffix(".*")) if found else (text, "")
@@ -110,7 +110,7 @@ def _versionlock(file: str, line: str, text: str, comment: str) -> LockLine:
 
 
 def _of_people(comment: str) -> str:
-    """Return a comment without its sign; dnf's own ("Added lock on ...") is left out."""
+    """Return a comment without its `#`; dnf's comments ("Added lock on ...") are left out."""
     text = comment.strip().lstrip("#").strip()
     return "" if text.startswith(("Added lock", "Added exclude")) else text
 

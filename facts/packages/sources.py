@@ -1,6 +1,6 @@
-"""Package sources: which repositories a server takes its packages from, and whether they answer.
+"""Package sources: the repositories of a server, and whether they answer.
 
-Nothing of the system's is written: each repository's index goes into a folder that is removed.
+No file of the system is changed: each repository's index is stored in a folder that is removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.redaction import without_users
 from gpu_node.facts.probe.shell import shell
 
-# One file of a repository, and all of them side by side.
+# For one file of a repository, and for all of them in parallel.
 FETCH_SECONDS, SECONDS = 15, 60
 
 HELD = shell("packages/held")
@@ -40,7 +40,7 @@ class Held(State):
 
 
 class PackageSource(State):
-    """A repository, by its address (apt) or id (yum, dnf), whether it answers, and why not."""
+    """A repository: its address (apt) or id (yum, dnf), whether it answers, and why not."""
 
     name: str
     state: Literal["ok", "bad", "unknown"]
@@ -48,15 +48,15 @@ class PackageSource(State):
 
 
 def parse_held(text: str) -> tuple[Held, ...]:
-    """Parse a file, a pid and a command a line; tabs part them."""
+    """Parse lines of a file, a pid and a command, separated by tabs."""
     rows = [line.split("\t") for line in text.splitlines()]
     return tuple(Held(file=file, pid=int(pid), command=name) for file, pid, name in rows)
 
 
 def parse_sources(text: str) -> tuple[PackageSource, ...]:
-    """Parse `ok|bad|unknown`, a name and a reason a line; tabs part them.
+    """Parse lines of `ok|bad|unknown`, a name and a reason, separated by tabs.
 
-    A user and a password in an address are left out.
+    User and password in an address are left out.
     """
     rows = [
         without_users(line).replace("://...@", "://").split("\t", 2) for line in text.splitlines()
@@ -66,7 +66,7 @@ def parse_sources(text: str) -> tuple[PackageSource, ...]:
 
 
 class Packages(State):
-    """What installs packages, who keeps it from doing so, and where they come from."""
+    """What installs packages, what locks it, and where packages come from."""
 
     manager: Manager | None
     held: tuple[Held, ...] | None

@@ -1,4 +1,4 @@
-"""Newcomer: what a server reports before it becomes a node: system, rights, space, names."""
+"""What a server reports before it becomes a node: system, rights, space, names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
-# Where the deploy puts something; an inventory adds to them.
+# Folders in which the deploy writes; an inventory adds more.
 PATHS = ("/", "/usr", "/boot", "/var", "/opt", "/tmp")  # noqa: S108 (its free space is asked)
 _SPACE = shell("preflight/space")
 
 
 def sections(paths: Iterable[str]) -> tuple[Section, ...]:
-    """Return the sections about a server itself; `paths` are further ones whose space counts."""
+    """Return the sections about a server itself; `paths` are further paths whose space is read."""
     words = " ".join(shlex.quote(path) for path in dict.fromkeys((*PATHS, *paths)))
     return (
         Section("preflight.system", shell("preflight/system")),
@@ -44,7 +44,7 @@ class System(State):
 
 
 class Account(State):
-    """The account; `sudo` is None for root, "works", or the output of a sudo that refuses."""
+    """The account; `sudo` is None for root, "works", or the output of sudo if it refuses."""
 
     user: str
     uid: int
@@ -52,7 +52,7 @@ class Account(State):
 
 
 class Space(State):
-    """A path and the file system it is on: free bytes, free inodes (None: it counts none)."""
+    """A path and the file system it is on: free bytes, free inodes (None: not counted)."""
 
     path: str
     mount: str
@@ -90,13 +90,13 @@ def parse_system(text: str) -> System:
 
 
 def parse_account(text: str) -> Account:
-    """Parse lines `user`, `uid` and, of another one than root, `sudo`."""
+    """Parse lines `user`, `uid` and, if the user is not root, `sudo`."""
     values = _words(text)
     return Account(user=values["user"], uid=int(values["uid"]), sudo=values.get("sudo"))
 
 
 def parse_space(text: str) -> tuple[Space, ...]:
-    """Parse `bytes PATH` and `inodes PATH` with df's lines, and `closed MOUNT`; tabs part them."""
+    """Parse `bytes PATH` and `inodes PATH` with df's lines, and `closed MOUNT`, with tabs."""
     rows = [line.split("\t") for line in text.splitlines()]
     closed = {row[1] for row in rows if row[0] == "closed"}
     inodes = {row[1]: _df(row[2]) for row in rows if row[0] == "inodes"}
@@ -119,7 +119,7 @@ def parse_space(text: str) -> tuple[Space, ...]:
 
 
 def _df(line: str) -> tuple[int, int, str] | None:
-    """Return total, free and mount of a line of df; names in it may have blanks."""
+    """Return total, free and mount of a line of df; the names in it may contain blanks."""
     found = re.search(r"\s(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s+(\d+%|-)\s+(/.*)$", line)
     if found is None:
         return None
@@ -128,7 +128,7 @@ def _df(line: str) -> tuple[int, int, str] | None:
 
 
 def parse_identity(text: str) -> Identity:
-    """Parse lines `machine-id`, `hostname` and `full`; an image says uninitialized for none."""
+    """Parse lines `machine-id`, `hostname` and `full`; an image has `uninitialized` for none."""
     values = _words(text)
     own = values["machine-id"]
     return Identity(
@@ -139,7 +139,7 @@ def parse_identity(text: str) -> Identity:
 
 
 def parse_uuids(text: str) -> tuple[str, ...]:
-    """Parse a GPU's UUID a line."""
+    """Parse lines of a GPU's UUID."""
     found = tuple(text.split())
     odd = [each for each in found if not each.startswith("GPU-") or "?" in each]
     if odd:

@@ -1,4 +1,4 @@
-"""Reachability: what a newcomer and the nodes see of each other: routes, names, host keys."""
+"""Reachability between a new server and the nodes: routes, names, host keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from gpu_node.facts.ssh import mesh
 from gpu_node.facts.ssh.state import Names, parse_names
 
 KEYSCAN_SECONDS = 5
-# One is asked again, as sshd drops some of more than ten connections at a time (MaxStartups).
+# Each one is asked again, because sshd drops some of more than ten parallel connections
+# (MaxStartups).
 _TRIES = 3
 SECONDS = _TRIES * (KEYSCAN_SECONDS + 3) + 6
 _EVERY_KIND = "rsa,ecdsa,ed25519"
@@ -29,9 +30,9 @@ _SCAN = LIMITED + shell(
 
 
 class Scan(State):
-    """The host keys that a machine sees at a node's address, or `why` it sees none.
+    """The host keys that a machine sees at a node's address, or the reason (`why`) it sees none.
 
-    `keys` are as in known_hosts: type and key.
+    `keys` have the form of known_hosts: type and key.
     """
 
     keys: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class Scan(State):
 
 
 class MemberState(State):
-    """What a node of the cluster says of itself and of the way to a newcomer."""
+    """What a node of the cluster reports about itself and the route to a new server."""
 
     identity: Identity | None
     uuids: tuple[str, ...] | None
@@ -50,9 +51,10 @@ class MemberState(State):
 
 
 def scans(peers: Iterable[Peer], pinned: Mapping[str, Sequence[str]]) -> Section:
-    """Return the section that asks for the host keys of `peers`, side by side.
+    """Return the section that asks for the host keys of `peers`, in parallel.
 
-    Of a peer with keys in `pinned`, by its name, one kind is asked for: a connection for each.
+    If `pinned` has keys of a peer, by its name, only one kind is asked for: each kind needs a
+    connection.
     """
     calls = [
         f"scan {shlex.quote(peer.name)} {shlex.quote(peer.address)} {peer.port} "
@@ -64,7 +66,7 @@ def scans(peers: Iterable[Peer], pinned: Mapping[str, Sequence[str]]) -> Section
 
 
 def _kinds(keys: Sequence[str]) -> str:
-    """Return how ssh-keyscan calls the best kind of the pinned keys."""
+    """Return ssh-keyscan's name of the best kind of the pinned keys."""
     kinds = [key.split()[0] for key in keys]
     for word in ("ed25519", "ecdsa", "rsa"):
         if any(kind.startswith(("ssh-" + word, word + "-")) for kind in kinds):
@@ -73,14 +75,14 @@ def _kinds(keys: Sequence[str]) -> str:
 
 
 def names(peer: Peer) -> Section:
-    """Return the section about what a resolver says of a node's name."""
+    """Return the section about the addresses of a node's name."""
     return next(
         each for each in mesh.sections(ProbeRequest(nodes=(peer,))) if each.name == "ssh.names"
     )
 
 
 def member_sections(newcomer: Peer, pinned: Sequence[str]) -> tuple[Section, ...]:
-    """Return what a node of the cluster is asked about itself and about a newcomer."""
+    """Return the sections that ask a node of the cluster about itself and about a new server."""
     return (
         IDENTITY,
         UUIDS,

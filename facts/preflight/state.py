@@ -1,4 +1,4 @@
-"""Pre-flight: everything that is asked of a server before anything on it is changed."""
+"""Pre-flight check: everything that a server is asked before anything on it is changed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh.state import Names, parse_names
 
-# The clock is read at both ends of the probe: the asking machine's own times then bound the skew.
+# The clock is read at both ends of the probe: the times of the asking machine then bound the skew.
 _BEGIN, _END = Section("preflight.begin", "date +%s"), Section("preflight.end", "date +%s")
 
 
 class NewcomerState(State):
-    """Everything about a server that the pre-flight judges.
+    """Everything about a server that the pre-flight check judges.
 
     `begin` and `end` are its clock, in seconds since 1970, when the probe began and ended. `names`
-    is what its resolver says of its own name, `scans` the host keys it sees at each node's address.
-    `unreadable` has a reason by section.
+    are the addresses that its resolver returns for its own name, `scans` the host keys it sees at
+    each node's address. `unreadable` has the reason for each unreadable section.
     """
 
     system: System | None
@@ -58,10 +58,10 @@ def sections(
     pinned: Mapping[str, Sequence[str]] | None = None,
     paths: Iterable[str] = (),
 ) -> tuple[Section, ...]:
-    """Return the sections for a server that is to be `own` among `members`.
+    """Return the sections for a server that is to become `own` among `members`.
 
     `pinned` are the members' host keys by name, as in known_hosts; `paths` are folders that the
-    inventory wants on it, whose space counts.
+    inventory wants there, whose space is read.
     """
     return (
         _BEGIN,
@@ -77,7 +77,7 @@ def sections(
 
 
 def parse(readings: Readings) -> NewcomerState:
-    """Return the server's state from the probe's answers."""
+    """Return the server's state from the answers of the probe."""
     found = {
         "system": readings.take("preflight.system", newcomer.parse_system),
         "account": readings.take("preflight.account", newcomer.parse_account),

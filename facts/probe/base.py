@@ -21,7 +21,7 @@ class State(BaseModel):
     """The state of one area; a field that could not be read is None, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    # The characters of the longest text.
+    # The maximum length of a text, in characters.
     longest: ClassVar[int] = bounds.LONGEST
 
     @model_validator(mode="after")
@@ -44,7 +44,7 @@ class ProbeFact(FactBase[dict[str, Any]]):
 
     sections: ClassVar[Sequence[Section]] = ()
     asked: Sequence[Section] = ()
-    # Set where the caller notes when it asks; pyinfra's own facts do not.
+    # Set if the caller records when it asks; pyinfra's own facts do not.
     times: Times | None = None
 
     @staticmethod
@@ -62,14 +62,14 @@ class ProbeFact(FactBase[dict[str, Any]]):
         return render(self.asked, sudo=request.sudo)
 
     def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        """Return the sections to ask; most areas ask about the node alone."""
+        """Return the sections to ask; most areas ask only about the node."""
         return self.sections
 
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
         try:
             return self.parsed(output)
-        except Exception as error:  # any other class would end the run for all hosts
+        except Exception as error:  # an exception of another class would end the run for all hosts
             raise FactProcessError(f"{self.name}: {bounds.in_words(error)}") from error
 
     def parsed(self, output: list[str]) -> dict[str, Any]:
@@ -80,16 +80,16 @@ class ProbeFact(FactBase[dict[str, Any]]):
 class AreaFact(ProbeFact):
     """Base of the fact of an area: its state as a dict, with `unreadable` (section: reason).
 
-    A subclass defines `sections`, `state` (the class of its state) and `parse`, and `sections_for`
-    where an inventory names what it asks about. A section that was not asked is None, and is not
-    `unreadable`.
+    A subclass defines `sections`, `state` (the class of its state) and `parse`, and also
+    `sections_for` if the inventory decides what to ask. A section that was not asked is None, and
+    is not `unreadable`.
     """
 
     state: ClassVar[type[State]]
 
     @staticmethod
     def parse(readings: Readings) -> State:
-        """Return the area's state; what cannot be read goes to `readings.unread`."""
+        """Return the area's state; what cannot be read is added to `readings.unread`."""
         raise FactProcessError("this fact has no parser")
 
     @override
@@ -107,7 +107,7 @@ class AreaFact(ProbeFact):
 
 
 class SectionFact(FactBase[dict[str, Any]]):
-    """Base of facts that ask one section, as the probe does: the login shell may print anything."""
+    """Base of facts that ask one section in the probe's frame: a login shell may print anything."""
 
     asked: Section
 

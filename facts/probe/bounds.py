@@ -8,30 +8,30 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-# What a kernel counts in 64 bits, with a sign or without one.
+# The 64-bit numbers of a kernel, signed or unsigned.
 LEAST, MOST = -(2**63), 2**64 - 1
-# The lines of a program, and one text of them; what is longer has a bound of its own.
+# The lines of a program, and one text in them; longer lists have separate bounds.
 LONGEST = 1 << 18
 MOST_ENTRIES = 1 << 18
 DEEPEST = 12
-# What datetime can hold, from 1970 to 9999.
+# The range of datetime, from 1970 to 9999.
 _LAST_MOMENT = 253_402_300_799
 # The characters of an error that are reported.
 _MOST_WORDS = 500
-# Half of a pair: no encoding takes it.
+# Half of a surrogate pair: it cannot be encoded.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def moment(seconds: int) -> int:
-    """Return seconds since 1970 as a time that datetime can hold: any user may give a file others.
+    """Return seconds since 1970 within the range of datetime: a user can give a file any time.
 
-    A file that is older than 1970 is as old as that.
+    A time before 1970 becomes 1970.
     """
     return min(max(seconds, 0), _LAST_MOMENT)
 
 
 def require(value: Any, longest: int = LONGEST) -> None:
-    """Raise ValueError for a value that no honest node has; models have checked what they hold."""
+    """Raise ValueError for a value that no honest node has; models have checked theirs already."""
     _require(value, longest, DEEPEST)
 
 
@@ -70,13 +70,13 @@ def _require_entries(values: Collection[Any], longest: int, depth: int) -> None:
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error's class and words, in one line that a report has room for."""
+    """Return an error's class and text, in one line that fits into a report."""
     words = " ".join(str(error)[: 2 * _MOST_WORDS].split())
     return short(f"{type(error).__name__}: {words}" if words else type(error).__name__)
 
 
 def short(reason: str) -> str:
-    """Return a reason that a report has room for: the output of a node may be of any length."""
+    """Return a reason, cut to fit into a report: the output of a node may have any length."""
     text = reason if len(reason) <= _MOST_WORDS else f"{reason[:_MOST_WORDS]}..."
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -84,7 +84,7 @@ def short(reason: str) -> str:
 def read_json(text: str) -> Any:
     """Return the value of a node's JSON; ValueError where it is ambiguous or out of bounds.
 
-    Of a key that is there twice each reader takes another value; of NaN nothing follows.
+    If a key occurs twice, readers take different values; NaN compares with nothing.
     """
     try:
         return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_number)

@@ -1,4 +1,4 @@
-"""Checks on output of a node that reaches files and commands of others: each kind has one form.
+"""Checks values of a node that reach files and commands of others: each kind has one form.
 
 A value of another form is Unreadable: it becomes a finding of the node that sent it.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from gpu_node.facts.probe.protocol import Unreadable
 
-# Kinds of public key that sshd takes, and what their first words in the key itself must be.
+# Kinds of public key that sshd accepts, and the words that the key itself must begin with.
 KEY_TYPES = (
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -23,12 +23,12 @@ KEY_TYPES = (
     "sk-ssh-ed25519@openssh.com",
     "sk-ecdsa-sha2-nistp256@openssh.com",
 )
-# OpenSSH has refused it since 7.0; a host of that time may still have one.
+# OpenSSH has refused it since 7.0; an old host may still have one.
 OLD_KEY_TYPES = (["ssh-dss"],)
 # A key of 16384 bits, the largest that ssh-keygen makes, has less than 3 KiB.
 LONGEST_KEY = 8192
 MOST_ADDRESSES = 64
-# All others have each of them in known_hosts.
+# All other nodes have each of them in known_hosts.
 MOST_KEYS = 16
 _LONGEST_PATH = 4096
 _LARGEST_ID = 2**32 - 1
@@ -36,7 +36,7 @@ _LARGEST_ID = 2**32 - 1
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}")
 _PATH = re.compile(r"/[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
-# As useradd makes them, and those of directories: user@example.org, EXAMPLE\user.
+# Names as useradd accepts them, and names of directory services: user@example.org, EXAMPLE\user.
 _USER = re.compile(r"\w[\w.@\\+-]{0,255}\$?")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~:_!-]{0,127}")
 _PLATFORM = re.compile(r"[a-z0-9_]{1,64}")
@@ -44,9 +44,9 @@ _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._+-]{0,126}[A-Za-z0-9+])?")
 
 
 def public_key(text: str) -> str:
-    """Return type and key of a line `type key comment`: the comment is the node's, and is left out.
+    """Return type and key of a line `type key comment`: the node's comment is left out.
 
-    The key is base64, and begins with its type once more.
+    The key is base64, and begins with its type again.
     """
     kind, blob = [*text.split(), "", ""][:2]
     if kind not in KEY_TYPES:
@@ -64,7 +64,7 @@ def public_key(text: str) -> str:
 
 
 def public_keys(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the keys of such lines, each once, without those of a type that no ssh takes now."""
+    """Return the keys of such lines, each once, without types that ssh no longer accepts."""
     now = [line for line in lines if line.split()[:1] not in ([], *OLD_KEY_TYPES)]
     found = tuple(dict.fromkeys(map(public_key, now)))
     if len(found) > MOST_KEYS:
@@ -81,7 +81,7 @@ def address(text: str) -> str:
 
 
 def addresses(words: Iterable[str]) -> tuple[str, ...]:
-    """Return IP addresses, each once, as many as a machine may have."""
+    """Return IP addresses, each once, at most as many as a machine may have."""
     found = tuple(dict.fromkeys(map(address, words)))
     if len(found) > MOST_ADDRESSES:
         raise Unreadable(f"{len(found)} addresses, more than {MOST_ADDRESSES}")
@@ -113,7 +113,7 @@ def number(text: str, most: int = _LARGEST_ID) -> int:
 
 
 def version(text: str) -> str:
-    """Return a version as packages have them."""
+    """Return a version of a package."""
     return _matching(_VERSION, text, "a version")
 
 

@@ -11,7 +11,7 @@ from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import as_training_user
 
 BEGIN = "@@gpu-node file"
-# Larger than any file that is edited; reading a pipe or a device would not end.
+# Larger than all edited files; reading a pipe or a device would not end.
 MOST_BYTES = 16 << 20
 _ASK = shell(
     "probe/file_bytes",
@@ -25,7 +25,7 @@ _ASK = shell(
 class FileContent(TypedDict):
     """Whether the file exists, and its bytes, one character (U+0000-U+00FF) each.
 
-    `problem` is the reason why they could not be read; empty where they were.
+    `problem` is the reason why they could not be read; empty if they were read.
     """
 
     exists: bool

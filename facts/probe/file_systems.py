@@ -14,8 +14,8 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.shell import shell
 
-# The kinds that a server or other machines may have too, with their names in mountinfo. Of
-# FUSE it is unknown what is behind it.
+# Kinds that other machines may have too, with their names in mountinfo. What is behind FUSE is
+# unknown.
 _NETWORK = frozenset(
     {"9p", "acfs", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "gpfs", "lustre", "ncpfs"}
     | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
@@ -26,7 +26,7 @@ _CHANGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9} \+0000|")
 _INODE = re.compile(r"\d{1,20}")
 
 PLACES = shell("probe/places")
-# For Section.shared, and the beginning of a command that uses the functions.
+# For Section.shared, and as the beginning of a command that uses the functions.
 SHARED = ("gn_places", PLACES)
 USE = 'eval "$gn_places"\n'
 
@@ -34,7 +34,7 @@ USE = 'eval "$gn_places"\n'
 class Place(State):
     """The place of a file: the kind and the source of the mount (nas:/home), and its inode.
 
-    `changed` is its ctime, UTC in nanoseconds; empty where the node does not report it.
+    `changed` is its ctime, UTC in nanoseconds; empty if the node does not report it.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Place(State):
 
     @property
     def is_network(self) -> bool:
-        """Whether other machines may have the file from the same place."""
+        """Whether other machines may have the same file."""
         return self.kind in _NETWORK or self.kind.startswith("fuse.")
 
 
@@ -65,16 +65,16 @@ def _place(line: str) -> tuple[str, Place]:
 
 
 def is_network(places: Places | None, path: str) -> bool:
-    """Whether a file is on a file system that other machines may have too; unknown: no."""
+    """Whether a file is on a file system that other machines may have too; False if unknown."""
     place = (places or {}).get(path)
     return place is not None and place.is_network
 
 
 def are_shared(mine: Places | None, theirs: Places | None) -> bool | None:
-    """Whether two nodes see the same files under the same paths; None where that is not known.
+    """Whether two nodes see the same files under the same paths; None if unknown.
 
-    One equal file is enough: of the others the ctime may have changed between two looks. A file
-    on a node's own disks is not shared, whatever another node reports.
+    One equal file is enough: the ctime of the others may have changed between the two probes. A
+    file on a node's own disks is not shared, whatever another node reports.
     """
     if any(
         known and not any(each.is_network for each in known.values()) for known in (mine, theirs)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpu_node.facts.probe.shell import shell
 
 MARK = "@@gpu-node"
-# The bytes that a section may print, and all sections with root together; more is not sent.
+# The bytes that a section, and all sections with root together, may print; more is not sent.
 DEFAULT_BYTES, _MOST_OF_ALL = 1024 * 1024, 8 * 1024 * 1024
-# The exit code of a section that prints more: that of a file that is too large (SIGXFSZ).
+# The exit code of a section that prints more: the one for a file that is too large (SIGXFSZ).
 TOO_LONG = 153
 
 PROLOGUE = shell("probe/prologue", most=str(DEFAULT_BYTES), too_long=str(TOO_LONG))

@@ -8,7 +8,7 @@ _ANY, _ONE = "*", "?"
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name matches one of some patterns."""
+    """Whether a name matches at least one of the patterns."""
     return any(matches(name, each) for each in patterns)
 
 
@@ -54,7 +54,7 @@ def _parts(pattern: str) -> list[str]:
 
 
 def _set_end(pattern: str, at: int) -> int:
-    """Return the place of the bracket that ends a set; -1 where none does."""
+    """Return the place of the bracket that ends a set; -1 if there is none."""
     first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
     return pattern.find("]", first + 1)
 

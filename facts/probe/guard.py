@@ -1,4 +1,4 @@
-"""Judgements between nodes that the answer of one can break: that node is found and excluded."""
+"""Judgements between nodes, which one node's answer can break: finds and excludes that node."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _less(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def _fails(judge: Judgement, names: tuple[str, ...]) -> str | None:
-    """Return the error of a judgement as text; None where it raises none."""
+    """Return the error of a judgement as text; None if it raises none."""
     try:
         judge(names)
     except Exception as error:  # of any class: the answer of a node caused it

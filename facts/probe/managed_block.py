@@ -1,4 +1,4 @@
-"""Blocks of lines that we manage in a user's file: how one is marked, found, replaced, removed."""
+"""Managed blocks of lines in a user's file: how they are marked, found, replaced and removed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu_node.facts.probe.shell import shell
 class Markers:
     """The first and the last line of a kind of block; every byte outside the block stays.
 
-    `line` is a regular expression of how each line between them begins: a block with another line
-    is not ours. With `has_remark` the marker lines only begin with these texts.
+    `line` is a regular expression for the beginning of each line between them: a block with another
+    line is not ours. With `has_remark` the marker lines only begin with these texts.
     """
 
     begin: str
@@ -28,7 +28,7 @@ class Markers:
     def _pattern(self) -> re.Pattern[str]:
         rest = ".*" if self.has_remark else ""
         begin, end = (f"{re.escape(each)}{rest}$" for each in (self.begin, self.end))
-        # A comment may be a line of a block where a first line of another one is not.
+        # A comment may be a line of a block, but the first line of another block may not.
         markers = f"{begin}|{end}" if self.has_remark else end
         inside = rf"(?!{markers})(?:{self.line}).*\n"
         return re.compile(rf"(?m)^{begin}\n(?P<body>(?:{inside})*){end}(?:\n|\Z)")
@@ -38,14 +38,14 @@ class Markers:
         return list(self._pattern.finditer(text))
 
     def block(self, body: str, remark: str = "") -> str:
-        """Return a block with `body`, whole lines; empty where that is empty."""
+        """Return a block with `body`, whole lines; empty if `body` is empty."""
         return f"{self.begin}{remark}\n{body}{self.end}\n" if body else ""
 
     def replace(self, text: str, block: str) -> str:
         """Return `text` with `block` in place of the first block, and without the others.
 
-        Without a block in `text` it is put at the top: there no line above it decides, and no
-        missing newline has to be added.
+        If `text` has no block, it is put at the top: no line above it takes effect first, and no
+        missing newline must be added.
         """
         found = self._pattern.search(text)
         if found is None:
@@ -57,7 +57,7 @@ class Markers:
         return self._pattern.sub("", text)
 
     def is_unclosed(self, text: str) -> bool:
-        """Whether a block begins and does not end: which lines of it are ours is unknown."""
+        """Whether a block begins and does not end: then it is unknown which lines are ours."""
         return self.begin in self.remove(text).splitlines()
 
 
@@ -68,20 +68,20 @@ NODES = Markers(
 )
 BEGIN, END = NODES.begin, NODES.end
 CUT = "!cut"
-# What a line of ours ends with: the name of the node that it is about.
+# The end of our lines: the name of the node that the line is about.
 OURS = re.compile(r"(?:^|\s)gpu-node:(\S+)$")
 MANAGED_BLOCK = shell("probe/managed_block", begin=BEGIN, end=END, cut=CUT)
 
 
 class Own(State):
-    """A line of ours: the node that it is about, and its text."""
+    """One of our lines: the node that it is about, and its text."""
 
     node: str
     text: str
 
 
 class Block(State):
-    """Our lines in a file; `is_whole` is false where the line that ends the block is missing."""
+    """Our lines in a file; `is_whole` is false if the line that ends the block is missing."""
 
     lines: tuple[Own, ...] = ()
     is_whole: bool = True

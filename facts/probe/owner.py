@@ -1,4 +1,4 @@
-"""sh that runs a program as its owner: root runs nothing that others can change."""
+"""sh that runs a program as its owner, because root runs nothing that others can change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpu_node.facts.probe.shell import shell
 
-# deploy/ puts this file in front of its scripts as well.
+# deploy/ also puts this file in front of its scripts.
 PRIVATE_GROUP_FILE = Path(__file__).with_name("private_group.sh")
 OWNER = shell("probe/private_group") + shell("probe/owner")
 # The options of find for files that others can change; environment_owner.sh sets $alone.

@@ -21,10 +21,10 @@ class Peer(BaseModel):
 
 
 def peers_of(data: Mapping[str, Any]) -> tuple[Peer, ...]:
-    """Return all nodes in host data, including the node itself; none for a bare host."""
+    """Return all nodes in host data, including the node itself; empty for a bare host."""
     return peers(data.get("cluster_nodes") or ())
 
 
 def peers(named: Iterable[Peer | Mapping[str, Any]]) -> tuple[Peer, ...]:
-    """Return peers from the values of an inventory or of an operation's argument."""
+    """Return peers from the values of an inventory or an operation's argument."""
     return tuple(Peer.model_validate(each) for each in named)

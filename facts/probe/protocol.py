@@ -20,7 +20,7 @@ from gpu_node.facts.probe.shell import assigned
 
 MARK = frame.MARK
 DEFAULT_SECONDS = 10
-# How many characters of sudo's output are kept.
+# The characters of sudo's output that are kept.
 _MOST_OF_SUDO = 1000
 _CUT = "too long: it printed more than a section may; the rest was not sent"
 # The limit for the output of all sections of a node, without lists of files. An honest node with
@@ -35,24 +35,24 @@ _BEGIN = re.compile(
     re.MULTILINE | re.ASCII,
 )
 
-# What the answer calls the output of a sudo that refuses.
+# The name in the answer of sudo's output if it refuses.
 SUDO = "sudo"
 # The time limit of sudo itself, which may ask a directory about the user.
 SUDO_SECONDS = 10
 
 
 class Unreadable(ValueError):
-    """A section whose answer cannot be understood; str() is the reason, fit for a report."""
+    """The answer of a section cannot be parsed; str() is the reason, in a form for a report."""
 
 
 @dataclass(frozen=True)
 class Section:
     """One question to a node: `command` is POSIX sh, `seconds` and `bytes` are its limits.
 
-    `shared` are variables with their values that the command has in its environment: a text that
-    several sections need is sent once. The whole script is one argument of at most 128 KiB. A
-    section with `root` runs with sudo where an inventory allows it; then `gn_user` is the SSH user.
-    `place` puts it before or after all others, for a clock that is read at both ends of a probe.
+    `shared` are variables with values, in the command's environment: a text that several sections
+    need is sent once. The whole script is one argument of at most 128 KiB. A section with `root`
+    runs with sudo where an inventory allows it; then `gn_user` is the SSH user. `place` puts it
+    before or after all others, for a clock that is read at both ends of a probe.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Times:
-    """When this machine sent a probe and had its answer, in seconds since 1970 by its clock."""
+    """When this machine sent a probe and had the answer: seconds since 1970 by its clock."""
 
     asked: float
     answered: float
@@ -107,21 +107,21 @@ class Readings:
 
     sections: dict[str, Reading]
     unread: list[Unread] = field(default_factory=list)
-    # The result of sudo; None where it was not used.
+    # The result of sudo; None if it was not used.
     sudo: Reading | None = None
-    # None where the caller did not note them.
+    # None if the caller did not record them.
     times: Times | None = None
 
     @property
     def refusal(self) -> str | None:
-        """The output of a sudo that refused; None where it worked, or was not asked."""
+        """The output of sudo if it refused; None if it worked or was not used."""
         if self.sudo is None or (self.sudo.rc == 0 and self.sudo.problem is None):
             return None
         output = self.sudo.problem or self.sudo.text.strip() or f"exit {self.sudo.rc}, no output"
         return output[-_MOST_OF_SUDO:]
 
     def take(self, section: str, parse: Callable[[str], T]) -> T | None:
-        """Parse one section's output; None, and an entry in `unread`, when that is impossible."""
+        """Parse one section's output; None, and an entry in `unread`, if that fails."""
         reading = self.sections[section]
         try:
             found = parse(reading.require())
@@ -147,7 +147,7 @@ def render(sections: Iterable[Section], sudo: bool = False) -> str:
     own.sort(key=lambda each: each.place != "first")
     ends = [each for each in sections if each not in rooted and each.place == "last"]
     prologue = assigned(gn_mark=MARK) + PROLOGUE
-    # The script that sudo runs has the same beginning.
+    # The script that sudo runs begins in the same way.
     first = (
         [f"gn_prologue={shlex.quote(prologue)}", 'eval "$gn_prologue"'] if rooted else [prologue]
     )
@@ -225,7 +225,7 @@ def _reading(text: str, begin: re.Match[str], seconds: int, most: int) -> tuple[
     start, length, rc = begin.end() + 1, int(begin["length"]), int(begin["rc"])
     stop = start + length
     if not text.startswith(f"\n{MARK} end {begin['name']}", stop):
-        # Nothing after a section that the whole rest of the answer is too short for.
+        # If the rest of the answer is too short for a section, nothing follows it.
         resume = len(text) if stop + len(f"\n{MARK} end {begin['name']}") > len(text) else start
         # There may be any number of markers: the rest after each is not copied.
         there = max(0, min(length, len(text) - start))

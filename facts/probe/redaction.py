@@ -1,16 +1,16 @@
 """Secrets in what nodes send: one definition of what is hidden, in awk for the node and in Python.
 
-Hidden, in any case of letters, is
-- the value after a name that `is_secret`, as NAME=VALUE, NAME+=VALUE, NAME: VALUE, --name VALUE,
+Hidden, in upper and lower case, is
+- the value after a name that `is_secret`: NAME=VALUE, NAME+=VALUE, NAME: VALUE, --name VALUE,
 - what follows the word `bearer`, and both words of `Authorization: Basic ...`,
 - user and password of a URL (https://user:password@host),
 - a word of 20 characters or more that begins as tokens of well-known services do (`SHAPES`),
 - the password after -p or -a of sshpass, mysql, mariadb, redis-cli and of `docker login` and its
   like, the key of `wandb login`, and any -u USER:PASSWORD; also in the command of `sh -c`.
 
-On the node a whole argument is hidden after such an option, and all that follows such a name, or
-such an option, in one argument. The controller hides one word, as it no longer knows where an
-argument ends.
+On the node the whole argument after such an option is hidden, and everything that follows such a
+name or option within one argument. The controller hides one word, because it no longer knows where
+an argument ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import re
 from gpu_node.facts.probe.shell import shell
 
 HIDDEN = "..."
-# Names that mean a secret: a part of the name, once blanks between its words are left out; or one
-# of its words. `tokenizer` is no secret, PWD is a folder, and num_keys is a number.
+# Names of secrets: a part of the name without the separators of its words, or one of its words.
+# `tokenizer` is not a secret, PWD is a folder, and num_keys is a number.
 _PARTS = (
     *("token", "secret", "passw", "passphrase", "passcode", "credential", "apikey", "accesskey"),
     *("authkey", "privatekey", "accountkey", "amzsignature", "authorization", "cookie", "webhook"),
@@ -70,7 +70,7 @@ _KNOWN = f"sshpass|redis-cli|{_LOGIN}|{_LOGIN_BY_KEY}"
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a variable, an option or a field of that name is a secret."""
+    """Whether the value of a variable, an option or a field with this name is a secret."""
     words = re.sub(r"[-_.]+", "_", name.lower()).removeprefix("_")
     if words in ("pwd", "oldpwd"):
         return False
@@ -82,7 +82,7 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return a text without the secrets in it; what is hidden already stays as it is."""
+    """Return a text without its secrets; what is already hidden stays as it is."""
     return "\n".join(map(_line, without_users(text).split("\n")))
 
 
@@ -119,7 +119,7 @@ def _line(text: str) -> str:
 
 
 def _command(text: str) -> str:
-    """Return a text without the words that are secrets by the words before them."""
+    """Return a text without the words that are secrets because of the words before them."""
     done: list[str] = []
     position, state = 0, _State()
     while found := _COMMAND_WORD.search(text, position):
@@ -133,9 +133,9 @@ def _command(text: str) -> str:
 
 
 def _hidden(word: str, state: _State) -> str:
-    """Return what to show in the place of a word that is a secret; empty for all others.
+    """Return what replaces a word that is a secret; empty for all others.
 
-    It is what `hidden` is in the awk.
+    In the awk it is `hidden`.
     """
     was, state.hides = state.hides, ""
     if was == "all" and re.fullmatch(r"--|[=:]+", word):
@@ -163,13 +163,13 @@ def _hidden(word: str, state: _State) -> str:
 
 
 class _State:
-    """What the words of a command line say about those after them."""
+    """What the words of a command line mean for the words after them."""
 
     def __init__(self) -> None:
         self.program = self.hides = self.last = ""
 
     def take(self, word: str) -> None:
-        """Go on to the next word."""
+        """Continue with the next word."""
         base = re.split("[/=]", word)[-1]
         if base == "login" and re.fullmatch(_LOGIN, self.program):
             self.program = "login"
@@ -185,7 +185,7 @@ class _State:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Return where a value ends; a word that names a scheme takes the next one with it."""
+    """Return where a value ends; if a word names a scheme, the next word belongs to it."""
     found = _VALUE.match(text, start)
     end = found.end() if found else len(text)
     if text[start:end].lower() in _SCHEMES:

@@ -1,4 +1,4 @@
-"""ProbeRequest: what an inventory names for the probe to ask about, beside the node itself."""
+"""ProbeRequest: what the inventory names for the probe to read, besides the node itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_node.facts.probe.peers import Peer, peers_of
 
-# The value of `workspace_source` that stands for the controller: no node has this name.
+# The value of `workspace_source` for the controller: no node has this name.
 CONTROLLER = "controller"
 _PACKAGES = ("driver_packages_apt", "driver_packages_rpm")
 
@@ -24,13 +24,13 @@ class Copied:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that hold it on a node: any node may be the source."""
+        """Its paths on a node: each node may be the source."""
         return tuple(dict.fromkeys((self.path, self.origin)))
 
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """What to ask a node about, beside the node itself.
+    """What to read from a node, besides the node itself.
 
     `environments` are the folders of Python environments; `deep` also reads whole libraries, which
     takes minutes. `nodes` are all nodes of the cluster, `address` is the address of this node, and
@@ -55,7 +55,7 @@ class ProbeRequest:
 
 
 def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
-    """Return the request that the inventory's data of a host asks for."""
+    """Return the request from the inventory's data about a host."""
     return ProbeRequest(
         environments=listed(data.get("nccl_environments") or ()),
         deep=deep,
@@ -85,5 +85,5 @@ def _copied(data: Mapping[str, Any]) -> Copied | None:
 
 
 def listed(words: Sequence[str] | str) -> tuple[str, ...]:
-    """Return the words of a list, or of text with commas (from --data, or of a single folder)."""
+    """Return the words of a list, or of text with commas (from --data, or for a single folder)."""
     return tuple(words.split(",") if isinstance(words, str) else words)

@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 
 _FACTS = Path(__file__).parents[1]
-# A user who is not root may have no sbin in PATH; a program there would seem not to be installed.
+# A user who is not root may have no sbin in PATH; a program there would seem to be missing.
 SBIN = "PATH=$PATH:/usr/sbin:/sbin; export PATH\n"
 _WORD = re.compile(r"@([a-z_]+)@")
 
 
 @cache
 def shell(name: str, **words: object) -> str:
-    """Return facts/NAME.sh as a node gets it: `shell("driver/kernels")`; an .awk with its suffix.
+    """Return facts/NAME.sh in the form sent to a node: `shell("driver/kernels")`; .awk with suffix.
 
     Each `@word@` in a file is replaced by its value in `words`: a constant, such as a path or a
     limit, that Python code uses too. A value that differs between requests is a variable of sh: see
@@ -29,14 +29,14 @@ def shell(name: str, **words: object) -> str:
 
 
 def assigned(**values: object) -> str:
-    """Return lines that set variables of sh, NAME='value', to stand in front of a script."""
+    """Return lines that set variables of sh, NAME='value', for the beginning of a script."""
     return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
 
 
 def compact(script: str) -> str:
     """Return a script without comments, indents and empty lines.
 
-    A probe is one argument, of which Linux takes 128 KiB.
+    A probe is one argument, and Linux limits an argument to 128 KiB.
     """
     lines = (line.strip() for line in script.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))

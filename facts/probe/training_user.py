@@ -1,4 +1,4 @@
-"""sh that runs a script as the training user, who may be another than the SSH user."""
+"""sh that runs a script as the training user, who may not be the SSH user."""
 
 from __future__ import annotations
 

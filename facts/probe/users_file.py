@@ -1,4 +1,4 @@
-"""sh that reads a file of a user: only a regular file, with a limit for its size."""
+"""sh that reads a user's file: only a regular file, up to a size limit."""
 
 from __future__ import annotations
 

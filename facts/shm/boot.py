@@ -12,10 +12,10 @@ ASK = shell("shm/boot")
 
 
 class BootLine(State):
-    """A line that gives /dev/shm a size: `size` as written there, `state` what a boot does with it.
+    """A line that gives /dev/shm a size: `size` as written, `state` is what a boot does with it.
 
-    `runs`: a target wants its unit. `waits`: nothing found starts it at boot. `ignored`: systemd
-    refuses mount units for /dev/shm ("Cannot create mount unit for API file system").
+    `runs`: a target wants its unit. `waits`: no unit was found that starts it at boot. `ignored`:
+    systemd refuses mount units for /dev/shm ("Cannot create mount unit for API file system").
     """
 
     path: str
@@ -32,7 +32,7 @@ def parse(lines: list[str]) -> tuple[BootLine, ...]:
 
 def _line(line: str) -> BootLine:
     state, path, number, text = line.split("\t", 3)
-    # The last one counts, as for mount(8).
+    # As in mount(8), the last one counts.
     size = re.findall(r"(?<![A-Za-z_-])size=([^\s,'\"]*)", text)[-1]
     return BootLine(
         path=path,

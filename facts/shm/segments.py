@@ -1,10 +1,10 @@
-"""Segments: what lies in /dev/shm for NCCL, torch and OpenMP, who has it open, and orphans of it.
+"""Segments: files of NCCL, torch and OpenMP in /dev/shm, the processes that use them, and orphans.
 
-A file is in use where a process has it open or mapped, by device and inode as well as by name:
-a process in another mount namespace sees it at another path, and a deleted file of the same name is
-another file. The name of an OpenMP or torch file has the pid of the process that made it. The file
-is in use while that process lives: OpenMP closes its file at once, and with PyTorch's file_system
-sharing a tensor that waits in a queue is mapped by no process.
+A file is in use if a process has it open or mapped; device and inode are compared as well as the
+name: a process in another mount namespace sees it at another path, and a deleted file of the same
+name is another file. The name of an OpenMP or torch file contains the pid of the process that made
+it. The file is in use while that process lives: OpenMP closes its file at once, and with PyTorch's
+file_system sharing no process maps a tensor that waits in a queue.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.redaction import COMMAND_LINE, SHARED, redacted
 from gpu_node.facts.probe.shell import shell
 
-# Ticks a second of the start times in /proc/PID/stat, on every Linux there is (proc(5)).
+# Ticks per second of the start times in /proc/PID/stat, on every Linux (proc(5)).
 _TICKS = 100
 
 LOOK = shell("shm/segments")
-# Of what a launcher starts, the names of the variables that it gives to each rank.
+# The names of the variables that a launcher sets for each rank.
 _NAMES = "TORCHELASTIC_RUN_ID|LOCAL_RANK|RANK|WORLD_SIZE|CROSS_SIZE|OMPI_COMM_WORLD_RANK|PMI_RANK"
 _USED = COMMAND_LINE + shell("shm/used", names=_NAMES)
 SECONDS = 20
-# Only root sees into the processes of others.
+# Only root can examine the processes of other users.
 USE = Section("shm.use", LOOK + _USED, SECONDS, shared=(SHARED,), root=True)
 
 
 class Segment(State):
-    """A file in /dev/shm that no process was seen to use; `modified` in seconds since 1970."""
+    """A file in /dev/shm that no examined process uses; `modified` in seconds since 1970."""
 
     name: str
     inode: int
@@ -40,17 +40,17 @@ class Segment(State):
 
 
 class Unseen(State):
-    """A process that could not be looked into: the user ids that it has, and its name."""
+    """A process that could not be examined: its user ids and its name."""
 
     uids: tuple[int, ...]
     name: str
 
 
 class Adopted(State):
-    """A process that holds segments or GPUs and whose parent is an init: its own parent ended.
+    """A process that holds segments or GPUs and whose parent is an init: its real parent ended.
 
-    `start` is in ticks since the boot, `launched` names the variables of a launcher that it was
-    started with.
+    `start` is in ticks since the boot; `launched` are the names of a launcher's variables that it
+    was started with.
     """
 
     pid: int
@@ -69,7 +69,7 @@ class Adopted(State):
 class Use(State):
     """The segments that no visible process uses, the number of others, and the adopted processes.
 
-    `now` is the node's own clock, in seconds since 1970.
+    `now` is the node's clock, in seconds since 1970.
     """
 
     now: int

@@ -1,4 +1,4 @@
-"""Shared memory: the mount of /dev/shm, its size, mode and fstab lines, the container around."""
+"""Shared memory: the mount of /dev/shm, its size, mode and fstab lines, and the container."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Mode(State):
 
 
 class FstabLine(State):
-    """A line of /etc/fstab about /dev/shm; `size` as written there, empty when it says none."""
+    """A line of /etc/fstab about /dev/shm; `size` as written there, empty if it has none."""
 
     line: int
     fstype: str
@@ -59,23 +59,23 @@ class FstabLine(State):
 
 
 class Container(State):
-    """The container manager's name ("none" on a plain machine) and whether mounting is allowed."""
+    """The container manager's name ("none": not a container) and whether mounting is allowed."""
 
     kind: str
     can_mount: bool
 
 
 class ShmState(State):
-    """Everything about /dev/shm that a rule asks for."""
+    """Everything about /dev/shm that rules use."""
 
     mount: Mount | None
     usage: Usage | None
     mode: Mode | None
     fstab: tuple[FstabLine, ...] | None
-    # What else gives it a size at boot; read with fstab.
+    # Other files that set its size at boot; read with fstab.
     boot: tuple[shm_boot.BootLine, ...] | None = None
     container: Container | None
-    # Bytes of the node's memory: what a size in percent, or none at all, is counted from.
+    # Bytes of the node's memory: the base for a size in percent, or for the default size.
     memory: int | None
     use: segments.Use | None
 

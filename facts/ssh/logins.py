@@ -1,6 +1,6 @@
-"""Logins from a node to the others: few of them, as sshd punishes the address of failing ones.
+"""Logins from a node to the others: only a few, because sshd punishes addresses for failed logins.
 
-OpenSSH from 9.8 refuses an address for a while after logins from there have failed
+From 9.8 on OpenSSH refuses an address for a while after logins from it have failed
 (PerSourcePenalties: 5 s for each login, enforced from 15 s on).
 """
 
@@ -15,13 +15,13 @@ from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
-# A login that hangs, and all of them together: what is not begun by then is not asked.
+# The limits for one login and for all together: logins that have not begun by then are skipped.
 CONNECT_SECONDS, LOGIN_SECONDS, LOGINS_SECONDS = 5, 12, 60
-# Of more nodes than these the logins from and to the first one alone are tried.
+# With more nodes than this, only logins from and to the first node are tried.
 FULL_MESH = 16
 # sshd drops some of more than ten logins at a time (MaxStartups 10:30:100).
 LANES = 4
-# What sshd sends to an address that it punishes, in the place of its version.
+# What sshd sends, instead of its version, to an address that it punishes.
 PUNISHED = "Not allowed at this time"
 
 _LOGINS = shell(
@@ -35,7 +35,7 @@ _LOGINS = shell(
 
 
 class Login(State):
-    """How a login to a node ended, by its name or address: ssh's exit code and last words."""
+    """How a login to a node by its name or address ended: ssh's exit code and last message."""
 
     node: str
     how: Literal["name", "address"]
@@ -44,7 +44,7 @@ class Login(State):
 
     @property
     def is_punished(self) -> bool:
-        """Whether sshd refused it because of earlier ones; no further one was tried then."""
+        """Whether sshd refused it because of earlier logins; then no further one was tried."""
         return (self.code, self.output) == (255, PUNISHED)
 
 
@@ -54,7 +54,7 @@ def seconds() -> int:
 
 
 def script(request: ProbeRequest) -> str:
-    """Return sh that logs in to the nodes as the training user, and prints how that ended."""
+    """Return sh that logs in to the nodes as the training user, and prints the results."""
     rows = [f"{peer.name} {peer.address} {peer.port}" for peer in tried(request)]
     if not rows:
         return ":"
@@ -64,9 +64,9 @@ def script(request: ProbeRequest) -> str:
 
 
 def tried(request: ProbeRequest) -> list[Peer]:
-    """Return the nodes that this one logs in to, of a large cluster the first one alone.
+    """Return the nodes that this one logs in to; in a large cluster only the first one.
 
-    This one is at the head: all of them at once would else begin with one sshd.
+    The list begins with this node: otherwise all nodes would begin with the same sshd at once.
     """
     nodes = list(request.nodes)
     here = own_place(request)
@@ -76,7 +76,7 @@ def tried(request: ProbeRequest) -> list[Peer]:
 
 
 def own_place(request: ProbeRequest) -> int | None:
-    """Return where this node stands in the list of all; None where it is not in it."""
+    """Return this node's place in the list of all nodes; None if it is not in it."""
     found = (i for i, peer in enumerate(request.nodes) if peer.address == request.address)
     return next(found, None)
 
@@ -84,20 +84,20 @@ def own_place(request: ProbeRequest) -> int | None:
 def parse_logins(text: str) -> tuple[Login, ...]:
     """Parse `pair NODE how CODE last words`; a pair that there was no time for is left out.
 
-    They end in any order, and are sorted by node, by name first: two nodes send the same in one
-    text.
+    The logins end in any order; they are sorted by node, those by name first, so that nodes with
+    the same results send the same text.
     """
     found = [_login(line) for line in text.splitlines() if not is_left(line)]
     return tuple(sorted(found, key=lambda each: place(each.node, each.how)))
 
 
 def place(node: str, how: str) -> tuple[str, bool]:
-    """Return what pairs, and what is asked about names, are sorted by."""
+    """Return the key by which pairs, and answers about names, are sorted."""
     return node, how != "name"
 
 
 def is_left(line: str) -> bool:
-    """Whether a line stands for a login that there was no time for."""
+    """Whether a line is about a login that there was no time for."""
     return line.split(" ")[3:] == ["-"]
 
 

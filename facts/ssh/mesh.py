@@ -1,7 +1,6 @@
-"""What a node is asked about the others: sh about their names, their keys, and logging in to them.
+"""What a node is asked about the others: sh about their names, their keys, and logins to them.
 
-Whatever lies in the home of the training user is read as that user: root may not see into a home
-that is mounted from elsewhere.
+Files in the training user's home are read as that user: root may have no access to a mounted home.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ _NAMES = LIMITED + shell("ssh/names", seconds=NAME_SECONDS)
 _HOSTS = MANAGED_BLOCK + shell("ssh/hosts", hosts=HOSTS) + shell("ssh/hosts_managed")
 
 
-# A shell of another user may not get our variables; there is no quote in this one.
+# A shell of another user may not receive our variables; this one contains no quote.
 _HANDED = """as_user "gn_hide='$gn_hide'
 \""""
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about the mesh of the nodes that are `named`."""
+    """Return the sections about the mesh of the `named` nodes."""
     asked = f"{_user(request)}{_HANDED}{shlex.quote(HOME + _known(request))}"
     known = f"{asked} || exit 1\n{_KNOWN_BLOCK}"
     login, apart = _as_user(request, logins.script(request)), request.trains_apart
@@ -52,14 +51,14 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("ssh.pending", _as_user(request, shell("ssh/pending")), root=apart),
         Section("ssh.known", known, 20, shared=(HIDE,), root=apart),
         Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4),
-        Section("ssh.hosts", _hosts(request), root=True),  # user-data is root's to read
+        Section("ssh.hosts", _hosts(request), root=True),  # only root can read user-data
         Section("ssh.logins", login, seconds=logins.seconds(), root=apart),
     )
 
 
 def account(request: ProbeRequest) -> Section:
     """Return the section about the training user's home and key."""
-    # A shell of another user may not get our variables.
+    # A shell of another user may not receive our variables.
     body = f'"$gn_places"{shlex.quote(HOME + shell("ssh/account"))}'
     return Section(
         "ssh.account",
@@ -79,7 +78,7 @@ def _user(request: ProbeRequest) -> str:
 
 
 def lookups(peer: Peer) -> tuple[str, str]:
-    """Return what ssh looks up in known_hosts for a node's name and for its address."""
+    """Return what ssh searches in known_hosts for a node's name and for its address."""
     if peer.port == SSH_PORT:
         return peer.name, peer.address
     return f"[{peer.name}]:{peer.port}", f"[{peer.address}]:{peer.port}"

@@ -1,4 +1,4 @@
-"""Options of every ssh that we start: trust only pinned host keys, and forward nothing."""
+"""Options of every ssh that we start: it trusts only pinned host keys and forwards nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What ssh and sshd of a node really go by: their own answers, with Host and Match blocks applied.
+"""The effective settings of a node's ssh and sshd, by their own output, with Host and Match blocks.
 
-`ssh -G NAME` is what the launcher's ssh does for a node, `sshd -T -C ...` what sshd does for a user
-who comes from one: without -C no Match block is applied.
+`ssh -G NAME` prints the settings of the launcher's ssh for a node, `sshd -T -C ...` those of sshd
+for a user who logs in from a node: without -C no Match block is applied.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
 GLOBAL_KNOWN_HOSTS, PROXIES = "globalknownhostsfile", ("proxycommand", "proxyjump")
-# What the settings of ssh's files may change about the way to a node.
-# Those by which ssh offers other keys than the one in ~/.ssh, or none.
+# Settings in ssh's files that may change the route to a node. Settings that make ssh offer other
+# keys than the one in ~/.ssh, or none.
 OFFERS = ("identityfile", "pubkeyauthentication", "preferredauthentications")
 KEYWORDS = ("hostname", "port", "user", "hostkeyalias", *PROXIES, GLOBAL_KNOWN_HOSTS, *OFFERS)
 # The folder for other packages' settings, which not every ssh_config includes.
@@ -32,9 +32,9 @@ SETTING_LINES = shell(
 
 
 class Client(State):
-    """What ssh does for `ssh NAME`; `proxy` is empty where it connects by itself.
+    """What ssh does for `ssh NAME`; `proxy` is empty if it connects directly.
 
-    `identities` are the files of the keys that it offers, unless it `offers_keys` at all.
+    `identities` are the files of the keys that it offers, if it `offers_keys` at all.
     """
 
     hostname: str
@@ -48,7 +48,7 @@ class Client(State):
 
 
 class SettingLine(State):
-    """A line of one of ssh's files that sets one of the keywords for some hosts."""
+    """A line in one of ssh's files that sets one of the keywords for some hosts."""
 
     path: str
     line: int
@@ -57,17 +57,17 @@ class SettingLine(State):
 
 
 class ClientSettings(State):
-    """What ssh does for each node, and the lines of its files that may be why."""
+    """What ssh does for each node, and the lines of its files that may cause it."""
 
     nodes: dict[str, Client]
     lines: tuple[SettingLine, ...]
 
 
 class ServerSettings(State):
-    """What sshd does when the training user comes from each node, as far as root could ask it.
+    """What sshd does when the training user logs in from each node, if root could ask it.
 
-    `reads` are the files of authorized keys, of no node where none are set; `keys` are those in
-    files outside of ~/.ssh, as type and key: none of a file that is missing or empty.
+    `reads` are the files of authorized keys, without entries if none are set; `keys` are the keys
+    in files outside of ~/.ssh, as type and key: none for a file that is missing or empty.
     """
 
     reads: dict[str, tuple[str, ...]]
@@ -75,7 +75,7 @@ class ServerSettings(State):
 
 
 def sshd(request: ProbeRequest) -> str:
-    """Return sh that asks sshd about each node, which only root may do."""
+    """Return sh that asks sshd about each node; only root may do this."""
     rows = "\n".join(f"{peer.name} {peer.address}" for peer in request.nodes)
     if not rows:
         return ":"
@@ -116,9 +116,9 @@ def _client(settings: dict[str, str]) -> Client:
 
 
 def parse_sshd(text: str) -> ServerSettings:
-    """Parse `server NODE reads FILE`, without FILE for none, and what is in these files.
+    """Parse `server NODE reads FILE`, without FILE for none, and the content of these files.
 
-    That is `looked FILE` for each that could be looked for, and `key FILE<tab>type key`.
+    The content is `looked FILE` for each file that could be searched, and `key FILE<tab>type key`.
     """
     reads: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
@@ -140,6 +140,6 @@ def parse_sshd(text: str) -> ServerSettings:
 
 
 def lines_about(settings: ClientSettings, keywords: Iterable[str]) -> tuple[SettingLine, ...]:
-    """Return the lines that set one of some keywords."""
+    """Return the lines that set one of the keywords."""
     wanted = set(keywords)
     return tuple(each for each in settings.lines if each.keyword in wanted)

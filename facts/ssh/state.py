@@ -1,4 +1,4 @@
-"""SSH among the nodes: keys, who is authorised and known, what names mean, and who can log in."""
+"""SSH among the nodes: keys, authorised keys, known hosts, name resolution, and logins."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SECTIONS = mesh.sections(ProbeRequest())
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections to ask: none where an inventory names nodes and wants no mesh."""
+    """Return the sections to ask: none if an inventory names nodes but wants no mesh."""
     return mesh.sections(request) if request.mesh or not request.nodes else ()
 
 
 class Account(State):
-    """The training user: where home is, who may write there, and the key it logs in with.
+    """The training user: the home, who may write there, and the key for logins.
 
-    A mode is None where there is nothing. `public` is type and key; `unusable` says why ssh-keygen
-    cannot use the private key, and is empty where it can, or where there is none; `stray` is a
-    public half without a private one. `places` has the file systems of home and these files.
+    A mode is None if the file is missing. `public` is type and key; `unusable` is why ssh-keygen
+    cannot use the private key, empty if it can or if there is no key; `stray` is a public key
+    without its private one. `places` has the file systems of home and these files.
     """
 
     user: str
@@ -49,17 +49,17 @@ class Account(State):
 
 
 class Known(State):
-    """Keys in effect by what ssh looks up, each as `type SHA256:...`, and our block of them."""
+    """Effective keys by what ssh searches for, as `type SHA256:...`, and our block of them."""
 
     keys: dict[str, tuple[str, ...]]
     block: Block
 
 
 class Names(State):
-    """What names and addresses of the nodes resolve to here, in the resolver's order.
+    """What the names and addresses of the nodes resolve to here, in the resolver's order.
 
-    `sources` are the addresses from which this node reaches each of them. A name is missing where
-    the resolver gave no answer.
+    `sources` are the addresses from which this node reaches each of them. A name is missing if the
+    resolver gave no answer.
     """
 
     names: dict[str, tuple[str, ...]]
@@ -68,14 +68,14 @@ class Names(State):
 
 
 class HostsLine(State):
-    """A line of /etc/hosts that names nodes and is not ours."""
+    """A line of /etc/hosts, not ours, that names nodes."""
 
     line: int
     text: str
 
 
 class Managed(State):
-    """Where cloud-init's manage_etc_hosts is set, and to what: true, template, localhost, false."""
+    """Where cloud-init's manage_etc_hosts is set; value: true, template, localhost, false."""
 
     path: str
     line: int
@@ -88,7 +88,7 @@ class Managed(State):
 
 
 class Hosts(State):
-    """Our block of /etc/hosts, the lines of others about the same names, and who else writes it."""
+    """Our block of /etc/hosts, other lines about the same names, and what else writes the file."""
 
     block: Block
     lines: tuple[HostsLine, ...]
@@ -96,9 +96,9 @@ class Hosts(State):
 
 
 class SshState(State):
-    """Everything about SSH among the nodes that a rule asks for.
+    """Everything about SSH among the nodes that rules use.
 
-    All but the last is None where it was `left_out`, which an inventory does that wants no mesh.
+    If the inventory wants no mesh, all but the last field is None: `left_out`.
     """
 
     left_out: bool | None
@@ -112,10 +112,10 @@ class SshState(State):
     names: Names | None
     hosts: Hosts | None
     logins: tuple[Login, ...] | None
-    # What ssh does for each node, and sshd for who comes from there; the latter root alone can ask.
+    # What ssh does for each node, and sshd for logins from there; only root can ask sshd.
     client: ClientSettings | None = None
     server: ServerSettings | None = None
-    # The output of sudo where the inventory allows it and the node refuses it; also without a mesh.
+    # The output of sudo if the inventory allows it but the node refuses it; also without a mesh.
     sudo_refusal: str | None = None
 
 
@@ -164,7 +164,7 @@ def parse_known(text: str) -> Known:
 
 
 def parse_names(text: str) -> Names:
-    """Parse lines of a word, a node and addresses; ? stands for no answer."""
+    """Parse lines of a word, a node and addresses; ? means no answer."""
     answers: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
     for line in text.splitlines():
         word, node, *addresses = line.split()
@@ -197,7 +197,7 @@ def _about(text: str, word: str) -> Iterator[str]:
 def _add_unanswered(readings: Readings) -> None:
     """Add the logins that there was no time for, and the names without an answer, to the unread.
 
-    They are unknown, and not right.
+    They are unknown, and do not count as right.
     """
     left = [line.split() for line in _lines(readings, "ssh.logins") if is_left(line)]
     if left:
@@ -214,13 +214,13 @@ def _add_unanswered(readings: Readings) -> None:
 
 
 def _lines(readings: Readings, section: str) -> list[str]:
-    """Return the lines of a section; none of one that is unreadable as a whole."""
+    """Return the lines of a section; none if the whole section is unreadable."""
     reading = readings.sections[section]
     return [] if reading.problem or reading.rc else reading.text.splitlines()
 
 
 def parse(readings: Readings) -> SshState:
-    """Return the area's state from the probe's answers; nothing is unread that was not asked."""
+    """Return the area's state from the probe's answers; only what was asked can be unread."""
     refusal = readings.refusal
     if "ssh.account" not in readings.sections:
         left_out = {"left_out": True, "sudo_refusal": refusal}
@@ -274,7 +274,7 @@ class OfUser(ProbeFact):
 class TrainingAccount(OfUser):
     """Returns `Account` of a user as a dict, {"user": "train", "public": "ssh-ed25519 ...", ...}.
 
-    An empty one means that there was no answer.
+    An empty dict means that there was no answer.
     """
 
     section = "ssh.account"
@@ -286,7 +286,7 @@ class TrainingAccount(OfUser):
 
 
 class PendingKeys(OfUser):
-    """Returns {"pending": [...]}: changes of authorized_keys that wait; {} is no answer."""
+    """Returns {"pending": [...]}: unconfirmed changes of authorized_keys; {} means no answer."""
 
     section = "ssh.pending"
 

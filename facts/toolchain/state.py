@@ -9,7 +9,7 @@ from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
-# Where the deploy links a release's programs, which are in a folder of /opt.
+# Where the deploy puts links to a release's programs, which are in a folder of /opt.
 LINK_DIR = "/usr/local/bin"
 
 SECTIONS = (
@@ -39,8 +39,8 @@ class Cmake(State):
 class Cmakes(State):
     """The directories of PATH, and the cmakes in them in the order the shell finds them.
 
-    `taken` are paths where the deploy would put its links and something else is, `releases` the
-    folders /opt/cmake-VERSION.
+    `taken` are paths of the deploy's links where something else exists, `releases` the folders
+    /opt/cmake-VERSION.
     """
 
     path: tuple[str, ...]
@@ -50,7 +50,7 @@ class Cmakes(State):
 
 
 class ToolchainState(State):
-    """Everything about the build tools that a rule asks for."""
+    """Everything about the build tools that rules use."""
 
     os: str | None
     kernel: str | None
@@ -66,9 +66,9 @@ def parse_name(text: str) -> str:
 
 
 def parse_cmake(text: str) -> Cmakes:
-    """Parse PATH, then three lines a cmake: path, real path, first line of `--version`.
+    """Parse PATH, then three lines for each cmake: path, real path, first line of `--version`.
 
-    Behind them are the paths that are taken, and the releases, one a line.
+    Then follow the taken paths and the releases, one in each line.
     """
     path, *rest = text.split("\n")
     rows = [line.split("\t", 1) for line in rest]
@@ -87,7 +87,7 @@ def parse_cmake(text: str) -> Cmakes:
 
 
 def _plain(path: str) -> str:
-    """Return a path without slashes that mean nothing: /usr/local/bin/ is /usr/local/bin."""
+    """Return a path without redundant slashes: /usr/local/bin/ is /usr/local/bin."""
     return re.sub(r"/+", "/", path).removesuffix("/") or path[:1]
 
 

@@ -1,4 +1,4 @@
-"""The mount that a folder belongs to: whether /etc/fstab has one for it that is not mounted."""
+"""The mount of a folder: whether /etc/fstab has one for it that is not mounted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ASK = shell("workspace/mounts")
 
 
 def parse(text: str) -> tuple[dict[str, str | bool], str]:
-    """Return the fields that the leading lines of `ASK` give, and the lines behind them."""
+    """Return the fields from the leading lines of `ASK`, and the lines after them."""
     found: dict[str, str | bool] = {}
     start = 0
     while start < len(text):

@@ -1,4 +1,4 @@
-"""Lists of files by rsync: their lines, and how they are packed and unpacked, with a bound."""
+"""Lists of files by rsync: their lines, and how they are packed and unpacked, with limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from gpu_node.facts.probe.protocol import Unreadable
 
-# Of a workspace that a node lists, so many files, and so much text, are looked at.
+# The files, and the bytes of text, that are read of a node's list of a workspace.
 MOST_ENTRIES, MOST_LISTED = 500_000, 96 * 1024 * 1024
 _TOO_LONG = (
     "the list has more than {}: leave folders that hold data out of the workspace (exclude in the "
@@ -19,12 +19,12 @@ _TOO_LONG = (
 _AT_ONCE, _LINES_AT_ONCE = 1024 * 1024, 1000
 # A path has 4096 bytes, and rsync writes at most four characters for each.
 _MOST_OF_A_LINE = 64 * 1024
-# gzip's, or zlib's own.
+# The format of gzip, or of zlib.
 _ANY_HEADER = zlib.MAX_WBITS | 32
 
 
 def require_short(entries: int) -> None:
-    """Raise Unreadable where a list has more entries than are looked at."""
+    """Raise Unreadable if a list has more entries than the limit."""
     if entries > MOST_ENTRIES:
         raise Unreadable(_TOO_LONG.format(f"{MOST_ENTRIES} files"))
 
@@ -32,7 +32,7 @@ def require_short(entries: int) -> None:
 def unpacked(packed: bytes, encoding: str = "utf-8") -> Iterator[str]:
     """Yield the lines of compressed text, of which only some MiB are in memory at a time.
 
-    Raises Unreadable where it becomes longer than a list of files is.
+    Raises Unreadable if it becomes longer than the limit for a list of files.
     """
     stream, begun, size = zlib.decompressobj(_ANY_HEADER), b"", 0
     while not stream.eof:
@@ -67,16 +67,16 @@ def pack(lines: Sequence[str]) -> tuple[str, str]:
 
 # Pipes, sockets and devices, which are not sent.
 SPECIAL = frozenset("pscb")
-# A line of rsync's: kind and mode, size, date, time, path.
+# A line of rsync: kind and mode, size, date, time, path.
 _LINE = re.compile(r"([-dlpscb])([-rwxsStT]{9})\S* +(\d{1,18}) (\d{4}/[\d/]{5}) ([\d:]{8}) (.*)")
 # Setuid and setgid of a file are not copied, so they are not compared.
 _NO_SETUID = str.maketrans("sS", "x-")
 
 
 def entry_of(line: str) -> tuple[str, str, int | None] | None:
-    """Return path, what is compared, and a file's bytes; None for what is no entry."""
+    """Return the path, what is compared, and a file's bytes; None if the line is not an entry."""
     found = _LINE.fullmatch(line)
-    # The folder's own mode is what `directories` says, where anybody says it.
+    # The mode of the folder itself is set by `directories`, if at all.
     if found is None or found[6] == ".":
         return None
     kind, mode, size, day, time, path = found.groups()

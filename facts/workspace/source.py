@@ -1,4 +1,4 @@
-"""The controller's workspace, where nodes get theirs from: listed by rsync, as on a node."""
+"""The controller's workspace, the source for nodes: listed by rsync, as on a node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpu_node.facts.workspace.state import (
     tree,
 )
 
-# Nodes that are probed in parallel are compared with one list.
+# Nodes that are probed in parallel are compared with the same list.
 _KEPT_SECONDS = 5.0
 _kept: dict[Copied, tuple[float, Tree]] = {}
 
 
 def with_source(found: NodeState, copied: Copied | None) -> NodeState:
-    """Return a node's state, with the controller's tree beside its own where that is the source."""
+    """Return a node's state, with the controller's tree if the controller is the source."""
     if copied is None or copied.source != CONTROLLER:
         return found
     try:
@@ -42,7 +42,7 @@ def with_source(found: NodeState, copied: Copied | None) -> NodeState:
 
 
 def own_tree(copied: Copied) -> Tree:
-    """Return what the controller has to copy; raises Unreadable."""
+    """Return the tree that the controller would copy; raises Unreadable."""
     kept = _kept.get(copied)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
         return kept[1]
@@ -66,7 +66,7 @@ def _listed(copied: Copied) -> Tree:
 
 
 def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command with a node's settings; 127, as a shell says, where there is none."""
+    """Run a command with a node's settings; 127, as in a shell, if it does not exist."""
     try:
         locale = {"LC_ALL": "C", "TZ": "UTC"}
         return run_here(argv, TREE_SECONDS, locale, encoding="ascii", errors="backslashreplace")

@@ -1,9 +1,9 @@
 """Workspace: directories with owner and mode, and the files of the workspace as rsync counts them.
 
-rsync itself lists the files, so that its patterns mean here what they mean when it copies; the list
-of 20,000 files travels compressed. What rsync would not copy (pipes, sockets, devices) is no file,
-and is named all the same: `--delete` takes it away. Of a directory the mode alone counts: its time
-changes with every file in it.
+The files are listed by rsync itself, so that its patterns have the same meaning as in a copy; the
+list of 20,000 files is sent compressed. Pipes, sockets and devices, which rsync would not copy, do
+not count as files, but are listed: `--delete` removes them. Of a directory only the mode counts:
+its time changes with every file in it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.workspace import mounts
 from gpu_node.facts.workspace.packed import entry_of, pack, require_short, unpacked
 
-# Where a file waits whose transfer was cut off, in the folder that it belongs to.
+# The partial file of an interrupted transfer, in the folder of the file.
 PARTIAL = ".gpu-node-partial"
 # The bytes are those of a compressed list of 400,000 files.
 TREE_SECONDS, _TREE_BYTES = 120, 12 * 1024 * 1024
-# The codes with which rsync ends where files went away meanwhile, as those of a running job do.
+# rsync's exit codes if files disappeared meanwhile, as those of a running job do.
 _ENDED_WELL = ("0", "24")
 
 _RSYNC = "rsync --version 2>/dev/null | head -n 1"
@@ -44,17 +44,17 @@ SECTIONS = (RSYNC,)
 
 
 def listing(excludes: Sequence[str]) -> list[str]:
-    """Return the command that lists a folder, less what is excluded; the folder comes last."""
+    """Return the command that lists a folder without what is excluded; it ends with the folder."""
     return ["rsync", "-rl", "--list-only", "--no-h", *excluding(excludes)]
 
 
 def excluding(excludes: Sequence[str]) -> list[str]:
-    """Return rsync's options that leave out what is excluded, and what a cut-off copy has left."""
+    """Return rsync's options that skip what is excluded, and what an interrupted copy has left."""
     return [f"--exclude={pattern}" for pattern in (PARTIAL, *excludes)]
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about what an inventory names: directories, and the workspace."""
+    """Return the sections about the directories and the workspace that an inventory names."""
     found = [RSYNC]
     if request.directories:
         found.append(_directories(request.directories))
@@ -78,12 +78,12 @@ def _tree(path: str, excludes: Sequence[str], user: str = "") -> Section:
 
 
 def section_of(path: str) -> str:
-    """Return the name of the section about a workspace at a path."""
+    """Return the name of the section about the workspace at a path."""
     return f"workspace.files:{path}"
 
 
 class Directory(State):
-    """A directory, or what is in its place; `problem` says why it could not be looked at."""
+    """A directory, or what is in its place; `problem` is why it could not be examined."""
 
     exists: bool
     is_directory: bool = False
@@ -96,9 +96,9 @@ class Directory(State):
 class Tree(State):
     """The files below a folder: their number and bytes, and the list of them, compressed.
 
-    `digest` is of the list, and empty where there is no rsync to make one. `unmounted` is the mount
-    point in /etc/fstab that the folder is below, or is, where nothing is mounted there. `is_mount`:
-    the folder is a mount point.
+    `digest` is of the list, empty if there is no rsync to make a list. `unmounted` is the folder's
+    mount point (the folder itself, or one above) in /etc/fstab, if nothing is mounted there.
+    `is_mount`: the folder is a mount point.
     """
 
     longest = 1 << 27
@@ -112,9 +112,9 @@ class Tree(State):
 
     @property
     def entries(self) -> dict[str, str]:
-        """Every path with what rsync compares of it: kind, mode, size and time, or target.
+        """Every path with what rsync compares: kind, mode, size and time, or target.
 
-        Of what is `SPECIAL` it is the kind alone.
+        For `SPECIAL` files it is only the kind.
         """
         lines = unpacked(base64.b64decode(self.packed)) if self.packed else ()
         pairs = (line.rpartition("\t") for line in lines)
@@ -124,13 +124,13 @@ class Tree(State):
 class WorkspaceState(State):
     """The node's rsync ("" for none), directories, and trees by their path.
 
-    `source` is the controller's tree, where that is the source, and `source_rsync` its rsync.
+    `source` is the controller's tree, if that is the source, and `source_rsync` its rsync.
     """
 
     rsync: str | None
     directories: dict[str, Directory] | None
     trees: dict[str, Tree | None]
-    # Where the workspace lies.
+    # The file systems of the workspace.
     places: dict[str, Place] | None = None
     source: Tree | None = None
     source_rsync: str | None = None
@@ -145,7 +145,7 @@ def parse_rsync(text: str) -> str:
 
 
 def parse_directories(text: str) -> dict[str, Directory]:
-    """Parse a path and `mode|owner|group|kind` a line, or the error of stat(1)."""
+    """Parse lines of a path and `mode|owner|group|kind`, or the error of stat(1)."""
     lines = (line.partition("\t") for line in text.splitlines())
     return {path: _directory(status) for path, _, status in lines}
 
@@ -179,12 +179,12 @@ def _mounted(tree: Tree, mount: Mapping[str, Any]) -> Tree:
 
 
 def tree(listed: str) -> Tree:
-    """Return the tree that the output of `listing` and a line `end CODE` tell."""
+    """Return the tree from the output of `listing` and a line `end CODE`."""
     return _listed(listed.splitlines())
 
 
 def _listed(lines: Iterable[str]) -> Tree:
-    """Return the tree of the lines of a list; each is looked at once."""
+    """Return the tree from the lines of a list; each line is read once."""
     last, complaint, files, total = "", "", 0, 0
     entries: list[str] = []
     for last in lines:

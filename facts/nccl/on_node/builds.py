@@ -1,6 +1,6 @@
 """Reports what packages were built for, from their files: torch, and libraries beside Python code.
 
-A part of what runs on a node in the environment's own Python, 3.6 or newer.
+It is a part of the program that runs on a node in the environment's own Python, 3.6 or newer.
 """
 
 import mmap
@@ -26,7 +26,7 @@ def torch_of(found):
     source = text(os.path.join(root, "version.py"))
     version_line = re.search(r"^__version__ = '([^']+)'", source, re.M)
     cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", source, re.M)
-    # Of several, as a cut off upgrade leaves them, the metadata of the version that is there.
+    # An interrupted upgrade leaves several: take the metadata of the version that is installed.
     same = [
         each for each in several if version_line and plain(each[0]) == plain(version_line.group(1))
     ]
@@ -49,7 +49,7 @@ def plain(version):
 
 
 def architectures(path):
-    """The list of sm_70 and compute_70 in torch's library; None where it is not found."""
+    """The list such as sm_70 and compute_70 in torch's library; None if it is not found."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     with open(path, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -64,7 +64,7 @@ def architectures(path):
 
 
 def built_in(path):
-    """The version of an NCCL that is a part of torch's CUDA library; None where none is named.
+    """The version of an NCCL that is built into torch's CUDA library; None if it names none.
 
     Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
     """
@@ -82,7 +82,7 @@ def built_in(path):
 
 
 def constants(source):
-    """Offset and size of .rodata in a 64-bit ELF library; nothing of it where there is none."""
+    """Offset and size of .rodata in a 64-bit ELF library; 0 and 0 if there is none."""
     head = source.read(64)
     if head[:5] != b"\x7fELF\2":
         return 0, 0
@@ -103,7 +103,7 @@ def constants(source):
 
 
 def libraries(package, found):
-    """The names of the libraries in a package's folder; None where it is not installed."""
+    """The names of the libraries in a package's folder; None if it is not installed."""
     for name, _, folder in found:
         if name == package:
             place = os.path.join(os.path.dirname(folder), package)

@@ -1,7 +1,7 @@
 """Prints, as one line of JSON, what a Python environment holds and which libnccl its torch loads.
 
 It runs on a node, in the environment's own Python (3.6 or newer) with `-I`, and imports no torch:
-everything is read from files, and asked of the dynamic loader and of the libraries themselves.
+it reads files, and asks the dynamic loader and the libraries themselves.
 """
 
 import json
@@ -17,7 +17,7 @@ from gpu_node.facts.nccl.on_node.loading import loaded, text
 
 # Where every nvidia-nccl-cuXX wheel puts its library, whatever XX is.
 IN_WHEEL = "nvidia/nccl/lib/libnccl.so.2"
-# What begins with ~ is what pip had moved away when it was killed.
+# A name that begins with ~ was moved away by a pip that was killed.
 DIST = re.compile(r"^(?P<name>[^~]+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
 # In an environment's own folder, while packages_pip.sh installs what it lists.
 MARK = ".gpu-node-pip"
@@ -29,14 +29,14 @@ def folders():
     found, seen = [], set()
     for path in [*ahead(), *own]:
         real = os.path.realpath(path)
-        if os.path.isdir(path) and real not in seen:  # lib64 is lib where both are there
+        if os.path.isdir(path) and real not in seen:  # lib64 may be a link to lib
             seen.add(real)
             found.append(path)
     return found
 
 
 def ahead():
-    """What goes before an environment's own packages, and `-I` leaves out: a job has it."""
+    """The folders before an environment's own packages: a job has them, `-I` leaves them out."""
     named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     isolated = (
         sys.prefix != sys.base_prefix
@@ -69,9 +69,9 @@ def distributions(places):
 
 
 def halves(found):
-    """The metadata folders that a killed run of packages_pip.sh made, the last of them half full.
+    """The metadata folders made by a killed run of packages_pip.sh; the last one is incomplete.
 
-    It lists what it installs in a file, which it takes away at its end: they are newer than that.
+    The run lists what it installs in a file, and removes that at its end: the folders are newer.
     """
     mark = os.path.join(sys.prefix, MARK)
     named = text(mark).split()
@@ -92,7 +92,7 @@ def is_ours(name):
 
 
 def outside(found):
-    """torch and NCCL wheels that go before the environment's own packages."""
+    """torch and NCCL wheels that precede the environment's own packages."""
     before = {os.path.realpath(path) for path in ahead()}
     return [
         "%s %s in %s" % (name, version, os.path.dirname(folder))
@@ -118,7 +118,7 @@ def is_external():
 
 
 def wheels(found):
-    """The nvidia-nccl distributions, each name once, with what its RECORD says of the library."""
+    """The nvidia-nccl distributions, each name once, with the library's entry in its RECORD."""
     entries = []
     for name, version, folder in found:
         if not name.startswith("nvidia-nccl-") or name in [entry["name"] for entry in entries]:
@@ -146,7 +146,7 @@ def code(version: str) -> "int | None":
 
 
 def platform():
-    """The newest wheels that are for this machine, in the words of their names."""
+    """The platform of the newest wheels for this machine, as in their file names."""
     try:
         version = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
     except (AttributeError, IndexError, OSError, ValueError):  # another C library

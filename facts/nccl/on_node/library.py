@@ -1,6 +1,6 @@
 """Reports the size, the checksum and the version of a libnccl.
 
-A part of what runs on a node in the environment's own Python, 3.6 or newer.
+It is a part of the program that runs on a node in the environment's own Python, 3.6 or newer.
 """
 
 import base64
@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-# Loading a damaged library may end the process: it is asked in one of its own.
+# Loading a damaged library may end the process: it is loaded in a separate one.
 ASK = (
     "import ctypes,sys\n"
     "n=ctypes.c_int()\n"
@@ -17,7 +17,7 @@ ASK = (
     "print(n.value)"
 )
 SECONDS = 20
-# The kernel's number for an account that it has no number for.
+# The kernel's uid for an account that has no uid here.
 NOBODY = 65534
 
 
@@ -36,7 +36,7 @@ def library(path, want_sum):
 
 
 def owner(path):
-    """Whose code a library is: 0 where root alone may change it, NOBODY where several may."""
+    """Who may change a library: 0 if only root, NOBODY if several accounts."""
     path = os.path.realpath(path)
     ways = [path]
     while ways[-1] != os.path.dirname(ways[-1]):
@@ -53,14 +53,14 @@ def owner(path):
 
 
 def become(uid):
-    """Give root's rights up, before a library is loaded that is another account's."""
+    """Drop root's rights before a library of another account is loaded."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(uid)
 
 
 def asked_version(path):
-    """What ncclGetVersion of that file says, and the problem where it says nothing."""
+    """What ncclGetVersion of that file returns, or the problem if it fails."""
     clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     account = owner(path) if os.geteuid() == 0 else 0
     try:
@@ -83,7 +83,7 @@ def asked_version(path):
 
 
 def record_sum(path):
-    """The sha256 of a file as a RECORD has it: base64 for URLs, without padding."""
+    """The sha256 of a file in the form of a RECORD: base64 for URLs, without padding."""
     digest = hashlib.sha256()
     with open(path, "rb") as source:
         for block in iter(lambda: source.read(1 << 20), b""):

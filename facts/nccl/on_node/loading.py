@@ -1,6 +1,6 @@
-"""Reports which libnccl the dynamic loader takes for torch's CUDA library, and by which rule.
+"""Reports which libnccl the dynamic loader loads for torch's CUDA library, and by which rule.
 
-A part of what runs on a node in the environment's own Python, 3.6 or newer.
+It is a part of the program that runs on a node in the environment's own Python, 3.6 or newer.
 """
 
 import glob
@@ -15,11 +15,11 @@ LOADER_SECONDS = 20
 
 
 def text(path):
-    """A file's text; empty where there is none."""
+    """A file's text; empty if it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as source:
             return source.read()
-    except FileNotFoundError:  # any other error is one: the whole answer is then unreadable
+    except FileNotFoundError:  # any other error makes the whole answer unreadable
         return ""
 
 
@@ -64,7 +64,7 @@ def dynamic(path):
 
 
 def loaded(torch):
-    """Which libnccl the dynamic loader takes for torch's CUDA library, and why that one."""
+    """Which libnccl the dynamic loader loads for torch's CUDA library, and why."""
     names = ("libtorch_cuda.so", "libtorch_cuda_cpp.so", "libtorch.so")
     for path in (os.path.join(torch["root"], "lib", name) for name in names):
         if os.path.isfile(path):
@@ -81,10 +81,10 @@ def loaded(torch):
 
 
 def traced(path):
-    """Let the loader itself say what Python would map for a library; None where it asks for none.
+    """Ask the loader which libnccl Python would map for a library; None if it needs none.
 
-    The library is loaded before Python's own, so that Python's DT_RPATH counts, as it does for all
-    that is loaded later. A preload stays where it is: in front.
+    The library is loaded before Python's own libraries, so that Python's DT_RPATH counts, as it
+    does for everything loaded later. A preload still comes first.
     """
     needs = dynamic(path)["needed"]
     preload = " ".join([*os.environ.get("LD_PRELOAD", "").replace(":", " ").split(), path])
@@ -121,7 +121,7 @@ def interpreter():
 
 
 def why(taken, user):
-    """The rule of ld.so(8) by which a library was taken."""
+    """The rule of ld.so(8) by which a library was found."""
     folder = os.path.realpath(os.path.dirname(taken))
     if is_named(taken, re.split("[ :]", os.environ.get("LD_PRELOAD", ""))):
         return "LD_PRELOAD"
@@ -140,7 +140,7 @@ def why(taken, user):
 
 
 def is_named(taken, names):
-    """Whether a preload leads to a library: by its path, or by a name that is searched for."""
+    """Whether a preload leads to a library: by its path, or by a name that the loader searches."""
     same = os.path.realpath(taken)
     return any(
         os.path.realpath(name) == same if "/" in name else name == os.path.basename(taken)
@@ -150,7 +150,7 @@ def is_named(taken, names):
 
 
 def expanded(paths, user):
-    """The real folders of colon lists, $ORIGIN being the folder of `user`."""
+    """The real folders of lists with colons; $ORIGIN is the folder of `user`."""
     origin = os.path.dirname(os.path.realpath(user))
     entries = [entry for path in paths for entry in path.split(":") if entry]
     named = (re.sub(r"\$(ORIGIN|\{ORIGIN\})", lambda _: origin, entry) for entry in entries)

@@ -1,7 +1,7 @@
-"""Checks whether pip's settings lead it to what others can change: on the way, or on this machine.
+"""Checks whether pip's settings make it use data that others can change, in transit or locally.
 
 It runs in an environment's own Python, 3.6 or newer, with `-I`, as the account that runs pip. Its
-argument is the command of pip that follows, install or download.
+argument is pip's next command, install or download.
 """
 
 import ast
@@ -17,21 +17,21 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 SECONDS = 60
-# Settings that name servers or folders, those that name files with more settings, and those that
-# install more than was asked for. Which section they are in makes no difference: each may be used.
+# Settings that name servers or folders, that name files with more settings, and that install more
+# than requested. Their section does not matter: each may be used.
 PLACES = ("index-url", "extra-index-url", "pypi-url", "find-links", "cert")
 SINGLE = ("index-url", "pypi-url", "cert")
 FILES = ("constraint", "requirement", "build-constraint")
 REFUSED = ("trusted-host", "editable", "group", "requirements-from-script")
 ON = ("1", "true", "yes", "on", "t", "y")
-# What pip takes to be a URL, and the URLs that prove what is fetched.
+# What pip regards as a URL, and the URLs whose server is authenticated.
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 PROVED = re.compile(r"(?:(?:git|hg|svn|bzr)\+)?(?:https|ssh)://", re.IGNORECASE)
-# Options of a file of requirements, as pip spells them in full: any other one is refused.
+# Options of a requirements file, in pip's full spelling: all others are refused.
 HARMLESS = ("--no-index", "--prefer-binary", "--require-hashes", "--pre")
 HARMLESS_WITH_VALUE = ("--hash", "--only-binary", "--use-feature")
 SHORT = {"-i": "--index-url", "-f": "--find-links", "-c": "--constraint", "-r": "--requirement"}
-# Another server anywhere in a requirement, and what a requirement says it is at.
+# Another server anywhere in a requirement, and the place that a requirement names.
 PLAIN = re.compile(r"(^|[+\s=@])(http|ftp|git|svn|bzr)://", re.IGNORECASE)
 REFERENCE = re.compile(r"[\w.-]+\s*(?:\[[^]]*\])?\s*@\s*(.*)")
 COMMENT = re.compile(r"(^|\s+)#.*$")
@@ -40,7 +40,7 @@ DEEPEST, LARGEST, MOST_FILES, MOST_LINKS = 5, 1 << 20, 20000, 40
 
 
 def settings():
-    """What `pip config list` prints, with its files and variables, as pairs."""
+    """The output of `pip config list`, which includes files and variables, as pairs."""
     done = subprocess.run(
         [sys.executable, "-I", "-m", "pip", "config", "list"],
         stdin=subprocess.DEVNULL,
@@ -59,12 +59,12 @@ def settings():
 
 
 def shown(value):
-    """A value without the password in it."""
+    """A value without its password."""
     return re.sub(r"//[^/@\s]*@", "//...@", " ".join(value.split()))[:200]
 
 
 def is_alone(gid):
-    """Whether a group has no account but this one and root."""
+    """Whether only this account and root are in a group."""
     own, known = pwd.getpwuid(os.geteuid()), pwd.getpwall()
     try:
         members = set(grp.getgrgid(gid).gr_mem)
@@ -75,7 +75,7 @@ def is_alone(gid):
 
 
 def writer(path):
-    """Who may write what is at a path, beside root and this account: in words, or nothing."""
+    """Who may write at a path, besides root and this account: as text, or nothing."""
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):
         return "uid %d owns %s" % (found.st_uid, path)
@@ -85,14 +85,14 @@ def writer(path):
         return "everyone may write %s" % path
     if found.st_mode & stat.S_IWGRP and not is_alone(found.st_gid):
         return "the group %d may write %s" % (found.st_gid, path)
-    # With an access list, the bits of the group are the most that one of its entries may give.
+    # With an access list, the group's bits are the maximum that one of its entries may grant.
     if found.st_mode & stat.S_IWGRP and has_list(path):
         return "an access list lets others write %s" % path
     return ""
 
 
 def has_list(path):
-    """Whether a file has an access list; a file system without them has none."""
+    """Whether a file has an access list; False on a file system without them."""
     try:
         return "system.posix_acl_access" in os.listxattr(path)
     except OSError:
@@ -100,7 +100,7 @@ def has_list(path):
 
 
 def on_way(path):
-    """Follow a path from /: who else may change where it leads, or nothing; and where it leads.
+    """Follow a path from /: who else may change its target (or nothing), and the target.
 
     In a sticky folder no account replaces another's file, and any account creates a missing one.
     """
@@ -133,7 +133,7 @@ def on_way(path):
 
 
 def changeable(path):
-    """Who else may change a file or a folder, or what is in it: in words, or nothing."""
+    """Who else may change a file or a folder, or its content: as text, or nothing."""
     waiting, seen, count = [path], set(), 0
     while waiting:
         why, here = on_way(waiting.pop())
@@ -154,7 +154,7 @@ def changeable(path):
 
 
 def local(place):
-    """The path that pip takes a place for; None where it is a URL of another machine."""
+    """The local path that pip uses for a place; None for a URL of another machine."""
     scheme = SCHEME.match(place)
     if scheme is None:
         return os.path.expanduser(place)
@@ -162,7 +162,7 @@ def local(place):
 
 
 def wrong(place):
-    """Why others can change what is fetched from a place: the reason, or nothing."""
+    """Why others can change the files fetched from a place; or nothing."""
     path = local(place)
     if path is not None:
         why = changeable(path)
@@ -171,7 +171,7 @@ def wrong(place):
 
 
 def lines_of(path):
-    """The lines of a file of requirements, as pip joins them and leaves out comments."""
+    """The lines of a requirements file, joined and without comments, as by pip."""
     with open(path, "rb") as source:
         text = source.read(LARGEST + 1)
     if len(text) > LARGEST:
@@ -190,12 +190,12 @@ def lines_of(path):
 
 
 def variable(found):
-    """The value of a variable in a file of requirements; pip leaves one that is empty."""
+    """The value of a variable in a requirements file; pip does not replace an empty one."""
     return os.environ.get(found.group(1)) or found.group(0)
 
 
 def option(words):
-    """Take one option with its value from a line's words: its full name, and the value or None."""
+    """Take an option and its value from a line's words: its full name, and the value or None."""
     word = words.pop(0)
     if word[:2] in SHORT:
         value = word[2:] or (words.pop(0) if words else "")
@@ -209,7 +209,7 @@ def option(words):
 
 
 def of_option(name, value, path, depth):
-    """What of one option of a file of requirements is wrong; or nothing."""
+    """What is wrong with an option of a requirements file; or nothing."""
     beside = os.path.join(os.path.dirname(path), value or "")
     if name in (HARMLESS if value is None else HARMLESS_WITH_VALUE):
         return ""
@@ -223,7 +223,7 @@ def of_option(name, value, path, depth):
 
 
 def of_line(line, path, depth):
-    """What of a line of a file of requirements is wrong; or nothing."""
+    """What is wrong with a line of a requirements file; or nothing."""
     begun = re.search(r"(?:^|\s)-", line)
     requirement = line[: begun.start()] if begun else line
     reference = REFERENCE.match(requirement)
@@ -245,7 +245,7 @@ def of_line(line, path, depth):
 
 
 def within(place, depth=0):
-    """What of a file of requirements makes pip trust what it should not; or nothing."""
+    """What in a requirements file makes pip trust what it should not; or nothing."""
     found = wrong(place)
     path = local(place)
     if found or path is None:
@@ -263,7 +263,7 @@ def within(place, depth=0):
 
 
 def asks_no_index(pairs, command):
-    """Whether a command of pip asks no index: the last source that sets it decides."""
+    """Whether a command of pip uses no index: the last source that sets it decides."""
     answer = False
     for section in ("global", command, ":env:"):
         for name, value in pairs:
@@ -273,7 +273,7 @@ def asks_no_index(pairs, command):
 
 
 def problems(pairs, command="install"):
-    """What of the settings makes pip trust what it should not."""
+    """What in the settings makes pip trust what it should not."""
     without_index = asks_no_index(pairs, command)
     for name, value in pairs:
         key = name.rpartition(".")[2].replace("_", "-").lower()
