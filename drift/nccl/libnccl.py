@@ -10,6 +10,11 @@ from gpu_node.facts.nccl.state import Environment, NcclState, shown
 from gpu_node.facts.packages.locks import name_and_version
 from gpu_node.inventories.schema import NcclWanted
 
+# What a job ends in that loads another libnccl than torch was built for.
+FAILS = (
+    "starting a job ends in 'Invalid config blocking attribute value -2147483648' "
+    "(ncclInvalidArgument), or hangs"
+)
 # The packages that are matched; any other whose name begins so is of another vendor.
 FAMILY = {"rpm": RPM, "deb": DEB}
 BY_MANAGER: dict[str, tuple[str, ...]] = {"apt-get": DEB, "dnf": RPM, "yum": RPM, "none": ()}

@@ -7,18 +7,22 @@ from shlex import quote
 from typing import Literal
 
 from gpu_node.drift.driver.target import models
-from gpu_node.drift.engine.rule import Fault, on_subject, rule
-from gpu_node.drift.engine.subject import LoadedLibrary, Prefix, Subject
+from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
+from gpu_node.drift.engine.subject import LoadedLibrary, Prefix, Subject, SystemPackages
 from gpu_node.drift.nccl.libnccl import (
+    FAILS,
     environments,
     hindrance,
     is_as_wanted,
     is_guessed,
     is_managed,
+    own,
     pinned,
     release,
 )
+from gpu_node.drift.nccl.rules_system import package_mismatch
 from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
+from gpu_node.facts.nccl.libnccl import DEB, RPM
 from gpu_node.facts.nccl.state import (
     Environment,
     Library,
@@ -34,10 +38,6 @@ from gpu_node.inventories.schema import NcclWanted, NodeWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
-FAILS = (
-    "starting a job ends in 'Invalid config blocking attribute value -2147483648' "
-    "(ncclInvalidArgument), or hangs"
-)
 
 
 def wheel_of(environment: Environment) -> Wheel | None:
@@ -187,6 +187,18 @@ def _is_of_a_wheel(library: Subject) -> bool:
     return isinstance(library, LoadedLibrary) and library.owner == "wheel"
 
 
+def _is_of_a_package(library: Subject) -> bool:
+    """Whether torch loads the file of the system's package."""
+    return isinstance(library, LoadedLibrary) and library.owner == "system"
+
+
+def _has_library(packages: Subject) -> bool:
+    """Whether the package that has libnccl.so.2 is one of these; the others have its headers."""
+    return isinstance(packages, SystemPackages) and not {RPM[0], DEB[0]}.isdisjoint(
+        packages.packages
+    )
+
+
 @rule(
     "nccl.loaded-mismatch",
     "error",
@@ -195,6 +207,7 @@ def _is_of_a_wheel(library: Subject) -> bool:
         on_subject(shadowed),
         on_subject(wheel_damaged, explains=_is_of_a_wheel),
         on_subject(duplicate_wheels, explains=_is_of_a_wheel),
+        on_node(package_mismatch, when=_has_library, explains=_is_of_a_package),
     ),
     why="Starting a job fails with ncclInvalidArgument, or hangs.",
     manual="Install the NCCL version that torch is built for.",
@@ -212,7 +225,7 @@ def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         reason = f", by {loads.reason}" if loads.reason else ""
         by_table = library is not None and is_guessed(environment, wanted)
         yield Fault(
-            subject=LoadedLibrary(prefix, _owner(environment)),
+            subject=LoadedLibrary(prefix, _owner_of_file(found, environment)),
             found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
             wanted=f"{pin}, which torch {environment.torch.version} is built for",
             cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without an error"
@@ -239,6 +252,14 @@ def _owner(environment: Environment) -> Literal["wheel", "system", ""]:
     if loads.reason != "ld.so.cache" and torch.wheel is not None:
         return "wheel"
     return "system" if loads.reason in ("ld.so.cache", None) else ""
+
+
+def _owner_of_file(found: NcclState, environment: Environment) -> Literal["wheel", "system", ""]:
+    """Return `_owner`, but "" where ld.so.conf puts another file before the package's."""
+    owner, library = _owner(environment), environment.loaded
+    versions = {code(package.version.partition("-")[0]) for package in own(found)}
+    known = library.version if library else None
+    return "" if owner == "system" and (known is None or known not in versions) else owner
 
 
 def _packages_help(found: NcclState, wanted: NcclWanted) -> bool:

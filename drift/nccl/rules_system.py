@@ -9,6 +9,7 @@ from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.drift.nccl.libnccl import (
     BY_MANAGER,
+    FAILS,
     bites,
     is_held,
     is_managed,
@@ -18,7 +19,6 @@ from gpu_node.drift.nccl.libnccl import (
     target,
 )
 from gpu_node.drift.nccl.package_locks import barriers
-from gpu_node.drift.nccl.rules import FAILS
 from gpu_node.facts.nccl.state import NcclState
 from gpu_node.inventories.schema import NcclWanted
 

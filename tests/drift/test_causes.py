@@ -17,6 +17,7 @@ from gpu_node.drift.engine.subject import (
     Path,
     Prefix,
     Subject,
+    SystemPackages,
 )
 
 KERNEL = KernelRelease("5.4.0-1")
@@ -115,6 +116,20 @@ def test_wheels_do_not_explain_the_systems_library() -> None:
     ):
         loaded = finding("nccl.loaded-mismatch", library)
         assert roots({"a": [wheels, loaded]})["a", "nccl.loaded-mismatch"] == expected
+
+
+def test_the_systems_package_explains_the_systems_library() -> None:
+    """Of the packages, only the one that has the library: headers change nothing."""
+    root = Root(node="a", rule="nccl.package-mismatch", subject="libnccl2")
+    for library, packages, expected in (
+        (LoadedLibrary("/a", "system"), ("libnccl2",), root),
+        (LoadedLibrary("/a", "system"), ("libnccl-dev",), None),
+        (LoadedLibrary("/a", "wheel"), ("libnccl2",), None),
+        (LoadedLibrary("/a"), ("libnccl2",), None),
+    ):
+        package = finding("nccl.package-mismatch", SystemPackages(packages))
+        loaded = finding("nccl.loaded-mismatch", library)
+        assert roots({"a": [package, loaded]})["a", "nccl.loaded-mismatch"] == expected
 
 
 def test_a_finding_about_another_node_explains_nothing() -> None:
