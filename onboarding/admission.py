@@ -210,14 +210,16 @@ class Admission:
             prove_key(server, chosen)
 
     def _pin(self, server: Server, chosen: str, keys: Sequence[PKey]) -> None:
-        """Pin the host key; record which names are new in known_hosts, so that remove undoes it."""
+        """Pin the host key; record which names are new in known_hosts, so that remove undoes it.
+
+        The journal is first: a run that is killed between the two leaves no line that it lacks.
+        """
         with deferred():
-            before = contact.pinned_by(server)
-            contact.pin(server, chosen, keys)
-            own = [each for each in contact.pinned_by(server) if each not in before]
+            own = contact.pinned_newly(server, chosen, keys)
             pinned = tuple(dict.fromkeys((*self.journal.pinned, *own)))
             self.journal = self.journal.model_copy(update={"pinned": pinned})
             journal.write(self.site, self.journal)
+            contact.pin(server, chosen, keys)
 
     def let_in_again(self, verifies: bool) -> bool:
         """Check that an entered server accepts this machine's key; return whether it must join.

@@ -32,7 +32,8 @@ class Journal(BaseModel):
     user: str
     port: int
     group: str | None = None
-    # The names in known_hosts that had no key of the server before this onboarding pinned one.
+    # The names in known_hosts that had no key of the server before this onboarding pinned one. A
+    # run that was killed may have pinned none of them.
     pinned: tuple[str, ...] = ()
     # The server is out of the cluster file; the other nodes may still know it.
     removed: bool = False

@@ -136,10 +136,11 @@ def pinned(server: Server) -> list[str]:
     return list(dict.fromkeys(key for each in server.lookups for key in keys_of(text, each)))
 
 
-def pinned_by(server: Server) -> list[str]:
-    """Return by what of all that a server goes by known_hosts has a key of it."""
+def pinned_newly(server: Server, key: str, keys: Sequence[PKey]) -> list[str]:
+    """Return by which names known_hosts has a key of a server only after `pin`."""
     text = _read(server.known_hosts)
-    return [each for each in server.lookups if keys_of(text, each)]
+    new = repinned(text, server.lookups, key, _texts(keys))
+    return [each for each in server.lookups if keys_of(new, each) and not keys_of(text, each)]
 
 
 def accepted(

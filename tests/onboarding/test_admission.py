@@ -21,6 +21,7 @@ from gpu_node.onboarding.admission import Admission, Options, Request
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Refusal, Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
+from gpu_node.onboarding.removal import remove
 from gpu_node.onboarding.trust import host_keys as contact
 
 CLUSTER = """\
@@ -153,6 +154,36 @@ def test_it_is_noted_what_was_pinned(
         assert found.pinned == (() if before == PIN else ("192.0.2.12",))
 
 
+class Killed(BaseException):
+    """Ends a run as kill -9 does: no handler of the product expects it."""
+
+
+PINS = contact.pin
+
+
+@pytest.mark.parametrize("wrote", [False, True])
+@pytest.mark.parametrize("before", ["", "v100-02 ssh-ed25519 A\n", "# a line of the user"])
+def test_killed_while_it_pins(
+    world: World, before: str, wrote: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removal takes back the pinned lines, and accepts that there are none yet."""
+    known = world.site.file.with_name("known_hosts")
+    known.write_text(before)
+
+    def pin(*arguments: Any) -> None:
+        if wrote:
+            PINS(*arguments)
+        raise Killed
+
+    monkeypatch.setattr(contact, "pin", pin)
+    with pytest.raises(Killed):
+        admit(world)
+    assert ("192.0.2.12 ssh-ed25519 A" in known.read_text()) is wrote
+    remove(world.site, "v100-02", UserConsole(yes=True))
+    assert known.read_text() == before
+    assert journal.read(world.site, "v100-02") is None
+
+
 def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "forecast", lambda *_: [])
     admit(world, options=Options(dry=True))
@@ -234,10 +265,6 @@ def test_an_entry_that_was_written_meanwhile_stays(world: World) -> None:
     with pytest.raises(EditError, match=r"site\.yml"):
         admit(world)
     assert world.site.text() == theirs
-
-
-class Killed(BaseException):
-    """Ends a run as a kill does: no handler of the product expects it."""
 
 
 @pytest.mark.parametrize("is_written", [False, True])
