@@ -276,10 +276,93 @@ def test_an_unreadable_newcomer_is_no_member() -> None:
     assert lacks(report("unreadable"), NEW) == ["it is unreadable, see above"]
 
 
+def differing(values: dict[str, str] | None = None, *, drift: bool = True) -> Difference:
+    """A value of v100-02 that differs from the others'."""
+    given = {"a100-01": "8G", "v100-03": "8G", NEW: "4G"}
+    data: dict[str, Any] = {"fact": "shm.size", "class": "must-equal", "drift": drift}
+    return Difference.model_validate({**data, "values": given | (values or {})})
+
+
+def minor(subject: str) -> HostReport:
+    """A failed login that is only worth a note."""
+    host = drifting("ssh.no-login", subject)
+    notes = [each.model_copy(update={"severity": "info"}) for each in host.findings]
+    return host.model_copy(update={"findings": notes})
+
+
+DOWN = HostReport(status="unreachable", error="no answer")
+GARBAGE = HostReport(status="unreadable", error="not understood")
+SPLIT: dict[str, tuple[dict[str, HostReport], list[Difference], list[str]]] = {
+    "nothing": ({}, [], []),
+    "its error, as it does not answer": ({NEW: DOWN}, [], ["no answer"]),
+    "its error, as it is not understood": ({NEW: GARBAGE}, [], ["not understood"]),
+    "its drift": ({NEW: drifting("shm.size", "8G")}, [], ["it has drift, see above"]),
+    "drift about a node that answers": (
+        {NEW: drifting("ssh.no-login", "v100-03")},
+        [],
+        ["it has drift, see above"],
+    ),
+    "drift about a node that is down": (
+        {NEW: drifting("ssh.no-login", "a100-01"), "a100-01": DOWN},
+        [],
+        [AWAITED],
+    ),
+    "drift of another area, of that name": (
+        {NEW: drifting("shm.size", "a100-01"), "a100-01": DOWN},
+        [],
+        ["it has drift, see above", "not compared with a100-01, which is unreachable"],
+    ),
+    "drift that only notes are the reason of": (
+        {NEW: minor("a100-01"), "a100-01": DOWN},
+        [],
+        ["it has drift, see above", "not compared with a100-01, which is unreachable"],
+    ),
+    "a value of its own": ({}, [differing()], ["shm.size differs from the others': 4G"]),
+    "a value that may differ": ({}, [differing(drift=False)], []),
+    "a value that another node has": ({}, [differing({"a100-01": "4G"})], []),
+    "another node's drift": ({"v100-03": drifting("shm.size", NEW)}, [], []),
+    "another node's login to it": (
+        {"v100-03": drifting("ssh.no-login", NEW)},
+        [],
+        ["v100-03: ssh.no-login: v100-02: exit 255"],
+    ),
+    "another node's login to a third": ({"v100-03": drifting("ssh.no-login", "a100-01")}, [], []),
+    "an unreadable node": (
+        {"v100-03": GARBAGE},
+        [],
+        ["not compared with v100-03, which is unreadable"],
+    ),
+    "an unreadable node beside one that is down": (
+        {"v100-03": GARBAGE, "a100-01": DOWN},
+        [],
+        [
+            "not compared with v100-03, which is unreadable",
+            "not compared with a100-01, which is unreachable",
+        ],
+    ),
+    "a value beside a node that is down": (
+        {"a100-01": DOWN},
+        [differing()],
+        [
+            "shm.size differs from the others': 4G",
+            "not compared with a100-01, which is unreachable",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("hosts", "apart", "lacking"), SPLIT.values(), ids=SPLIT)
+def test_what_a_newcomer_lacks(
+    hosts: dict[str, HostReport], apart: list[Difference], lacking: list[str]
+) -> None:
+    """Its own faults, those of others with it, and what waits for a node are kept apart."""
+    seen = report("ok", *apart)
+    seen.hosts.update(hosts)
+    assert lacks(seen, NEW) == lacking
+
+
 def test_newcomers_are_no_measure_for_each_other() -> None:
     """Two that are wrong in the same way are both wrong."""
-    values = {"a100-01": "8G", NEW: "4G", "v100-03": "4G"}
-    data: dict[str, Any] = {"fact": "shm.size", "class": "must-equal", "drift": True}
-    seen = report("ok", Difference.model_validate({**data, "values": values}))
+    seen = report("ok", differing({"v100-03": "4G"}))
     assert lacks(seen, NEW) == []
     assert lacks(seen, NEW, [NEW, "v100-03"]) == ["shm.size differs from the others': 4G"]
