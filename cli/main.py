@@ -40,3 +40,7 @@ def _is_expected(error: Exception) -> bool:
     # Where no command has imported pyinfra, no error is pyinfra's.
     pyinfra = sys.modules.get("pyinfra.api.exceptions")
     return pyinfra is not None and isinstance(error, pyinfra.PyinfraError)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ import pytest
 
 from gpu_node.cli.commands import commands
 from gpu_node.inventories.interrupt import LINE
-from tests.cli.running import BIN, REPOSITORY, environment, run, start
+from tests.cli.running import BIN, REPOSITORY, Ended, environment, run, start
 from tests.test_rooms import MAY_IMPORT
 
 START = """
@@ -86,6 +86,19 @@ def test_where_it_is_ignored_it_stays_so(tmp_path: Path) -> None:
 def test_the_installed_commands_start(words: list[str]) -> None:
     """They do by themselves what the other tests see in forks of one start."""
     assert start(*words) == run(*words)
+
+
+def test_the_module_is_the_command() -> None:
+    """`python -m` runs it, and has its exit code."""
+    words = ["drift", "--no-such-option"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_node.cli.main", *words],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert Ended(done.returncode, done.stdout, done.stderr) == run("gpu-node", *words)
 
 
 def test_sockets_are_cooperative_first(tmp_path: Path) -> None:
