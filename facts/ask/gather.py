@@ -145,6 +145,8 @@ def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[St
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
     """Return an inventory's data about one host, without contacting it; raises NoHosts."""
     hosts = all_data(inventory_path)
+    if not hosts:
+        raise NoHosts(f"{inventory_path} names no host")
     if name not in hosts:
         raise NoHosts(f"{inventory_path} names no host {name}; hosts: {', '.join(hosts)}")
     return hosts[name]
