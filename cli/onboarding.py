@@ -45,7 +45,11 @@ class Onboarding:
         self.problems: tuple[str, ...] = ()
 
     def run(self, requests: Sequence[Request]) -> int:
-        """Onboard the servers, print the result of each, and return the exit code."""
+        """Onboard the servers, print the result of each, and return the exit code.
+
+        Raises FileError where the cluster file is wrong before any server is contacted.
+        """
+        self.site.cluster()
         try:
             self._all(requests)
         except Interrupted:

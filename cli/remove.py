@@ -30,12 +30,15 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     Examples:     gpu-node remove v100-02 --inventory inventories/lab.yml
     """
     with loading():
+        from gpu_node.inventories.yaml.edit import EditError
         from gpu_node.onboarding.console import UserConsole
-        from gpu_node.onboarding.errors import FAILURES
+        from gpu_node.onboarding.errors import FAILURES, FileError
         from gpu_node.onboarding.inventory_files import site_of
         from gpu_node.onboarding.removal import remove as take_out
     try:
         take_out(site_of(inventory), name, UserConsole(yes), dry)
+    except (FileError, EditError) as error:
+        raise click.ClickException(str(error)) from None
     except FAILURES as error:
         raise click.ClickException(f"{name}: {error}") from None
     except Interrupted:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gpu_node.cli.loading import loading
-from gpu_node.facts.ask.pyinfra_file import pyinfra_file
+from gpu_node.facts.ask.pyinfra_file import pyinfra_file, wrong_suffix
 from gpu_node.inventories.errors import shown
 from gpu_node.inventories.fields.addresses import is_address
 
@@ -22,15 +22,13 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
 
     A path without a file is refused: pyinfra would take it for the name of a host.
     """
-    looks_like_file = word.endswith((".py", ".yml", ".yaml")) or os.sep in word
-    is_folder = not word or Path(word).is_dir()
-    if is_folder or (looks_like_file and not Path(word).is_file()):
+    looks_like_file = word.lower().endswith((".py", ".yml", ".yaml")) or os.sep in word
+    is_folder, is_file = not word or Path(word).is_dir(), Path(word).is_file()
+    if is_folder or (looks_like_file and not is_file):
         raise click.UsageError(f"no such inventory file: {word}")
-    if word.endswith(".yaml"):
-        raise click.UsageError(
-            f"{word}: the name of a cluster file ends in .yml; rename it to "
-            f"{Path(word).with_suffix('.yml')}"
-        )
+    # pyinfra allows an inventory without a suffix.
+    if is_file and Path(word).suffix and (error := wrong_suffix(word)):
+        raise click.UsageError(error)
     return pyinfra_file(word)
 
 

@@ -12,6 +12,10 @@ class Stopped(Exception):
     """A stage refused or failed; str() is for the user, without the name of the server."""
 
 
+class FileError(Stopped):
+    """A file of the inventory is missing or wrong; str() begins with the file, and its line."""
+
+
 class ContactError(Stopped):
     """A server cannot be reached, logged in to or trusted; str() ends with the next step."""
 

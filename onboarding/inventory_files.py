@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, SUFFIX, pyinfra_file
+from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, pyinfra_file, wrong_suffix
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.schema import InventoryError, load
-from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.errors import FileError
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class Site:
     def cluster(self) -> Cluster:
         """Return the current content of the cluster file; it may have no host yet.
 
-        Raises Stopped with all that is wrong with the file.
+        Raises FileError with all that is wrong with the file.
         """
         try:
             return load(self.file, may_be_new=True)
         except InventoryError as error:
-            raise Stopped(str(error)) from None
+            raise FileError(str(error)) from None
 
     def text(self) -> str:
         """Return the cluster file byte for byte."""
         try:
             return self.file.read_bytes().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise Stopped(f"cannot read {self.file}: {error}") from None
+            raise FileError(f"{self.file}: cannot be read: {error}") from None
 
 
 def known_hosts(data: Mapping[str, Any]) -> Path:
@@ -44,12 +44,18 @@ def known_hosts(data: Mapping[str, Any]) -> Path:
 
 
 def site_of(path: str) -> Site:
-    """Return the inventory that either of its two files names; the .py file may be missing."""
-    given = Path(path)
-    if given.suffix not in (SUFFIX, CLUSTER_SUFFIX):
-        raise Stopped(f"{path}: give the cluster file of an inventory, such as inventories/lab.yml")
-    file = given.with_suffix(CLUSTER_SUFFIX)
-    for each in (file, given):
-        if not each.is_file():
-            raise Stopped(f"no such inventory file: {each}")
+    """Return the inventory that either of its two files names; the .py file may be missing.
+
+    Raises FileError.
+    """
+    if not Path(path).is_file():
+        allowed = "a cluster file (.yml), or the .py file beside it"
+        raise FileError(f"no such inventory file: {path}; allowed: {allowed}")
+    if error := wrong_suffix(path):
+        raise FileError(error)
+    file = Path(path).with_suffix(CLUSTER_SUFFIX)
+    if not file.is_file():
+        raise FileError(
+            f"{path}: found no cluster file {file} beside it; this command changes that file"
+        )
     return Site(Path(pyinfra_file(str(file))), file)

@@ -11,9 +11,10 @@ from gpu_node.inventories.errors import InventoryError
 from gpu_node.inventories.interrupt import deferred
 from gpu_node.inventories.schema import load, sources_named
 from gpu_node.inventories.yaml import edit as editing
+from gpu_node.inventories.yaml.edit import EditError
 from gpu_node.onboarding import journal
 from gpu_node.onboarding.console import UserConsole
-from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.errors import FileError, Stopped
 from gpu_node.onboarding.inventory_files import Site, known_hosts
 from gpu_node.onboarding.journal import Journal
 from gpu_node.onboarding.run_pyinfra import WHOLE, Unfinished, pyinfra
@@ -23,7 +24,7 @@ from gpu_node.onboarding.trust import host_keys as contact
 def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> None:
     """Remove a node; an interrupted removal is finished, an unfinished onboarding cancelled.
 
-    Raises Stopped or EditError.
+    Raises Stopped; FileError where the reason is in the cluster file.
     """
     cluster = site.cluster()
     gone = journal.read(site, name)
@@ -34,10 +35,9 @@ def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> No
         return
     elif gone is None:
         # Suggests no similar name: a user could remove a working node by mistake.
-        raise Stopped(
-            f"{site.file} has no host {name}; it has {', '.join(cluster.hosts)}. If it was "
-            "removed before, nothing is left to do"
-        )
+        hosts = ", ".join(cluster.hosts)
+        found = f"no host {name}; it has {hosts}. If it" if hosts else f"no hosts. If {name}"
+        raise FileError(f"{site.file} has {found} was removed before, nothing is left to do")
     if dry:
         return
     _forget_host_key(site, cluster, gone, console)
@@ -50,13 +50,16 @@ def _out_of_inventory(
     site: Site, cluster: Cluster, name: str, console: UserConsole, dry: bool
 ) -> Journal:
     text = site.text()
-    new = editing.without_host(text, name)
+    try:
+        new = editing.without_host(text, name)
+    except EditError as error:
+        raise FileError(f"{site.file}: {error}") from None
     try:
         load(site.file, new)
     except InventoryError as error:
         if named := sources_named(site.file, name):
             next_step = "which is to be removed: first change or remove that line"
-            raise Stopped(
+            raise FileError(
                 "\n".join(f"{each} names {name}, {next_step}" for each in named)
             ) from None
         raise Stopped(f"the inventory is not valid without it:\n{error}") from None

@@ -20,6 +20,22 @@ globals().update(groups_of({{file!r}}))
 """
 
 
+def wrong_suffix(path: str) -> str | None:
+    """Return why a file is not an inventory by its suffix, with the next step; None if it may be.
+
+    pyinfra would run any file as Python.
+    """
+    found = Path(path).suffix
+    if found in (SUFFIX, CLUSTER_SUFFIX):
+        return None
+    allowed = f"{CLUSTER_SUFFIX} (a cluster file) or {SUFFIX} (pyinfra's inventory)"
+    error = f"{path}: found {f'the suffix {found!r}' if found else 'no suffix'}; allowed: {allowed}"
+    meant = {SUFFIX: SUFFIX, CLUSTER_SUFFIX: CLUSTER_SUFFIX, ".yaml": CLUSTER_SUFFIX}
+    if right := meant.get(found.lower()):
+        error += f"; rename it to {Path(path).with_suffix(right)}"
+    return error
+
+
 def pyinfra_file(inventory: str) -> str:
     """Return the .py file beside a cluster file; `inventory` if there is none or for others."""
     if inventory.endswith(CLUSTER_SUFFIX):

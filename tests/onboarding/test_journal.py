@@ -83,7 +83,7 @@ def test_either_file_names_the_inventory(tmp_path: Path) -> None:
     both = Site(inventory, cluster_file)
     assert site_of(str(cluster_file)) == site_of(str(inventory)) == both
     cluster_file.unlink()
-    with pytest.raises(Stopped, match=r"no such inventory file: .*site\.yml"):
+    with pytest.raises(Stopped, match=r"site\.py: found no cluster file .*site\.yml beside it"):
         site_of(str(inventory))
-    with pytest.raises(Stopped, match="give the cluster file"):
+    with pytest.raises(Stopped, match=r"no such inventory file: .*; allowed: a cluster file"):
         site_of(str(tmp_path))
