@@ -329,13 +329,13 @@ def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 @rule(
     "driver.unit-waits",
     "info",
-    why="A reload of systemd can take the GPUs from running containers, so the deploy does "
-    "not run one.",
-    manual="Nothing: the next boot reads the unit. Or run the deploy with --data "
-    "allow_disruption=true.",
+    why="The unit takes effect only at the next boot. A reload of systemd can take the GPUs from "
+    "running containers, so the deploy does not run one.",
+    manual="Nothing is required. To reload now, run the deploy with --data allow_disruption=true "
+    "while no container needs GPUs.",
 )
 def unit_waits(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """systemd has not read a file of a unit since the deploy wrote it."""
+    """The deploy wrote a systemd unit, and systemd has not loaded it yet."""
     if not wanted.persistence:
         return
     for file in found.waiting or ():

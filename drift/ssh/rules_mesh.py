@@ -236,12 +236,14 @@ def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fau
     "ssh.logins-partial",
     "info",
     between=True,
-    why="sshd refuses an address for a while after failed logins, and each pair of nodes is"
-    " a login.",
-    manual="To try another pair, run on its first node: ssh -o BatchMode=yes NODE true.",
+    why="A login between two other nodes may fail unnoticed. With more than "
+    f"{FULL_MESH} nodes, not all pairs are tested: sshd blocks an address for a while after "
+    "failed logins.",
+    manual="Test another pair: run ssh -o BatchMode=yes NAME true on one node, with the name of "
+    "the other.",
 )
 def logins_partial(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """Of a large cluster the logins from and to the first node alone are tried."""
+    """In a large cluster, only logins from and to the first node are tested."""
     count = len(among.nodes)
     if count <= FULL_MESH or not has_mesh(wanted, among) or found.ssh.logins is None:
         return

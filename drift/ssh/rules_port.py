@@ -21,13 +21,14 @@ from gpu_node.inventories.schema import NodeWanted
     "error",
     between=True,
     step="ssh",
-    why="Launchers run ssh with the name of the node alone: the login fails, or another "
-    "sshd answers.",
-    manual="Set Port for the node in /etc/ssh/ssh_config.",
-    repair="Writes a file in /etc/ssh/ssh_config.d.",
+    why="Launchers run `ssh NAME` without a port: the login fails, or reaches another sshd.",
+    manual="Put `Host NAME` and `Port PORT` above the first Host line of /etc/ssh/ssh_config: the "
+    "first value counts.",
+    repair=f"Writes the ports of all nodes to {PORTS}, if ssh_config includes it and sets no other "
+    "port.",
 )
 def port_unset(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """`ssh NAME` connects to another port than that of the node's sshd."""
+    """On this node `ssh NAME` connects to another port than the inventory gives for NAME."""
     if not has_mesh(wanted, among):
         return
     for peer in among.nodes:

@@ -132,12 +132,13 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
     "error",
     compares=True,
     step="toolchain",
-    why="A node with another version fails alone, or computes other results.",
-    manual="Run pip install NAME==VERSION in the environment.",
-    repair="Installs the pinned versions with pip; all other packages keep their versions.",
+    why="The job fails on this node alone, or computes other results there.",
+    manual="Run pip install NAME==VERSION in the environment. Or pin the version in the inventory "
+    "(toolchain: {packages: {NAME: VERSION}}), and run the deploy.",
+    repair="Installs the pinned versions with pip. A package that is not pinned keeps its version.",
 )
 def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """A package has another version than the inventory pins, or than on the other nodes."""
+    """A Python package has another version than its pin in the inventory or than on other nodes."""
     yield from _unlike_pins(found, wanted)
     unlike = [each for each in among.unlike if each.fact.startswith(PACKAGE)]
     for each in unlike[:PACKAGES_SHOWN]:
