@@ -79,7 +79,7 @@ def shown_path(file: str) -> str:
 
 
 def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:
-    """pyinfra takes a name that matches nothing for a wish to do nothing, and exits 0."""
+    """Refuse a name that matches no host: pyinfra would do nothing, and exit 0."""
     limit, exclude = (_words(options.get(option)) for option in ("limit", "exclude"))
     problems = [
         _unmatched(cluster, option, word)

@@ -217,7 +217,7 @@ def no_nouveau(
         "nouveau",
         kernels=" ".join(kernels),
         later=_word(later),
-        # A blacklist takes nothing from anybody; to unload what is there might.
+        # A blacklist affects no running process; unloading a module may.
         allow=_word(allow_disruption or not is_there),
     )
 

@@ -31,7 +31,7 @@ def contained(host: Host) -> Iterator[None]:
     except PyinfraError:
         raise
     except Exception as error:  # of whatever class: an answer of the node's made it
-        _tell(host, error)
+        _log_failure(host, error)
         # In a deploy file `host` stands for whichever host is at work, and must not be kept.
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
 
@@ -89,11 +89,11 @@ def _caught(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fail(state: State, host: Host, error: Exception) -> bool:
-    _tell(host, error)
+    _log_failure(host, error)
     return False
 
 
-def _tell(host: Host, error: Exception) -> None:
+def _log_failure(host: Host, error: Exception) -> None:
     logger.error(
         visible(
             f"{host.print_prefix}cannot be repaired, its answer is not understood: "

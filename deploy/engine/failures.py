@@ -79,7 +79,9 @@ def note(state: State, host: Host, operation: str) -> None:
             failed = node_of(host).failed
             if each.name not in failed:
                 failed.append(each.name)
-                _tell(host, each.name, _lost(host, each.name, arguments.get("_timeout") or 0))
+                _log_failure(
+                    host, each.name, _lost(host, each.name, arguments.get("_timeout") or 0)
+                )
 
 
 def _lost(host: Host, area: str, limit: float) -> str:
@@ -93,7 +95,7 @@ def _lost(host: Host, area: str, limit: float) -> str:
     return "" if is_open(host.connector) else f"its connection broke in an operation of {area}"
 
 
-def _tell(host: Host, area: str, lost: str) -> None:
+def _log_failure(host: Host, area: str, lost: str) -> None:
     if not lost:
         logger.error(
             f"{host.print_prefix}{area}: failed; the other areas go on, and the node fails at the "

@@ -44,16 +44,18 @@ def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], b
     return True
 
 
-def wishes_differ(plan: Plan, what: str, places: PlacesOf, wish: Callable[[Plan], object]) -> bool:
+def versions_differ(
+    plan: Plan, what: str, places: PlacesOf, versions: Callable[[Plan], object]
+) -> bool:
     """Whether the inventory wants other things of what a node may share with others of the run.
 
     Then nothing is changed: each node would undo what another one wants. It is logged, and refused.
     """
-    own = wish(plan)
+    own = versions(plan)
     others = [
         name
         for name, other in plans(host.state).items()
-        if (theirs := _of(wish, other)) and theirs != own
+        if (theirs := _of(versions, other)) and theirs != own
         if _share(plan, other, places) is not False
     ]
     if others:

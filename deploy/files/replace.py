@@ -79,7 +79,7 @@ def replace(
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
     `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time, and runs
     `then`, sh as well, when it has: a daemon may have to read the file anew. The content goes by
-    stdin: an argument would show it, and passwords in it, to everybody. What lies in the home of a
+    stdin: an argument would show it, and passwords in it, to all users. What is in the home of a
     `user` is written as that user, unless it is root's. With `again`, which returns the new text
     for another content, a file that another run has written meanwhile is read again.
     """

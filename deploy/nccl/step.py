@@ -11,7 +11,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.proof import refuse
-from gpu_node.deploy.engine.shared import is_writer, may_be_shared, wishes_differ
+from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_differ
 from gpu_node.deploy.nccl import operations as nccl
 from gpu_node.deploy.nccl.pip_supply import supply
 from gpu_node.deploy.workspace.rsync_run import another_user
@@ -79,7 +79,7 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
         if environment is None or keep is None or not _has_bad_wheel(plan, prefix):
             continue
         lies = partial(placed, prefix)
-        if wishes_differ(plan, prefix, lies, _version):
+        if versions_differ(plan, prefix, lies, _version):
             continue
         if not is_writer(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue

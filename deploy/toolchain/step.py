@@ -8,7 +8,7 @@ from pyinfra import host, logger
 from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan
-from gpu_node.deploy.engine.shared import is_writer, may_be_shared, wishes_differ
+from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_differ
 from gpu_node.deploy.nccl.pip_supply import supply
 from gpu_node.deploy.toolchain import operations as toolchain
 from gpu_node.drift.engine.subject import Package
@@ -52,7 +52,7 @@ def _packages(plan: Plan) -> None:
         names = [each.package for each in lacking if each.environment == prefix]
         pins = [f"{name}=={wanted[name]}" for name in names]
         lies = partial(placed, prefix)
-        if wishes_differ(plan, prefix, lies, _pins):
+        if versions_differ(plan, prefix, lies, _pins):
             continue
         if is_writer(plan, prefix, lies, partial(_lacks_pins, prefix)):
             toolchain.packages(

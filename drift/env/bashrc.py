@@ -95,8 +95,8 @@ def are_placed(found: EnvState, blocks: Blocks) -> bool:
     """Whether ~/.bashrc has these blocks, where they count, and no others of ours."""
     assert found.bashrc is not None
     there = found.bashrc.blocks
-    wish = [each for each in (blocks.top, blocks.end) if each]
-    if [inside(each.text) for each in there] != wish:
+    expected = [each for each in (blocks.top, blocks.end) if each]
+    if [inside(each.text) for each in there] != expected:
         return False
     if not there:
         return True

@@ -106,22 +106,22 @@ def not_set(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     if wanted.env is None or found.env.launcher is None:
         return
     values = managed(found, wanted)
-    for name, wish in wanted.env.items():
+    for name, expected in wanted.env.items():
         value, last = found.env.launcher.get(name), last_value(found.env, name)
         line = deciding(found.env, name)
-        if value != wish:
+        if value != expected:
             shown = "not set" if value is None else repr(value)
             origin = f" ({line.place})" if line is not None and line.value == value else ""
-            yield _not_set_fault(found, (name, wish), f"{shown}{origin}", values)
-        elif last and not last.ours and last.is_plain and last.value != wish:
+            yield _not_set_fault(found, (name, expected), f"{shown}{origin}", values)
+        elif last and not last.ours and last.is_plain and last.value != expected:
             shown = f"{last.value!r} in an interactive shell ({last.place})"
-            yield _not_set_fault(found, (name, wish), shown, values)
+            yield _not_set_fault(found, (name, expected), shown, values)
 
 
 def _not_set_fault(
-    found: NodeState, wish: tuple[str, str], shown: str, values: Values | None
+    found: NodeState, expected: tuple[str, str], shown: str, values: Values | None
 ) -> Fault:
-    name, value = wish
+    name, value = expected
     hand = manual_fix(found, values, name)
     written = (
         f"in {ENV_FILE}, which {BASHRC} reads"
@@ -236,17 +236,19 @@ def conflict(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if each.value is not None and each.is_plain and not _is_ours_to_cure(each, values):
             by_name.setdefault(each.name, []).append(each)
     for name, lines in by_name.items():
-        wish = values.get(name)
+        expected = values.get(name)
         different = {each.value: each for each in lines}
         if name == IFNAME:
             different = {
-                each.value: each for each in lines if not is_right(found, name, each.value, wish)
+                each.value: each
+                for each in lines
+                if not is_right(found, name, each.value, expected)
             }
-            if wish is None:
+            if expected is None:
                 continue
         shown = [f"{value!r} ({each.place})" for value, each in different.items()]
-        if len(shown) > 1 or (wish is not None and set(different) - {wish}):
-            yield _conflict_fault(name, shown, wish)
+        if len(shown) > 1 or (expected is not None and set(different) - {expected}):
+            yield _conflict_fault(name, shown, expected)
 
 
 def _is_ours_to_cure(each: Setting, values: Values) -> bool:
@@ -254,11 +256,11 @@ def _is_ours_to_cure(each: Setting, values: Values) -> bool:
     return each.name in values and each.path in (BASHRC, CONF)
 
 
-def _conflict_fault(name: str, shown: list[str], wish: str | None) -> Fault:
+def _conflict_fault(name: str, shown: list[str], expected: str | None) -> Fault:
     return Fault(
         subject=Variable(name),
         found=", ".join(shown),
-        wanted=repr(wish) if wish is not None else "one value",
+        wanted=repr(expected) if expected is not None else "one value",
         cause="which value a process gets depends on how it was started (ssh, a "
         "login, systemd); NCCL's files count only for variables that the environment does not set",
         fix="keep the line with the right value, and remove the others",
@@ -297,7 +299,7 @@ def _stale(found: NodeState, process: Process, values: Values) -> Iterator[str]:
         return
     if process.kind == "shell" and not process.older:
         return
-    for name, wish in values.items():
+    for name, expected in values.items():
         value = process.environment.get(name)
-        if not is_right(found, name, value, wish):
+        if not is_right(found, name, value, expected):
             yield f"{name} not set" if value is None else f"{name}={value}"

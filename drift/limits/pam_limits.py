@@ -16,7 +16,7 @@ OwnLines = dict[tuple[Kind, Item], Limit]
 
 KINDS: tuple[Kind, Kind] = ("soft", "hard")
 # Whatever the order, a user's line beats a group's, and that the wildcard's (pam_limits.c).
-_USER, _GROUP, _LOGIN_GROUP, _ANY_LOGIN, _ANYBODY = range(5)
+_USER, _GROUP, _LOGIN_GROUP, _ANY_LOGIN, _ALL_USERS = range(5)
 _RANGE = re.compile(r"(\d*):(\d*)")
 
 
@@ -63,7 +63,7 @@ def _rank(domain: str, found: LimitsState) -> int | None:
     if domain[:1] in ("@", "%") and domain != "%":
         rank = _GROUP if domain[0] == "@" else _LOGIN_GROUP
         return rank if _is_member(domain[1:], user) else None
-    return {"*": _ANYBODY, "%": _ANY_LOGIN}.get(domain)
+    return {"*": _ALL_USERS, "%": _ANY_LOGIN}.get(domain)
 
 
 def _is_member(group: str, user: User) -> bool:
@@ -84,13 +84,13 @@ def _within(bounds: re.Match[str], number: int) -> bool:
 
 def lacking(found: LimitsState, wanted: LimitsWanted, item: Item) -> list[Kind]:
     """Return which of the session's limits, soft and hard, are below what is wanted."""
-    wish = wanted.stack if item == "stack" else getattr(wanted, item)
-    if found.session is None or wish is None:
+    expected = wanted.stack if item == "stack" else getattr(wanted, item)
+    if found.session is None or expected is None:
         return []
     pair = getattr(found.session, item)
     if item == "stack":  # the other way round: unlimited is the fault, see limits.stack-unlimited
         return ["soft"] if pair.soft == "unlimited" else []
-    return [kind for kind in KINDS if not at_least(getattr(pair, kind), wish)]
+    return [kind for kind in KINDS if not at_least(getattr(pair, kind), expected)]
 
 
 def above_nr_open(found: LimitsState, wanted: LimitsWanted) -> bool:
@@ -110,13 +110,13 @@ def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     for item in ("nofile", "memlock", "stack"):
         if item == "nofile" and not (wanted.nofile and grantable(found, wanted.nofile)):
             continue
-        wish: Limit | None = getattr(wanted, item)
+        expected: Limit | None = getattr(wanted, item)
         lacks = lacking(found, wanted, item)
-        for kind in KINDS if lacks and wish is not None else ():
+        for kind in KINDS if lacks and expected is not None else ():
             # What we asked for above that may be the reason: sshd grants all of a line or nothing.
             ours = lines.get((kind, item))
-            if kind in lacks or (ours is not None and at_least(ours, wish or 0)):
-                lines[kind, item] = wish or 0
+            if kind in lacks or (ours is not None and at_least(ours, expected or 0)):
+                lines[kind, item] = expected or 0
     return lines
 
 
@@ -165,7 +165,7 @@ def _order(path: str) -> tuple[bool, str]:
 
 
 def domains(user: User) -> list[str]:
-    """Return for whom our file speaks: everybody, root (whom `*` may leave out), and the SSH user.
+    """Return the domains of our lines: all users, root (whom `*` may leave out), and the SSH user.
 
     A name with blanks in it cannot be written in limits.conf(5).
     """

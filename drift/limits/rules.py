@@ -45,13 +45,14 @@ def _granted(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
 
     A line of ours that asks for more than is wanted grants nothing: sshd may not give that much.
     """
-    lines, wish = deciding(found, found.files or (), item), getattr(wanted, item)
+    lines, expected = deciding(found, found.files or (), item), getattr(wanted, item)
     too_much = any(
-        line.path == OWN_FILE and line.value != wish and at_least(line.value, wish)
+        line.path == OWN_FILE and line.value != expected and at_least(line.value, expected)
         for line in lines.values()
     )
     return not too_much and all(
-        kind in lines and at_least(lines[kind].value, wish) for kind in lacking(found, wanted, item)
+        kind in lines and at_least(lines[kind].value, expected)
+        for kind in lacking(found, wanted, item)
     )
 
 
@@ -111,14 +112,14 @@ def _written(line: Line, item: Item) -> str:
 def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
     if not lacking(found, wanted, item) or _granted(found, wanted, item):
         return  # the files grant it: that is limits.not-effective
-    wish = limit(getattr(wanted, item), item != "nofile")
+    expected = limit(getattr(wanted, item), item != "nofile")
     manual_fix = _manual_fix(found, wanted, item)
     yield Fault(
         subject=Limit(item),
         found=_session_value(found, item),
-        wanted=wish,
+        wanted=expected,
         cause=f"{_decided(found, wanted, item)}{_CAUSES[item]}",
-        fix=manual_fix or f"raise {item} to {wish} in {OWN_FILE}",
+        fix=manual_fix or f"raise {item} to {expected} in {OWN_FILE}",
         fixable=manual_fix is None,
     )
 

@@ -90,14 +90,14 @@ def managed(found: NodeState, wanted: NodeWanted) -> Values | None:
     return {**values, **(wanted.env or {})}
 
 
-def is_right(found: NodeState, name: str, value: str | None, wish: str | None) -> bool:
+def is_right(found: NodeState, name: str, value: str | None, expected: str | None) -> bool:
     """Whether a value is as good as the wanted one: an interface can be named in several ways."""
-    if wish is None or value is None:
-        return is_unset(value) if wish is None else False
+    if expected is None or value is None:
+        return is_unset(value) if expected is None else False
     if name != IFNAME:
-        return value == wish
+        return value == expected
     names = candidates(found.network, oldest(found))
-    return not is_unset(value) and selected(value, names) == [wish.removeprefix("=")]
+    return not is_unset(value) and selected(value, names) == [expected.removeprefix("=")]
 
 
 def wanted_blocks(found: NodeState, values: Values) -> Blocks:

@@ -69,10 +69,10 @@ def _by_routes(found: NetworkState, address: str) -> Choice:
 
 def carrying(found: NetworkState, address: str) -> list[str]:
     """Return the interfaces that carry an address; none where it is a name."""
-    wish = _ip(address)
-    if wish is None:
+    ip = _ip(address)
+    if ip is None:
         return []
-    return [each.interface for each in found.addresses or () if _ip(each.address) == wish]
+    return [each.interface for each in found.addresses or () if _ip(each.address) == ip]
 
 
 def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -19,15 +19,15 @@ from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 def judged(found: NewcomerState, newcomer: Newcomer, wanted: NodeWanted | None) -> Iterator[Row]:
     """Yield the rows about GPUs and their driver."""
-    wish = wanted.driver if wanted else None
+    driver = wanted.driver if wanted else None
     yield _gpus(found, newcomer)
     yield from _answering(found)
     yield from _switches(found)
     yield from _links(found)
-    yield _driver(found, wish)
-    yield from _unsupported(found, wish)
+    yield _driver(found, driver)
+    yield from _unsupported(found, driver)
     yield from _nouveau(found)
-    yield from _secure_boot(found, wish)
+    yield from _secure_boot(found, driver)
     yield _processes(found)
 
 
@@ -127,7 +127,7 @@ def _driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
     if state.loaded is None:
         return unknown("driver", found.unreadable, "driver.loaded")
     version = installed(state)
-    wish = wanted.version if wanted else None
+    expected = wanted.version if wanted else None
     if version is None:
         return _no_driver(found, wanted)
     if found.runfile is None:
@@ -139,9 +139,11 @@ def _driver(found: NewcomerState, wanted: DriverWanted | None) -> Row:
         fix = "run the installer of this version again with --dkms; or nvidia-uninstall, and "
         fix += "install the driver's dkms package"
         return Row("driver", f"{version}, by NVIDIA's installer", "warning", why, fix)
-    if wish and not is_version(version, wish):
-        why = f"the inventory wants {wish}: nodes of one job differ in the CUDA that they can run"
-        fix = f"install the driver's packages of {wish} while nothing uses the GPUs"
+    if expected and not is_version(version, expected):
+        why = (
+            f"the inventory wants {expected}: nodes of one job differ in the CUDA that they can run"
+        )
+        fix = f"install the driver's packages of {expected} while nothing uses the GPUs"
         return Row("driver", version, "warning", why, fix)
     return Row("driver", version)
 

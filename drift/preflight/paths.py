@@ -21,8 +21,8 @@ def judged(
     wanted: NodeWanted | None,
 ) -> Iterator[Row]:
     """Yield the rows about the network."""
-    wish = (wanted.network if wanted else None) or NetworkWanted(interface=AUTO)
-    choice = choose(found.network, wish, newcomer.address)
+    network = (wanted.network if wanted else None) or NetworkWanted(interface=AUTO)
+    choice = choose(found.network, network, newcomer.address)
     if choice.name is None:
         shown = "none" if choice.known else "unknown"
         fix = "onboard it by an address that one of its interfaces has, or name one: network"

@@ -14,7 +14,7 @@ from paramiko.pkey import UnknownKeyType
 
 from gpu_node.inventories.connection.known_hosts import is_among, lines_of, read, revoked
 
-# Read after the user's own: what is revoked there is revoked for everybody.
+# Read after the user's file: a key revoked there is revoked for all users.
 GLOBAL = Path("/etc/ssh/ssh_known_hosts")
 _LINE = re.compile(
     r"[ \t]*(?:(@\S+)[ \t]+)?([^#@\s]\S*)[ \t]+([A-Za-z0-9@.-]+)[ \t]+([A-Za-z0-9+/=]+)(?:\s.*)?",

@@ -227,7 +227,7 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
         return {"/opt/dis": found}
 
     assert shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)
-    assert not shared.wishes_differ(made["a"], "/opt/dis", places, lambda each: each.among.name)
+    assert not shared.versions_differ(made["a"], "/opt/dis", places, lambda each: each.among.name)
     assert shared.nodes_sharing(made["a"], places) == ["a"]
     made["a"] = cast(plan.Plan, SimpleNamespace(among=made["a"].among, found=network))
     assert not shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)

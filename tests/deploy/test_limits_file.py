@@ -29,7 +29,7 @@ def own(draw: st.DrawFn) -> OwnLines:
 
 
 def test_the_whole_text() -> None:
-    """The file as a person reads it: root beside everybody, soft beside hard, KiB for sizes."""
+    """The file as a person reads it: root beside all users, soft beside hard, KiB for sizes."""
     lines: OwnLines = {
         ("soft", "nofile"): 16384,
         ("hard", "nofile"): 16384,

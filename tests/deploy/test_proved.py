@@ -56,8 +56,8 @@ class Run:
     """A run over two nodes, of which the second is changed; both were asked again."""
 
     def __init__(self, name: str, **data: str) -> None:
-        change, wish = CASES[name]
-        given: dict[str, Any] = {"a100-01": {}, "a100-02": wish}
+        change, inventory = CASES[name]
+        given: dict[str, Any] = {"a100-01": {}, "a100-02": inventory}
         self.data = {name: DATA | given[name] | data for name in NAMES}
         healthy: dict[str, Any] = {"nccl": {"environments": {DIS: {}}}}
         self.found = {

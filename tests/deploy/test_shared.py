@@ -98,16 +98,18 @@ def test_the_other_node_says_who_changes_it(
     ],
 )
 @pytest.mark.usefixtures("hosts")
-def test_two_wishes_for_one_folder(
+def test_two_versions_for_one_folder(
     monkeypatch: pytest.MonkeyPatch, theirs: str | None, place: Place, is_refused: bool
 ) -> None:
     """Each node would undo what the other one wants: neither changes it."""
     refused: list[str] = []
     made = {"a": plan("a", PLACE), "b": plan("b", place)}
-    wishes = {"a": "2.18.1", "b": theirs}
+    versions = {"a": "2.18.1", "b": theirs}
     monkeypatch.setattr(shared, "plans", lambda state: made)
     monkeypatch.setattr(shared, "refuse", lambda name, findings: refused.append(findings[0].found))
-    contrary = shared.wishes_differ(made["a"], PREFIX, lies, lambda each: wishes[each.among.name])
+    contrary = shared.versions_differ(
+        made["a"], PREFIX, lies, lambda each: versions[each.among.name]
+    )
     assert contrary is is_refused
     assert refused == (["a and b may share it, but want different versions"] if is_refused else [])
 

@@ -87,7 +87,7 @@ SETTINGS: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.parametrize("case", SETTINGS)
 def test_settings(case: str) -> None:
-    """What leads to a server that anybody on the way can stand for is named, without passwords."""
+    """A setting that lets another machine pose as the server is named, without its password."""
     pairs, named = SETTINGS[case]
     found = "; ".join(problems(list(pairs.items())))
     assert (named in found, bool(found)) == (True, bool(named)), found

@@ -38,7 +38,7 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with stand-ins of ssh and sshd, where everybody may write, as su's shell does."""
+    """A folder with stand-ins of ssh and sshd, where all users may write, as su's shell does."""
     folder = tmp_path / "node"
     folder.mkdir()
     for name, text in (("ssh", SSH), ("sshd", SSHD)):

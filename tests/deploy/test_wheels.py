@@ -74,7 +74,7 @@ def test_both_orders(tmp_path: Path, shell: str, order: tuple[str, str]) -> None
     assert is_whole(made)
 
 
-def test_after_the_cure_that_everybody_copies(tmp_path: Path) -> None:
+def test_after_a_common_wrong_repair(tmp_path: Path) -> None:
     """The file that pip uninstall took along is there again."""
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
     made.pip("uninstall", "-q", "-y", "nvidia-nccl-cu11")

@@ -68,10 +68,10 @@ def among(change: Overrides | None = None) -> Among:
 
 
 def wanted(change: Overrides | None = None) -> NodeWanted:
-    """Return the base's wishes with flat keys changed; None takes a wish away."""
+    """Return the base's inventory values with flat keys changed; None removes one."""
     return NodeWanted.from_data({**BASE["wanted"], **(change or {})})
 
 
-def seen(change: Overrides | None = None, **wishes: object) -> Seen:
+def seen(change: Overrides | None = None, **data: object) -> Seen:
     """Return a node that answered."""
-    return Seen(wanted(wishes), found(change))
+    return Seen(wanted(data), found(change))

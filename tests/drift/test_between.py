@@ -43,7 +43,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     ],
 }
 # What some inventory entries do not name, or name otherwise.
-WISHES: list[dict[str, Any]] = [
+ENTRIES: list[dict[str, Any]] = [
     {"driver_version": None},
     {"driver_version": "535"},
     {"shm_size": None},
@@ -60,13 +60,13 @@ def reports(draw: st.DrawFn) -> Report:
     change: dict[str, Any] = {
         area: st.sampled_from([{}, {}, *several]) for area, several in CHANGES.items()
     }
-    wishes = st.lists(st.sampled_from(WISHES), max_size=2)
+    entries = st.lists(st.sampled_from(ENTRIES), max_size=2)
     nodes = {}
     for number in range(draw(st.integers(1, 4))):
         found = {area: draw(each) for area, each in change.items()}
         found["nccl"] = {"environments": {DIS: {}}, **found["nccl"]}
         wanted: dict[str, Any] = {"nccl_environments": [DIS]}
-        for each in draw(wishes):
+        for each in draw(entries):
             wanted |= each
         nodes[f"n{number}"] = states.seen(found, **wanted)
     return report(nodes)

@@ -38,8 +38,8 @@ def found_between(
 
     No other rule has a finding. Without `wanted` the inventory names the GPU models alone.
     """
-    wishes = wanted or {name: _of_model(models.get(name)) for name in nodes}
-    found = unlikes({name: Compared(node, wishes[name]) for name, node in nodes.items()})
+    expected = wanted or {name: _of_model(models.get(name)) for name in nodes}
+    found = unlikes({name: Compared(node, expected[name]) for name, node in nodes.items()})
     unlike = {
         fact: {name for name, several in found.items() if fact in {each.fact for each in several}}
         for fact in drifting(found)
@@ -177,7 +177,7 @@ def test_nodes_that_are_each_right_and_that_no_deploy_would_change(name: str) ->
     assert all(each.drift for each in free if each.comparison == "must-equal")
 
 
-def test_a_wish_that_is_met_settles_no_unreadable_value() -> None:
+def test_a_wanted_value_that_is_found_settles_no_unreadable_value() -> None:
     """A value that could not be read is drift even where no rule found fault with it."""
     wanted = dict.fromkeys(("a100-01", "a100-02"), states.wanted())
     nodes = {"a100-01": states.found(), "a100-02": states.found(UNREAD)}
@@ -234,7 +234,7 @@ def test_what_is_right_on_the_nodes_that_could_be_read_is_no_difference() -> Non
     assert unlike == {"shm.size": {"a100-03"}}
 
 
-def test_a_wish_that_one_node_lacks_settles_nothing() -> None:
+def test_a_value_that_only_one_node_wants_settles_nothing() -> None:
     """What only one node's inventory entry names is compared as if none did."""
     higher = {
         "shm": {"usage": {"size": 17179869184}},

@@ -119,20 +119,20 @@ def test_soft_and_hard_are_decided_apart() -> None:
 LIMITS = st.one_of(st.just("unlimited"), st.integers(1024, 1 << 21))
 
 
-@given(soft=LIMITS, hard=LIMITS, wish=st.integers(1024, 1 << 20))
+@given(soft=LIMITS, hard=LIMITS, nofile=st.integers(1024, 1 << 20))
 def test_our_file_says_no_more_than_what_is_lacking(
-    soft: int | str, hard: int | str, wish: int
+    soft: int | str, hard: int | str, nofile: int
 ) -> None:
     """A limit that is as high as wanted, or higher, is never written and so never lowered."""
     session = {"nofile": {"soft": soft, "hard": hard}}
     node = states.found({"limits": {"session": session, "files": []}})
-    lines = own_lines(node.limits, LimitsWanted(nofile=wish))
-    low = [kind for kind, value in (("soft", soft), ("hard", hard)) if _below(value, wish)]
-    assert lines == {(kind, "nofile"): wish for kind in low}
+    lines = own_lines(node.limits, LimitsWanted(nofile=nofile))
+    low = [kind for kind, value in (("soft", soft), ("hard", hard)) if _below(value, nofile)]
+    assert lines == {(kind, "nofile"): nofile for kind in low}
 
 
-def _below(value: int | str, wish: int) -> bool:
-    return isinstance(value, int) and value < wish
+def _below(value: int | str, nofile: int) -> bool:
+    return isinstance(value, int) and value < nofile
 
 
 def test_a_high_hard_limit_is_left_alone() -> None:

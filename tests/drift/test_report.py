@@ -110,9 +110,9 @@ CLOSED = {"shm": {"mode": {"mode": "0755"}}}
 NO_OS: dict[str, Any] = {"toolchain": {"os": None}}
 
 
-def unmanaged(*changes: dict[str, Any], **wishes: object) -> Report:
+def unmanaged(*changes: dict[str, Any], **data: object) -> Report:
     """Return the report about nodes of whose /dev/shm the inventory says nothing."""
-    nodes = [states.seen(change, shm_size=None, **wishes) for change in changes]
+    nodes = [states.seen(change, shm_size=None, **data) for change in changes]
     return report({f"n{number}": node for number, node in enumerate(nodes)})
 
 

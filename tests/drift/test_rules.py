@@ -111,14 +111,15 @@ def _judged_together(
 ) -> list[Finding]:
     """Return the findings of a node, called `n`, that is compared with others.
 
-    Each of `others` is a change of the healthy node (`found`) and of the base's wishes (`wanted`).
+    Each of `others` is a change of the healthy node (`found`) and of the inventory (`wanted`).
     """
     nodes = {"n": (found, wanted)}
     for name, other in others.items():
         nodes[name] = (states.found(other.get("found")), states.wanted(other.get("wanted")))
     around = {name: each for name, (each, _) in nodes.items()}
     judged = {
-        name: Judged(each, wish, Among(name, (), around)) for name, (each, wish) in nodes.items()
+        name: Judged(each, expected, Among(name, (), around))
+        for name, (each, expected) in nodes.items()
     }
     return judge(judged).findings["n"]
 

@@ -98,8 +98,8 @@ def write_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
     ssh = cluster["defaults"]["ssh"]
     ssh.update(key=str(roster.CLIENT_KEY), known_hosts=str(roster.KNOWN_HOSTS))
     cluster["defaults"]["nccl"]["repository"]["key"] = str(roster.REPOSITORY_KEY)
-    for node, wishes in overrides.items():
-        for key, value in wishes.items():
+    for node, settings in overrides.items():
+        for key, value in settings.items():
             _put(cluster["hosts"][node], key, value)
     (into / "lab.yml").write_text(yaml.safe_dump(cluster))
     (into / "lab.py").write_text((folder / "lab.py").read_text())
@@ -122,13 +122,13 @@ def apt_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
     return path
 
 
-def nccl_alone(written: str, node: str, **wish: object) -> str:
+def nccl_alone(written: str, node: str, **settings: object) -> str:
     """Change an inventory to one node, of which its NCCL is managed and nothing else."""
     file = Path(written).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "supply")}
     cluster["hosts"] = {
-        node: {"address": roster.NODES[node].address, "group": "v100", "nccl": wish}
+        node: {"address": roster.NODES[node].address, "group": "v100", "nccl": settings}
     }
     file.write_text(yaml.safe_dump(cluster))
     return written

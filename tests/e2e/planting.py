@@ -52,7 +52,7 @@ while [ ! -e "$stop" ]; do
     rm -f "$each" 2>/dev/null
     mv -T "$each.moved" "$each" 2>/dev/null
   done
-  # Where everybody may write: beside, in the place of, and inside of what the run makes.
+  # Where all users may write: beside, in the place of, and inside of what the run makes.
   for each in /tmp/*gpu-node* /tmp/pyinfra* /tmp/.*gpu-node* /var/tmp/*gpu-node* /dev/shm/*; do
     [ -e "$each" ] || continue
     case $each in *.planted | "$stop") continue ;; esac

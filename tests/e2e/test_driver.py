@@ -26,12 +26,12 @@ VERSION = "535.154.05"
 SOURCE = f"/usr/src/nvidia-{VERSION}/nvidia.c"
 
 
-def only_driver(written: str, **wish: object) -> str:
+def only_driver(written: str, **settings: object) -> str:
     """Change an inventory to one that manages the driver and nothing else."""
     file = Path(written).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     ssh, driver = cluster["defaults"]["ssh"], cluster["defaults"]["driver"]
-    cluster["defaults"] = {"ssh": ssh, "driver": {**driver, **wish}}
+    cluster["defaults"] = {"ssh": ssh, "driver": {**driver, **settings}}
     file.write_text(yaml.safe_dump(cluster))
     return written
 

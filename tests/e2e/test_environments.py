@@ -39,8 +39,8 @@ def path(reset: None, inventory: WriteInventory) -> str:
     path = inventory({})
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
-    wish = {"environments": [DIS], "copy_from": SOURCE}
-    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "nccl": wish}
+    settings = {"environments": [DIS], "copy_from": SOURCE}
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "nccl": settings}
     cluster["groups"] = {"gpu": None}
     cluster["hosts"] = {
         name: {"address": roster.NODES[name].address, "group": "gpu"} for name in NODES

@@ -151,13 +151,13 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     """Reported right, dry run exact, repaired or refused, all else as before, then no change."""
     chosen = MANAGED if together[0].node in MANAGED else (APT_NODE,)
     _heal(chosen, tmp_path)
-    wishes: dict[str, dict[str, str | int]] = {node: {} for node in chosen}
+    settings: dict[str, dict[str, str | int]] = {node: {} for node in chosen}
     if not any("ssh" in _areas(fault) for fault in together):
         # Every probe would log in from every node to every node, and find what it always finds.
-        wishes = {node: {"ssh_mesh": False} for node in chosen}
+        settings = {node: {"ssh_mesh": False} for node in chosen}
     for fault in together:
-        wishes[fault.node].update(fault.inventory)
-    path = (write_inventory if chosen == MANAGED else apt_inventory)(tmp_path, wishes)
+        settings[fault.node].update(fault.inventory)
+    path = (write_inventory if chosen == MANAGED else apt_inventory)(tmp_path, settings)
     for fault in together:
         _broken.update(fault.nodes)
         faults.inject(fault)

@@ -145,7 +145,7 @@ def verifying(deepspeed: str, inventory: WriteInventory) -> Iterator[WriteInvent
     assert {node: left(node) for node in MANAGED} == {node: [] for node in MANAGED}
 
 
-def wishes(kind: str, **python: str) -> dict[str, Overrides]:
+def launched_by(kind: str, **python: str) -> dict[str, Overrides]:
     """The launcher of both nodes, and another Python than Debian's for one, by a100 or v100."""
     return {
         node: {"launcher_kind": kind, "launcher_python": python.get(node[:4], PYTHON)}
@@ -163,7 +163,7 @@ def verify(path: str, *words: str) -> Run:
 )
 def test_verify_starts_a_job_as_the_launcher_does(verifying: WriteInventory, kind: str) -> None:
     """A rank on each node, by its own interface, with the limits that a login has."""
-    done = verify(verifying(wishes(kind)))
+    done = verify(verifying(launched_by(kind)))
     assert done.code == 0, done
     rows = {line[:18].strip(): line[18:].split() for line in done.out.splitlines()}
     assert rows["ranks"] == ["0", "1"]
@@ -180,7 +180,7 @@ def test_verify_starts_a_job_as_the_launcher_does(verifying: WriteInventory, kin
 
 def test_verify_wants_the_gpus(verifying: WriteInventory) -> None:
     """They are in the inventory: a PyTorch that sees none must not pass on the CPUs."""
-    done = run("gpu-node", "verify", verifying(wishes("torchrun")), "--limit", "v100-01")
+    done = run("gpu-node", "verify", verifying(launched_by("torchrun")), "--limit", "v100-01")
     assert (done.code, "sees no GPUs" in done.out) == (1, True), done
 
 
@@ -188,7 +188,7 @@ def test_verify_wants_the_gpus(verifying: WriteInventory) -> None:
 def test_verify_says_which_python_has_no_torch(verifying: WriteInventory) -> None:
     """The message has the node, its Python, and the key for another one; no rank starts."""
     on("v100-01", "python3 -m venv --without-pip /opt/no-torch")
-    done = verify(verifying(wishes("torchrun", v100="/opt/no-torch/bin/python3")))
+    done = verify(verifying(launched_by("torchrun", v100="/opt/no-torch/bin/python3")))
     assert done.code == 1
     assert "v100-01: /opt/no-torch/bin/python3 cannot import torch: ModuleNotFound" in flat(done)
     assert "a100-01:" not in done.out and "launcher: {python: ...}" in flat(done)
@@ -202,7 +202,7 @@ def flat(done: Run) -> str:
 def test_verify_reports_a_name_that_is_loopback(verifying: WriteInventory) -> None:
     """That node would wait for itself."""
     on("v100-01", "cp /etc/hosts /root/hosts; sed -i '1i 127.0.1.1 a100-01' /etc/hosts")
-    done = verify(verifying(wishes("torchrun")))
+    done = verify(verifying(launched_by("torchrun")))
     on("v100-01", "cat /root/hosts >/etc/hosts; rm /root/hosts")
     assert done.code == 1
     assert "v100-01: a100-01 resolves to 127.0.1.1 there, which is v100-01 itself" in flat(done)
@@ -213,7 +213,7 @@ def test_verify_reports_a_login_that_does_not_work(verifying: WriteInventory) ->
     """The output of the launcher's ssh is reported, long before the time limit."""
     keys = "/root/.ssh/authorized_keys"
     on("v100-01", f"cp -p {keys} /root/keys; sed -i '/gpu-node:a100-01/d' {keys}")
-    done = verify(verifying(wishes("torchrun")))
+    done = verify(verifying(launched_by("torchrun")))
     on("v100-01", f"mv /root/keys {keys}")
     assert done.code == 1
     assert (
@@ -227,7 +227,7 @@ def hangs(verifying: WriteInventory) -> str:
     """An inventory: on one node PyTorch's launcher never begins."""
     script = f'#!/bin/sh\ncase $2 in torch*) sleep 600 & sleep 600 ;; esac\nexec {PYTHON} "$@"\n'
     on("v100-01", f"printf '%s' '{script}' >{HANGS}; chmod 755 {HANGS}")
-    return verifying(wishes("torchrun", v100=HANGS))
+    return verifying(launched_by("torchrun", v100=HANGS))
 
 
 @pytest.mark.lab_slow

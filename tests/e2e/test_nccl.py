@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 NODE = "v100-02"
 KEPT = "nccl"
 ENVIRONMENT = "/opt/envs/dis"
-WISH: dict[str, object] = {"environments": [ENVIRONMENT], "version": "match-torch"}
+SETTINGS: dict[str, object] = {"environments": [ENVIRONMENT], "version": "match-torch"}
 PIP = f"{ENVIRONMENT}/bin/python -m pip"
 CU11, CU12 = "nvidia-nccl-cu11==2.14.3", "nvidia-nccl-cu12==2.18.1"
 
@@ -51,7 +51,7 @@ def kept(wheelhouse: Path) -> None:
 def path(kept: None, inventory: WriteInventory) -> str:
     """The node as it was kept, and an inventory that manages only its NCCL."""
     nodes.put_back([NODE], KEPT)
-    return nccl_alone(inventory({}), NODE, **WISH)
+    return nccl_alone(inventory({}), NODE, **SETTINGS)
 
 
 def _torch_has() -> str:
@@ -85,7 +85,7 @@ def test_both_orders(path: str, order: tuple[str, str]) -> None:
 
 
 @pytest.mark.lab_slow
-def test_after_the_cure_that_everybody_copies(path: str) -> None:
+def test_after_a_common_wrong_repair(path: str) -> None:
     """pip uninstall has deleted the shared file, and pip is content: the file comes back."""
     on(NODE, f"{PIP} install -q --no-deps {CU12} 2>&1; {PIP} install -q --no-deps {CU11} 2>&1")
     on(NODE, f"{PIP} uninstall -q -y nvidia-nccl-cu11 2>&1")

@@ -40,8 +40,8 @@ def path(kept: None, inventory: WriteInventory) -> str:
 
 def _inventory(inventory: WriteInventory, version: str = "2.18.1+cuda12.1") -> str:
     repository = {"url": DEBS, "key": str(roster.REPOSITORY_KEY)}
-    wish = {"version": version, "packages": True, "repository": repository}
-    return nccl_alone(inventory({}), NODE, **wish)
+    settings = {"version": version, "packages": True, "repository": repository}
+    return nccl_alone(inventory({}), NODE, **settings)
 
 
 def _debs() -> dict[str, str]:

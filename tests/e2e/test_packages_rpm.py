@@ -52,8 +52,8 @@ def _inventory(
     key: str = str(roster.REPOSITORY_KEY),
 ) -> str:
     repository = {"url": RPMS, "key": key}
-    wish = {"version": version, "packages": True, "repository": repository}
-    return nccl_alone(inventory({}), NODE, **wish)
+    settings = {"version": version, "packages": True, "repository": repository}
+    return nccl_alone(inventory({}), NODE, **settings)
 
 
 def _rpms() -> set[str]:

@@ -122,7 +122,7 @@ def test_an_orphan_ends_with_permission_alone(path: str) -> None:
     assert_at_rest(path, NODE)
 
 
-def test_what_not_everybody_may_see(path: str) -> None:
+def test_what_only_root_may_see(path: str) -> None:
     """The SSH user is not root: no segment is called stale; with sudo it is."""
     on(NODE, STALE)
     on(NODE, "sleep 600 >/dev/null 2>&1 &")  # another user's process, which may have any file open

@@ -285,8 +285,8 @@ def test_the_controller_refuses_a_wrong_sha256(
     """It keeps no file with a wrong sum, and copies none to nodes."""
     on(NODE, NO_NEW_CMAKE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    wish = {"toolchain_cmake_fetch": "controller", "toolchain_cmake_sha256": "2" * 64}
-    done = _converge(inventory({NODE: dict(wish)}))
+    settings = {"toolchain_cmake_fetch": "controller", "toolchain_cmake_sha256": "2" * 64}
+    done = _converge(inventory({NODE: dict(settings)}))
     assert done.code == 1
     assert "2" * 64 in done.err
     assert os.listdir(tmp_path / "cache" / "gpu-node") == []

@@ -98,7 +98,7 @@ def test_two_wheels_of_one_path(tmp_path: Path, order: tuple[str, str]) -> None:
     assert made.imports_torch() == str(wheels.code(last))
 
 
-def test_the_cure_that_everybody_copies(tmp_path: Path) -> None:
+def test_a_common_wrong_repair(tmp_path: Path) -> None:
     """pip uninstall takes the shared file along: pip is content, and torch cannot be imported."""
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)
     made.pip("uninstall", "-q", "-y", "nvidia-nccl-cu11")

@@ -133,7 +133,7 @@ def test_a_revoked_key_alone(sshd: Sshd) -> None:
 
 
 def test_revoked_for_the_whole_machine(sshd: Sshd) -> None:
-    """The system's file revokes for everybody; what it pins is not read by pyinfra."""
+    """The system's file revokes a key for all users; pyinfra ignores what it pins."""
     (sshd.home.parent / "ssh_known_hosts").write_text(f"@revoked * {text(HOST)}\n")
     assert connected(sshd, f"NAME {text(HOST)}", f"NAME {text(RSA)}") != "here"
     (sshd.home.parent / "ssh_known_hosts").write_text(f"* {text(HOST)}\n")

@@ -119,7 +119,7 @@ def test_input_that_is_not_read(sshd: Sshd) -> None:
 
 
 def test_a_window_that_is_ignored(sshd: Sshd) -> None:
-    """Who sends more than was asked for is cut off, before anybody reads it."""
+    """A peer that sends more than was requested is cut off before its data is read."""
 
     def flood(channel: Channel, _: bytes) -> None:
         while True:

@@ -40,8 +40,8 @@ def site(machine: Machine, inventory: str) -> str:
     file = Path(inventory).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     ssh = cluster["defaults"]["ssh"]
-    wish = {"launcher": {"kind": "torchrun", "user": "train"}, "env": {"OMP_NUM_THREADS": "4"}}
-    cluster["defaults"] = {"ssh": ssh, **wish}
+    settings = {"launcher": {"kind": "torchrun", "user": "train"}, "env": {"OMP_NUM_THREADS": "4"}}
+    cluster["defaults"] = {"ssh": ssh, **settings}
     file.write_text(yaml.safe_dump(cluster))
     return inventory
 

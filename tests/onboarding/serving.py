@@ -46,7 +46,7 @@ class Sshd:
     on_password: Callable[[], object] | None = None
     # Called when a client offers no credentials.
     on_none: Callable[[], object] | None = None
-    lets_anybody_in: bool = False
+    accepts_none: bool = False
     second_factor: bool = False
     runs_commands: bool = True
     # What answers a command in the place of this machine.
@@ -104,7 +104,7 @@ class _Login(ServerInterface):
     def check_auth_none(self, username: str) -> int:
         if self.sshd.on_none:
             self.sshd.on_none()
-        return AUTH_SUCCESSFUL if self.sshd.lets_anybody_in else AUTH_FAILED
+        return AUTH_SUCCESSFUL if self.sshd.accepts_none else AUTH_FAILED
 
     @override
     def check_auth_publickey(self, username: str, key: PKey) -> int:

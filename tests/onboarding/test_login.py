@@ -224,7 +224,7 @@ def test_the_methods_are_not_listed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch)
 
 def test_an_account_that_asks_for_nothing(sshd: Sshd, key: Path) -> None:
     """As with an empty password; named, also where another user's key is refused."""
-    sshd.lets_anybody_in = True
+    sshd.accepts_none = True
     assert methods(sshd.server(), sshd.host_key) == ("none",)
     assert "accepts the account without a password" in refusal(sshd, key=key)
 

@@ -169,7 +169,7 @@ def test_hung_up_after_the_change(session: Session, sshd: Sshd, etc: Path) -> No
 def test_a_login_without_any_password(session: Session, sshd: Sshd, etc: Path) -> None:
     """An error, and nothing is begun."""
     before = tree(etc)
-    sshd.lets_anybody_in = True
+    sshd.accepts_none = True
     with pytest.raises(ContactError, match=r"can log in without a password .*passwd root"):
         refuse_passwords(session, sshd.host_key)
     assert tree(etc) == before

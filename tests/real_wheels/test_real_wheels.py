@@ -76,7 +76,7 @@ def test_both_orders(
     assert_whole(made)
 
 
-def test_the_cure_that_everybody_copies(tmp_path: Path, real: Path) -> None:
+def test_a_common_wrong_repair(tmp_path: Path, real: Path) -> None:
     """pip removes the shared file without an error; torch cannot be imported until the repair."""
     made = environment(tmp_path, real, "torch", CU12, CU11)
     made.pip("uninstall", "-q", "-y", "nvidia-nccl-cu11")
