@@ -1,1 +1,1 @@
-"""Make it so: pyinfra deploys and operations that repair what the rules find."""
+"""Repairs: pyinfra deploys and operations that repair what the rules find."""

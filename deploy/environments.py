@@ -1,9 +1,9 @@
-"""Python environments alone: copied from the node that has them, so that a run can judge them.
+"""Only Python environments: copied from the node that has them, so that a run can judge them.
 
     pyinfra inventories/lab.py deploy/environments.py [--dry] [--limit NODE --limit SOURCE] [-y]
 
-What a copy needs comes first: rsync, and logins from node to node. deploy/gpu_node.py does this as
-well; it reports what is wrong in a new environment, and repairs it in its next run.
+First come the needs of a copy: rsync, and logins from node to node. deploy/gpu_node.py also does
+this; it reports problems in a new environment, and repairs them in its next run.
 """
 
 from pyinfra import host

@@ -1,9 +1,9 @@
-"""The whole node, step after step: probe it, repair what the rules find, prove it.
+"""The whole node, step by step: probe it, repair what the rules find, prove it.
 
     pyinfra inventories/lab.py deploy/gpu_node.py [--dry] [--limit X] [-y]
         [--data areas=ssh,shm] [--data change=v100-01]
 
-A node with nothing to repair gets no operation at all, and is asked only once.
+A node with nothing to repair gets no operation, and is asked only once.
 """
 
 from pyinfra import host
@@ -24,8 +24,8 @@ from gpu_node.deploy.ssh import step as ssh
 from gpu_node.deploy.toolchain import step as toolchain
 from gpu_node.deploy.workspace import step as workspace
 
-# How long a node that hangs may hold up the others: a change waits for another run's to end, and a
-# release may come over a thin line.
+# How long a node that hangs may delay the others: a change waits for the end of another run's, and
+# a release may be downloaded over a slow line.
 CHANGE_SECONDS, DOWNLOAD_SECONDS = 900, 3600
 
 watch(host.state)

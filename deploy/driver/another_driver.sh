@@ -1,6 +1,6 @@
-# What is left of a driver that came another way: to be asked before packages are put beside it.
+# Finds the rest of a driver that was installed in another way, before packages are installed.
 # shellcheck shell=sh
-# another_driver: where it lies, or that it is loaded; nothing where there is none
+# another_driver: prints where it is, or that it is loaded; nothing if there is none
 another_driver() {
   ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
   remains=$("$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 .*=> //p' | head -n 1)

@@ -1,5 +1,6 @@
-# Refuse a reboot while a person's process runs: of the training user, of any user id from UID_MIN on,
-# or a step of Slurm. Shells, sshd, screen, tmux and a session's services compute nothing themselves.
+# Refuse a reboot while a user's process runs: of the training user, of a user id from UID_MIN on,
+# or a step of Slurm. Shells, sshd, screen, tmux and a session's services compute nothing
+# themselves.
 # Variables: allow (yes: reboot all the same), trainer (the training user). in_use.sh stands before.
 # shellcheck shell=sh disable=SC2154
 from=$(awk '$1 == "UID_MIN" { print $2 + 0 }' /etc/login.defs 2>/dev/null)
@@ -21,7 +22,7 @@ is_session() {
     *) return 1 ;;
   esac
 }
-# Its command line; a thread of the kernel has none, and neither has a process that has ended.
+# Its command line; kernel threads and ended processes have none.
 words() { { tr '\0' ' ' <"$1/cmdline"; } 2>/dev/null; }
 # Processes of root are services, unless they belong to a login: by logind's slice, or a terminal.
 is_login() {
@@ -35,7 +36,7 @@ cpu_jobs() {
     uid=$(awk '$1 == "Uid:" { print $2 }' "$process/status" 2>/dev/null)
     [ -n "$uid" ] || continue # it has ended
     case $(cat "$process/comm" 2>/dev/null) in
-      # One that holds the cgroup of slurmd's steps never ends, and is none of them.
+      # The process that holds the cgroup of slurmd's steps never ends, and is not a step.
       slurmstepd) ! words "$process" | grep -q '^[^ ]* infinity' || continue ;;
       *)
         if [ "$uid" = 0 ]; then

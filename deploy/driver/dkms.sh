@@ -19,7 +19,7 @@ if [ -z "$source" ]; then
 fi
 source=${source:-nvidia}
 log=$tree/$source/$version/build/make.log
-# Debian calls the file as the source: nvidia-current.
+# On Debian the file has the name of the source: nvidia-current.
 built() {
   for each in nvidia "$source"; do
     [ "$(modinfo -k "$kernel" -F version "$each" 2>/dev/null | head -n 1)" != "$version" ] || return 0
@@ -29,7 +29,7 @@ built() {
 state() {
   dkms status -m "$source" -v "$version" -k "$kernel" 2>/dev/null | sed -n 's/.*: \([a-z]*\).*/\1/p' | head -n 1
 }
-# The compiler's first complaint, and the last lines of make.
+# The compiler's first error, and the last lines of make.
 complaint() {
   for tool in make gcc; do
     command -v $tool >/dev/null 2>&1 || printf '; no %s is installed here, which builds it' "$tool"
@@ -45,20 +45,20 @@ if [ ! -e "$tree/$source/$version/source" ]; then
 fi
 case $(state) in
   built | installed) ;;
-  # What a run that was killed has left is taken for a build.
+  # dkms regards the rest of a killed run as a build.
   *) rm -rf "${tree:?}/$source/$version/${kernel:?}" ;;
 esac
 rm -f "$log"
 output=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
 code=$?
 if ! built; then
-  # Another version stands in its place, or what it built is not what it installed.
+  # Another version is in its place, or the installed module is not the one that it built.
   [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ] &&
     fail "dkms cannot build $source $version (exit $code): $(echo "$output" | grep -m 1 '^Error' || echo "$output" | tail -n 1); where this driver does not compile for this kernel, driver: {hold_kernel: true} in the inventory has the newest kernel booted that has the module$(complaint)"
   output=$(dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
   built || fail "dkms has built it, and modinfo does not find it: $(echo "$output" | tail -n 1)"
 fi
-# What the failing hooks of dkms have left half configured.
+# Packages that failing hooks of dkms have left half configured.
 if command -v dpkg >/dev/null 2>&1 && [ -n "$(dpkg --audit 2>/dev/null)" ]; then
   if takes_gpus; then
     echo "gpu-node: nvidia for $kernel: packages are left half configured: their scripts reload systemd, which takes the GPUs from running containers: $containers; later: dpkg --configure -a"

@@ -30,7 +30,7 @@ if ! is_begun; then
 fi
 
 offered() { apt-cache madison "$1" 2>/dev/null | awk '{ print $3 }'; }
-# exact NAME: the newest that can be had of the version wanted
+# exact NAME: the newest available package of the wanted version
 exact() {
   for each in $(offered "$1"); do
     ! is_wanted "$each" || { echo "$each"; return 0; }
@@ -66,12 +66,12 @@ set --
 for name in $packages; do
   ! is_whole "$name" || continue
   found=$(exact "$name") || none "$name"
-  # Of a branch the first one's newest: all are to be of one version.
+  # For a branch: the newest version of the first package; all must have the same version.
   is_branch=${version%%[!0-9]*}
   [ "$is_branch" != "$version" ] || { version=${found#*:}; version=${version%-*}; }
   set -- "$@" "$name=$found"
 done
-# What comes along would be the newest of the branch, and fit the named ones by luck.
+# Dependencies would be the newest of the branch, and match the named packages only by chance.
 rounds=0
 while [ "$#" -gt 0 ]; do
   simulate "$@" || fail "apt refuses: $(reason "$plan"); nothing was changed"

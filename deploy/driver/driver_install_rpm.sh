@@ -54,11 +54,11 @@ if [ "$#" -gt 0 ]; then
   }
   why=$(harm)
   [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
-  # Of a branch the first one's newest: all are to be of one version.
+  # For a branch: the newest version of the first package; all must have the same version.
   comes=$(rows | awk -v names=" $packages " '$3 ~ /[0-9]-/ && index(names, " " $1 " ") { print $3; exit }')
   comes=${comes#*:}
   case $version in *.*.*) ;; *) [ -z "$comes" ] || version=${comes%%-*} ;; esac
-  # What comes along has to be of the same version.
+  # Dependencies must have the same version.
   other=$(rows | awk '/^ +[^ ]/ && $3 ~ /[0-9]-/ { print $1, $3 }' | while read -r name comes; do
     case ${comes#*:} in ("${version%%.*}".*) is_wanted "$comes" || echo "$name $comes" ;; esac
   done | head -n 1)
@@ -84,6 +84,6 @@ if ! patient $manager -q versionlock list; then
   esac
   patient $manager -y -q install "$plugin" || :
 fi
-# It works without, until the next update, which reports it.
+# It works without this, until the next update; the report shows that.
 patient $manager -q versionlock add "$@" ||
   echo "gpu-node: driver: versionlock cannot hold $*: $(echo "$output" | tail -n 1)"

@@ -1,4 +1,4 @@
-# Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
+# Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
 # Variables: kernels (as uname -r prints them; may be empty), dkms (yes or no).
 # Needs: lock containers package_locks
 # shellcheck shell=sh disable=SC2154,SC2086
@@ -18,13 +18,13 @@ headers() {
 }
 lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }
 ! lacks_dkms || refuse_reload 'the dkms package'
-# apt configures these with whatever it installs.
+# apt also configures these whenever it installs something.
 [ -z "$(dpkg --audit 2>/dev/null)" ] || refuse_reload 'packages that are half configured'
 patient apt-get -q update || :
 fetched=$output
-# One by one: apt installs nothing at all where one of several cannot be had.
-# A module that cannot be compiled makes the hooks of dkms fail, and apt with them; that is reported
-# where it is built. What counts is whether the files are there.
+# One by one: apt installs nothing if one of several packages is not available. If a module cannot
+# be compiled, the hooks of dkms fail, and so does apt; the build reports that. Here only the files
+# count.
 install() {
   patient apt-get -q -y --no-install-recommends --no-remove --reinstall \
     -o Dpkg::Options::=--force-confold install "$1" || :

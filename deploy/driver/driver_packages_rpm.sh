@@ -1,4 +1,4 @@
-# Install what the nvidia module is built with: dkms, and the headers of exactly these kernels.
+# Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
 # Variables: manager (dnf or yum), kernels (as uname -r prints them; may be empty), dkms (yes or no).
 # Needs: lock containers package_locks
 # shellcheck shell=sh disable=SC2154,SC2086
@@ -23,15 +23,15 @@ devel() {
 }
 lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }
 ! lacks_dkms || refuse_reload 'the dkms package'
-# rpm cannot be asked either while its database is locked.
+# rpm cannot be queried either while its database is locked.
 wait_for_locks
-# Headers first: dkms would bring the newest, which fit no kernel that is here.
+# Headers first: dkms would install the newest ones, which match no installed kernel.
 for kernel in $kernels; do
   [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
   package=$(devel "$kernel")
   verb=install
   ! rpm -q "$package" >/dev/null 2>&1 || verb=reinstall
-  # Who excludes kernel* wants no other kernel; this is for the one that is there.
+  # An exclude of kernel* is about other kernels; these headers are for an installed one.
   line=$(grep -nE '^(exclude|excludepkgs) *=.*kernel' /etc/yum.conf /etc/dnf/dnf.conf 2>/dev/null | head -n 1)
   [ -z "$line" ] || echo "gpu-node: driver: $line: passed over for $package, which is of a kernel that is installed"
   patient $manager -y -q --disableexcludes=all $verb "$package" || :

@@ -1,4 +1,5 @@
-# Have one kernel boot by default, whatever kernels are installed later; or take that back.
+# Make one kernel the default for all later boots, also after other kernels are installed; or undo
+# that.
 # Variables: kernel (as uname -r shows it; empty: take it back), entry (its entry of GRUB's menu, by
 # ids; used where there is no grubby), note (the file that notes what was before).
 # Needs: place lock
@@ -11,7 +12,7 @@ fail() { echo "gpu-node: kernel: $1" >&2; exit 1; }
 drop=/etc/default/grub.d/gpu-node-kernel.cfg
 settings=/etc/sysconfig/kernel
 noted() { sed -n "s/^$1 //p" "$note" 2>/dev/null | head -n 1; }
-# A newly installed kernel becomes the default where this is yes.
+# If this is yes, a newly installed kernel becomes the default.
 updates() {
   [ ! -e "$settings" ] || sed "s/^UPDATEDEFAULT=.*/UPDATEDEFAULT=$1/" "$settings" | put "$settings"
 }
@@ -27,7 +28,7 @@ if [ -z "$kernel" ]; then
   before=$(noted before)
   if [ -n "$before" ]; then
     [ "$(noted updates)" != yes ] || updates yes || fail "$settings cannot be written"
-    # Another default was chosen since, or the former one was removed: nothing is to be restored.
+    # Another default was chosen since, or the former one was removed: restore nothing.
     if [ "$(grubby --default-kernel)" = "/boot/vmlinuz-$(noted kernel)" ] && [ -e "$before" ]; then
       by_grubby "$before" || fail "grubby does not make $before the default"
     fi

@@ -1,5 +1,5 @@
-# Load the running kernel's nvidia module, in the place of one of another version. Whatever else was
-# loaded on top of that one is loaded again, whether this succeeds or fails.
+# Load the running kernel's nvidia module instead of one of another version. All other modules that
+# depended on that one are loaded again, whether this succeeds or fails.
 # Variables: version, later (yes: a reboot follows, and does what cannot be done now).
 # Needs: lock in_use
 # Disturbs: reload
@@ -7,7 +7,7 @@
 set -u
 LC_ALL=C; export LC_ALL
 loaded() { cat /sys/module/nvidia/version 2>/dev/null; }
-# users MODULE: the modules that build on it, each before those that it builds on
+# users MODULE: the modules that depend on it, each before those that it depends on
 users() (
   for each in /sys/module/"$1"/holders/*; do
     [ -e "$each" ] || continue
@@ -15,19 +15,19 @@ users() (
     echo "${each##*/}"
   done
 )
-# stack: nvidia and all above it, in the order in which they can be unloaded. nvidia_fs takes its
-# symbols by name at run time, so that it is no holder of nvidia.
+# stack: nvidia and all above it, in the order in which they can be unloaded. nvidia_fs resolves its
+# symbols by name at run time, so it is not listed as a holder of nvidia.
 stack() {
   for each in nvidia_fs $(users nvidia) nvidia_peermem nv_peer_mem gdrdrv nvidia_uvm nvidia_drm \
     nvidia_modeset nvidia; do
     [ ! -d "/sys/module/$each" ] || echo "$each"
   done | awk '!seen[$0]++'
 }
-# A module that is held by more than the modules that build on it.
+# A module that is also held by something else than the modules that depend on it.
 held() {
   for each in $(stack); do
     [ -r "/sys/module/$each/refcnt" ] || continue
-    # What nvidia_fs holds is seen only when that is gone: rmmod refuses where there is more.
+    # Other users are visible only after nvidia_fs is unloaded: rmmod refuses if there are any.
     [ "$each" != nvidia ] || [ ! -d /sys/module/nvidia_fs ] || continue
     others=$(find "/sys/module/$each/holders" -mindepth 1 2>/dev/null | grep -c .)
     [ "$(cat "/sys/module/$each/refcnt")" -le "$others" ] || { echo "$each"; return; }

@@ -14,7 +14,8 @@ options nouveau modeset=0'
 if [ "$(cat "$file" 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" | put "$file" || fail "$file cannot be written; nothing was changed"
 fi
-# Of a run that was killed; what makes the image may put a suffix to the name while it writes.
+# Files of a killed run; the program that makes the image may add a suffix to the name while it
+# writes.
 rm -f /boot/.initramfs-*.img.gpu-node /boot/.initramfs-*.img.gpu-node.*
 for kernel in $kernels; do
   if command -v update-initramfs >/dev/null 2>&1; then
@@ -23,10 +24,11 @@ for kernel in $kernels; do
   elif command -v dracut >/dev/null 2>&1; then
     image=/boot/initramfs-$kernel.img
     new=/boot/.initramfs-$kernel.img.gpu-node
-    # An image that is not of this host alone takes no blacklist along: it is to have no nouveau.
+    # An image that is not only for this host does not include the blacklist: leave nouveau out of
+    # it.
     echo 'omit_drivers+=" nouveau "' | put /etc/dracut.conf.d/gpu-node-nouveau.conf ||
       fail "/etc/dracut.conf.d cannot be written; no initramfs was changed"
-    # dracut writes over what is there, and a full disk would leave half of it.
+    # dracut overwrites the existing image, and a full disk would leave an incomplete one.
     output=$(dracut --force "$new" "$kernel" 2>&1 </dev/null) && [ -s "$new" ] &&
       lsinitrd "$new" >/dev/null 2>&1 && place "$new" "$image" ||
       { rm -f "$new" "$new".*; fail "the initramfs of $kernel cannot be made: $(echo "$output" | tail -n 1); the old one is there"; }

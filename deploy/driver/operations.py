@@ -1,8 +1,8 @@
 """Operations on the driver.
 
-pyinfra has none on dkms; its dnf.packages and yum.packages take kernel-devel of any kernel for that
-of each (#1910), and its server.reboot always reboots, and fails a node whose shutdown takes longer
-than its delay.
+pyinfra has no operation for dkms; its dnf.packages and yum.packages accept kernel-devel of any
+kernel as that of each kernel (#1910), and its server.reboot always reboots, and fails a node if the
+shutdown takes longer than the delay.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def packages(
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + kernels: as ``uname -r`` prints them
-    + dkms: whether dkms is to be there
+    + dkms: whether to install dkms
     + allow_disruption: even while a running container has GPUs
 
     **Example:**
@@ -70,15 +70,14 @@ def install(
     allow_disruption: bool = False,
 ) -> Generator[Command, None, None]:
     """
-    Install the driver's packages where there is no driver, in no other package's place.
-
-    A transaction that would remove, replace or downgrade anything, or bring a kernel, is refused.
+    Install the driver's packages if there is no driver, without replacing other packages. A
+    transaction that would remove, replace or downgrade a package, or install a kernel, is refused.
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + names: of the packages, eg ``nvidia-dkms-535``
-    + version: of the driver, eg ``535.154.05``, or a branch: of what is there of it, else its
+    + version: of the driver, eg ``535.154.05``, or a branch: the installed version of it, else its
       newest
-    + hold: leave them at that version when the system is updated
+    + hold: keep them at that version when the system is updated
     + allow_disruption: even while a process uses libnccl or a GPU, or a container has GPUs
 
     **Example:**
@@ -95,7 +94,7 @@ def install(
         "packages": " ".join(names),
         "version": version,
         "hold": _word(hold),
-        # Without any of them no process uses them; another driver is left alone.
+        # If none is installed, no process uses them; another driver is not changed.
         "allow": _word(allow_disruption or not there),
         "allow_reload": _word(allow_disruption),
         "run": replacement.run(),
@@ -136,12 +135,11 @@ def module(
 @operation()
 def hold_kernel(kernel: str = "") -> Generator[Command, None, None]:
     """
-    Have a kernel boot by default, whatever kernels are installed later; or take that back.
+    Make a kernel the default, also after other kernels are installed; or undo that. It uses grubby,
+    or a separate file with GRUB_DEFAULT. The previous default is recorded on the node, and is
+    restored when the hold is removed.
 
-    By grubby, or by a separate file with GRUB_DEFAULT. What was the default before is noted on
-    the node, and is the default again once the hold is taken back.
-
-    + kernel: as ``uname -r`` shows it; empty: take the hold back
+    + kernel: as ``uname -r`` shows it; empty: remove the hold
 
     **Example:**
 
@@ -164,11 +162,11 @@ def loaded(
     version: str, allow_disruption: bool = False, later: bool = False
 ) -> Generator[Command, None, None]:
     """
-    Have that version of the module loaded; one of another version is unloaded first.
+    Load that version of the module; another version is unloaded first.
 
     + version: of the driver, eg ``535.154.05``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
-    + later: a reboot follows, so that one that cannot be loaded now is no failure
+    + later: a reboot follows, so a module that cannot be loaded now is not a failure
 
     **Example:**
 
@@ -180,7 +178,7 @@ def loaded(
     if found is not None and found.nvidia == version:
         host.noop(f"nvidia {version} is loaded")
         return
-    # A module that is not loaded has no user.
+    # A module that is not loaded has no users.
     harmless = found is not None and not found.nvidia
     yield script(
         "module",
@@ -195,11 +193,11 @@ def no_nouveau(
     kernels: Sequence[str] = (), allow_disruption: bool = False, later: bool = False
 ) -> Generator[Command, None, None]:
     """
-    Blacklist nouveau, make the initramfs of kernels anew that hold it, and unload it.
+    Blacklist nouveau, rebuild the initramfs of kernels that contains it, and unload it.
 
-    + kernels: those whose initramfs is made anew
+    + kernels: those whose initramfs is rebuilt
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
-    + later: a reboot follows, so that one that cannot be unloaded now is no failure
+    + later: a reboot follows, so a module that cannot be unloaded now is not a failure
 
     **Example:**
 
@@ -227,9 +225,9 @@ def persistence(
     later: bool = False, allow_disruption: bool = False
 ) -> Generator[Command, None, None]:
     """
-    Turn persistence mode on for good: by the driver's daemon, or a unit where that has none.
+    Turn persistence mode on permanently: by the driver's daemon, or a unit of ours if it has none.
 
-    + later: a reboot follows, so that one that cannot be turned on now is no failure
+    + later: a reboot follows, so it is not a failure if it cannot be turned on now
     + allow_disruption: reload systemd even while a running container has GPUs
 
     **Example:**
@@ -257,9 +255,8 @@ def reboot(
     allow_disruption: bool = False,
 ) -> Generator[Command, None, None]:
     """
-    Reboot a node whose driver is not right without it, and wait for it; give it ``_serial=True``.
-
-    The roll-out stops at the first node that does not come back with a working driver.
+    Reboot a node whose driver needs it, and wait for it; use it with ``_serial=True``. No further
+    node is rebooted after the first that does not return with a working driver.
 
     + version: of the driver, eg ``535.154.05``
     + user: the training user, whose processes are jobs
@@ -276,7 +273,7 @@ def reboot(
     if _is_right(_found("kernels,loaded"), version):
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
         return
-    # What ran before this may have cured it: the node looks once more by itself.
+    # An earlier operation may have repaired it: the script on the node checks once more.
     given = {"version": version, "mark": restart.MARK, "allow": _word(allow_disruption)}
     both = [script("reboot", **given, trainer=user, look=look) for look in ("yes", "no")]
     yield FunctionCommand(restart.roll_out, [version, *both, drain, resume], {})

@@ -1,16 +1,16 @@
-# Turn persistence mode on, for good: by the driver's daemon, or a unit where that has none.
+# Turn persistence mode on permanently: by the driver's daemon, or a unit of ours if it has none.
 # Variables: later (yes: a reboot follows, after which the daemon does it). Units are enabled without a reload: that is needed by no boot.
 # Needs: place containers
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 fail() { echo "gpu-node: persistence mode: $1" >&2; exit 1; }
-# It can hang for minutes where the module is in trouble.
+# It can hang for minutes if the module has a problem.
 smi() {
   if timeout --version >/dev/null 2>&1; then timeout -s KILL 60 nvidia-smi "$@"; else nvidia-smi "$@"; fi
 }
 off() { smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^Enabled$'; }
-# nvidia-smi and the daemon would load a module that is not, whatever the reason is.
+# nvidia-smi and the daemon would load the module, whatever the reason is that it is not loaded.
 is_loaded() { [ -d /sys/module/nvidia ]; }
 # unit_file FILE: its text is stdin; a file that has that text stays, as systemd goes by its time
 unit_file() {
@@ -50,7 +50,7 @@ END
     fail "$unit does not start: $(echo "$output" | tail -n 1)"
   break
 done
-# NVIDIA's installer brings the daemon, if that, and no unit.
+# NVIDIA's installer may install the daemon, but no unit.
 if [ -z "$has_unit" ] && command -v systemctl >/dev/null 2>&1; then
   own=gpu-node-persistence.service
   smi=$(command -v nvidia-smi) || fail 'there is no nvidia-smi'
@@ -70,7 +70,7 @@ END
   output=$(systemctl --no-reload enable "$own" 2>&1) || fail "$own cannot be enabled: $output"
 fi
 is_loaded || exit 0 # the reboot does the rest
-# It may have been running before that; without systemd it was not started.
+# It may have been running before; without systemd it was not started.
 if [ -n "$(off)" ]; then
   output=$(smi -pm 1 2>&1) || [ "$later" = yes ] || fail "$(echo "$output" | tail -n 1)"
 fi

@@ -1,4 +1,4 @@
-"""Reboots: one node at a time, drained and waited for; the first that stays away ends them."""
+"""Reboots: one node at a time, after a drain; after the first that does not return, they stop."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gpu_node.inventories.escape import visible
 # GPU servers check their memory for minutes before they boot.
 SECONDS = 1800
 _INTERVAL = 5
-# The script waits for another run of ours, and looks at each process of the node.
+# The script waits for another run of ours, and checks each process of the node.
 CHECK_SECONDS = RUN_SECONDS + 120
 DRAIN_SECONDS = 600
-# All of it: what drains and resumes, two looks, the boot, and what the node then is asked.
+# Everything: drain and resume, two checks, the boot, and the questions after it.
 LIMIT_SECONDS = 2 * DRAIN_SECONDS + 2 * CHECK_SECONDS + SECONDS + 300
 LAST_CHARACTERS = 2000
 _ASK_SECONDS = 20
-# On the node; /run is emptied at boot, and the file is there only where a reboot was asked for.
+# On the node; /run is emptied at boot, and the file exists only if a reboot was requested.
 MARK = "/run/gpu-node.reboot"
 NOT_DUE = "gpu-node: reboot: no longer needed"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -46,9 +46,9 @@ def roll_out(
 ) -> bool:
     """Drain a node, reboot it by a script that may refuse, wait for its driver, and resume it.
 
-    `look` is the script that only looks: no node is drained in vain, as a scheduler may keep the
-    reboot that it was asked for. `drain` and `resume` run on this machine, `{node}` being the
-    node's name; a node that does not come back stays drained.
+    `look` is the script that only checks, so that no node is drained in vain: a scheduler may keep
+    the reboot that was requested from it. `drain` and `resume` run on this machine, `{node}` is the
+    node's name; a node that does not return stays drained.
     """
     if not begin(state, host):
         return False
@@ -64,7 +64,7 @@ def roll_out(
             return False
     try:
         done = _run(state, host, command) is not None
-        # A scheduler that reboots may end the session before the script has answered.
+        # If the scheduler reboots the node, the session may end before the script has answered.
         refused = not done and _answer(host.connector, _BOOT_ID) is not None
         if not refused and not finish(state, host, version):
             return False
@@ -77,7 +77,7 @@ def roll_out(
 
 
 def _run(state: State, host: Host, command: StringCommand) -> str | None:
-    """Run a script of ours, whose words are shown at once; None where it fails."""
+    """Run one of our scripts, and show its output at once; None if it fails."""
     rights = of_operation(state, host)
     try:
         done, output = execute(host.connector, command, CHECK_SECONDS, rights, show=True)
@@ -88,7 +88,7 @@ def _run(state: State, host: Host, command: StringCommand) -> str | None:
 
 
 def on_controller(command: str, node: str) -> str:
-    """Run a command of the inventory on this machine; return its failure, or nothing."""
+    """Run a command of the inventory on this machine; return how it failed, or nothing."""
     try:
         argv = ["/bin/sh", "-c", command.replace("{node}", shlex.quote(node))]
         done = run_here(argv, DRAIN_SECONDS, merged=True)
@@ -101,7 +101,7 @@ def on_controller(command: str, node: str) -> str:
 
 
 def begin(state: State, host: Host) -> bool:
-    """Refuse where another node did not come back; else note which boot this one is at."""
+    """Refuse if another node did not return; else record the boot id of this one."""
     run = run_of(state)
     if run.stopped_at:
         logger.error(
@@ -116,7 +116,7 @@ def begin(state: State, host: Host) -> bool:
 
 
 def finish(state: State, host: Host, version: str) -> bool:
-    """Wait until the node is back from the reboot, with its driver; none may have been due."""
+    """Wait until the node has rebooted and has its driver; it may not have needed one."""
     asked = _answer(host.connector, f"[ -e {MARK} ] && echo yes || echo no")
     if asked == "no":
         return True
@@ -129,7 +129,7 @@ def finish(state: State, host: Host, version: str) -> bool:
 
 
 def _is_back(host: Host, boot_before: str) -> bool:
-    """Whether the node answers, and is at another boot than before."""
+    """Whether the node answers, and has booted since."""
     try:
         with fresh(host) as connector:
             boot = _answer(connector, _BOOT_ID)
@@ -159,7 +159,7 @@ def _stop(state: State, host: Host, why: str) -> bool:
 
 
 def _answer(connector: BaseConnector, command: str) -> str | None:
-    """Return the last line of a command's answer; None where there is none."""
+    """Return the last line of a command's output; None if it has none."""
     try:
         done, output = execute(connector, command, _ASK_SECONDS)
     except NoAnswer:

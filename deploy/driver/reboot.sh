@@ -1,4 +1,4 @@
-# Reboot, if the driver is not right without it, after a moment, so that the answer arrives first.
+# Reboot if the driver needs it, after a moment, so that the answer arrives first.
 # Variables: version (the module's), mark (a file that is gone after a boot), look (yes: only look).
 # Needs: lock in_use cpu_jobs
 # Disturbs: reboot

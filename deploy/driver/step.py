@@ -1,4 +1,4 @@
-"""Driver: a module for the running kernel and for each that may boot, loaded, and kept."""
+"""Driver: a module for the running kernel and for each that may boot, loaded, and preserved."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LACKING = (rules_driver_packages.not_installed, rules_driver_packages.package_m
 
 @deploy("Driver")
 def converge(plan: Plan) -> None:
-    """Repair what the driver rules found; with a driver that drives no GPU here, do nothing."""
+    """Repair what the driver rules found; do nothing if the driver supports no GPU here."""
     wanted = plan.wanted.driver
     if wanted is None:
         return
@@ -49,7 +49,7 @@ def converge(plan: Plan) -> None:
     version = target(plan.found.driver, wanted)
     if version is None and not plan.repairs(*_LACKING):
         return
-    # Before anything is built: that may fail, and the node must boot all the same.
+    # Before any build: a build may fail, and the node must still boot.
     for kernel in plan.subjects(KernelRelease, rules_risks.kernel_hold, severity="error"):
         driver.hold_kernel(name="Boot the newest kernel that has the module", kernel=kernel.kernel)
     _dkms(plan, "error")
@@ -72,13 +72,13 @@ def converge(plan: Plan) -> None:
             allow_disruption=plan.allow_disruption,
             later=plan.reboots,
         )
-    # After what works now: the next kernel's headers may not be there to be had.
+    # After the running kernel: the next kernel's headers may not be available.
     _kernels(plan, version, "error", lambda kernel: kernel != running)
 
 
 @deploy("Driver, what can wait")
 def rest(plan: Plan) -> None:
-    """Repair what is a warning, such as a kernel that is not booted. It runs last."""
+    """Repair warnings, such as a kernel that is not booted. It runs last."""
     wanted = plan.wanted.driver
     if wanted is None or _is_refused(plan):
         return
@@ -86,7 +86,7 @@ def rest(plan: Plan) -> None:
     version = target(plan.found.driver, wanted)
     if version is None:
         return
-    # Without the module it is unknown whether it is on.
+    # Without the module it is unknown whether persistence mode is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
     if unknown or plan.repairs(rules_gpus.persistence) or plan.reloads:
         driver.persistence(
@@ -96,14 +96,14 @@ def rest(plan: Plan) -> None:
         )
     _dkms(plan, "warning")
     _kernels(plan, version, "warning", lambda kernel: True)
-    # Last: the kernel that then boots has its module by now, or the area has ended.
+    # Last: the kernel that then boots has its module now, or the area has failed.
     if plan.repairs(rules_risks.kernel_hold, severity="warning"):
         driver.hold_kernel(name="Release the held kernel")
 
 
 @deploy("Restart")
 def restart(plan: Plan) -> None:
-    """Reboot the node where its driver needs it, when that was asked for."""
+    """Reboot the node if its driver needs it and reboots are allowed."""
     plan = _with_driver(plan)
     version = target(plan.found.driver, plan.wanted.driver) if plan.wanted.driver else None
     if plan.reboots and version is not None and not _is_refused(plan):
@@ -119,16 +119,16 @@ def restart(plan: Plan) -> None:
 
 
 def _is_refused(plan: Plan) -> bool:
-    """Whether the driver that is wanted, or there, leaves a GPU of the node alone."""
+    """Whether the wanted or installed driver does not support a GPU of the node."""
     unfit = plan.findings_of(rules_gpus.unsupported_gpu)
     return any(each.severity == "error" for each in unfit)
 
 
 def _with_driver(plan: Plan) -> Plan:
-    """Return the plan for what a bare node is once its driver's packages are there.
+    """Return the plan for a bare node as it will be once its driver's packages are installed.
 
-    What they then need (dkms, headers, the module, to be loaded) is in the same run. Of a branch
-    which version is installed is unknown before.
+    What they then need (dkms, headers, the module and its loading) is in the same run. For a branch
+    the installed version is unknown before.
     """
     wanted = plan.wanted.driver
     if wanted is None or wanted.version is None or not is_full(wanted.version):
@@ -170,7 +170,7 @@ def _dkms(plan: Plan, severity: Severity) -> None:
 def _kernels(
     plan: Plan, version: str, severity: Severity, is_chosen: Callable[[str], bool]
 ) -> None:
-    """Give the chosen kernels of a severity's findings their headers and their module, in turn."""
+    """Install headers and module for the chosen kernels of a severity's findings, one by one."""
     source, manager = source_of(plan.found.driver, version), plan.found.nccl.manager
     lacking = _releases(plan, severity, rules.headers_missing)
     bare = _releases(plan, severity, *_BUILT)
@@ -198,7 +198,7 @@ def _releases(plan: Plan, severity: Severity, *lacking: Rule) -> list[str]:
 
 
 def _stale(plan: Plan) -> list[str]:
-    """Return the kernels whose initramfs is older than the blacklist, or will be."""
+    """Return the kernels whose initramfs is, or will be, older than the blacklist."""
     nouveau, kernels = plan.found.driver.nouveau, plan.found.driver.kernels
     if nouveau is None or kernels is None:
         return []

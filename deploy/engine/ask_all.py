@@ -1,4 +1,4 @@
-"""A question to all nodes of a run: asked once, in parallel, when the first answer is needed.
+"""Asks all nodes of a run once, in parallel, when the first answer is needed.
 
 Rules between nodes need the answers of all of them.
 """

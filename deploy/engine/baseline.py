@@ -33,7 +33,7 @@ def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
             tune(host.connector)
             found = probe(host)
         if settle(host, found.limits.unsettled or ()):
-            # Limits are those that a session began with.
+            # The limits of a session are those at its start.
             with fresh(host) as connector, patience.asking(host, connector):
                 return probe(host, connector)
         return found
@@ -43,7 +43,7 @@ def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
         return ProbeError(str(error))
     except ConnectError as error:
         return ProbeError(f"no new session: {error}")
-    except Exception as error:  # what one node says ends the run of no other
+    except Exception as error:  # the answer of one node must not end the run of another
         return ProbeError(f"its answer is not understood: {in_words(error)}")
 
 

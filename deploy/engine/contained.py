@@ -1,4 +1,4 @@
-"""Contained: what one node's answer breaks in a run fails that node, and the others go on."""
+"""Contains errors: an error caused by one node's answer fails that node; the others continue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Commands = Callable[[], Iterator[PyinfraCommand]]
 
 @contextmanager
 def contained(host: Host) -> Iterator[None]:
-    """Fail a host, in words, where its part of the run cannot be planned.
+    """Fail a host, with a message, if its part of the run cannot be planned.
 
-    What is wrong with the inventory is a PyinfraError, which ends the run before it begins.
+    An error in the inventory is a PyinfraError, which ends the run before it begins.
     """
     try:
         yield
@@ -32,14 +32,14 @@ def contained(host: Host) -> Iterator[None]:
         raise
     except Exception as error:  # of whatever class: an answer of the node's made it
         _log_failure(host, error)
-        # In a deploy file `host` stands for whichever host is at work, and must not be kept.
+        # In a deploy file `host` is a proxy for the current host, and must not be kept.
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
 
 
 def contain(state: State) -> None:
-    """Have each operation of a run fail on its own node alone; a second call changes nothing.
+    """Make each operation of a run fail only on its node; a second call changes nothing.
 
-    pyinfra itself ends the run for all where the commands of an operation cannot be made.
+    Otherwise pyinfra ends the run for all nodes if the commands of an operation cannot be made.
     """
     run = run_of(state)
     if run.is_contained:
@@ -66,7 +66,7 @@ def _guarded(commands: Commands) -> Commands:
 
 
 def _quiet(command: PyinfraCommand) -> PyinfraCommand:
-    """Return a command that fails in words where pyinfra would print a traceback."""
+    """Return a command that fails with a message where pyinfra would print a traceback."""
     if isinstance(command, FunctionCommand):
         work = command.function
         named = getfullargspec(work).args
@@ -79,7 +79,7 @@ def _caught(work: Callable[..., Any]) -> Callable[..., Any]:
     def caught(state: State, host: Host, *args: Any, **kwargs: Any) -> Any:
         try:
             return work(state, host, *args, **kwargs)
-        except (TimeoutError, NestedOperationError):  # pyinfra has words for these
+        except (TimeoutError, NestedOperationError):  # pyinfra has messages for these
             raise
         except Exception as error:  # of whatever class: an answer of the node's made it
             return _fail(state, host, error)

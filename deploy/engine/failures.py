@@ -1,7 +1,7 @@
-"""Failures: an area that fails on a node ends alone there, with the areas that depend on it.
+"""Failures: if an area fails on a node, only it and the areas that depend on it stop there.
 
-A node that let an operation run into its time limit, or lost its connection, is out of the run:
-each other area would hold up the nodes beside it as long again.
+A node on which an operation reached its time limit, or whose connection broke, is out of the run:
+each other area would delay the other nodes for as long again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NEARLY = 0.98
 
 @dataclass(frozen=True)
 class Area:
-    """The condition (`_if`) of an area's operations on a node: neither it nor one before failed.
+    """The condition (`_if`) of an area's operations on a node: neither it nor a needed one failed.
 
-    Nor is the node out of the run.
+    The node must not be out of the run either.
     """
 
     host: Host
@@ -34,9 +34,9 @@ class Area:
     after: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        """Return False, for pyinfra's dry run: it counts changes under a true `_if` apart.
+        """Return False, because pyinfra's dry run counts changes with a true `_if` separately.
 
-        These are none that depend on anything: an operation is skipped only where one has failed.
+        These changes are not conditional: an operation is skipped only after a failure.
         """
         return False
 
@@ -55,11 +55,11 @@ class Area:
 
 
 def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the arguments of an area's operations, so that a failure ends this area alone.
+    """Return the arguments of an area's operations, so that a failure ends only this area.
 
-    `seconds` is the time limit of each; `after` names the areas without which this one cannot work.
+    `seconds` is the time limit of each; `after` names the areas that this one needs.
     """
-    # In a deploy file `host` is a proxy for the host at work.
+    # In a deploy file `host` is a proxy for the current host.
     itself = host.state.inventory.get_host(host.name)
     return {"_ignore_errors": True, "_if": Area(itself, name, after), "_timeout": seconds}
 
@@ -71,7 +71,7 @@ def begin(host: Host) -> None:
 
 
 def note(state: State, host: Host, operation: str) -> None:
-    """Note that an operation (its hash) failed on a node; one outside of an area is not noted."""
+    """Note that an operation (its hash) failed on a node; one outside of all areas is not noted."""
     arguments = state.get_op_data_for_host(host, operation).global_arguments
     condition = arguments.get("_if")
     for each in condition if isinstance(condition, list) else [condition]:
@@ -85,11 +85,11 @@ def note(state: State, host: Host, operation: str) -> None:
 
 
 def _lost(host: Host, area: str, limit: float) -> str:
-    """Return why a node is out of the run after a failure; empty where it is not."""
+    """Return why a node is out of the run after a failure; empty if it is not."""
     now = time.monotonic()
     began = node_of(host).operation_began
     took = 0 if began is None else now - began
-    # pyinfra has words alone for a fact's time limit.
+    # pyinfra reports a fact's time limit only as text.
     if limit and max(took, missed(host)) >= limit * _NEARLY:
         return f"an operation of {area} did not end within its time limit ({limit:.0f} s)"
     return "" if is_open(host.connector) else f"its connection broke in an operation of {area}"
@@ -111,10 +111,10 @@ def _log_failure(host: Host, area: str, lost: str) -> None:
 
 
 def failed(host: Host) -> tuple[str, ...]:
-    """Return the areas that failed on a node, in the order in which they did."""
+    """Return the areas that failed on a node, in the order of the failures."""
     return tuple(node_of(host).failed)
 
 
 def out(host: Host) -> str:
-    """Return why a node is out of the run; empty where it is not."""
+    """Return why a node is out of the run; empty if it is not."""
     return node_of(host).out

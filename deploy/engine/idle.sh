@@ -1,5 +1,5 @@
-# Say nothing where in_use.sh, which stands before this, refuses nothing: the node changes none of its
-# own files, another one does that they share.
+# Print nothing if in_use.sh, which precedes this script, refuses nothing: this node changes no
+# file; another node changes files that both share.
 # Needs: in_use
 # Disturbs: libraries
 # shellcheck shell=sh

@@ -4,7 +4,7 @@
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
 eval "$command_line"
 group() { sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f3; }
-# This shell and its parents: the session that runs this is no job.
+# This shell and its parents: the session that runs this is not a job.
 callers() {
   pid=$$
   while [ "${pid:-0}" -gt 1 ]; do
@@ -19,14 +19,14 @@ uses() {
   grep -qs 'libnccl' "$1/maps"
   code=$?
   [ "$code" != 0 ] || return 0
-  # It fails as well where a file is closed between two looks of it.
+  # It also fails if a file is closed while it reads.
   files=$(ls -l "$1/fd" 2>/dev/null) || files=$(ls -l "$1/fd" 2>/dev/null) ||
     files=$(ls -l "$1/fd" 2>/dev/null) || code=2
   case $files in *' /dev/nvidia'[0-9]*) return 0 ;; esac
   if [ "$code" != 1 ] && is_closed "$1"; then return 2; fi
   return 1
 }
-# The name in the node's own tree: a program keeps it when a package replaces its file.
+# The name in the node's own file tree: a program keeps it when a package replaces its file.
 is_harmless() {
   path=$(readlink "$1/exe" 2>/dev/null) || return 1
   [ -n "$path" ] && printf '%s\n' "$holders" | grep -qxF -e "${path% (deleted)}"

@@ -41,7 +41,7 @@ class _Errors(BaseStateCallback):
 
 def watch(state: State) -> None:
     """Watch errors, and end with 1 on Ctrl-C; a second call changes nothing."""
-    # For an inventory that is not ours; an escape that is there stays.
+    # For an inventory that is not ours; an existing escape stays.
     handshake.install()
     terminal.install()
     if not any(isinstance(handler, _Errors) for handler in state.callback_handlers):
@@ -49,5 +49,5 @@ def watch(state: State) -> None:
     # pyinfra's own handler ends with 0, which means proved; that of pyinfra_child stays.
     if signal.getsignal(signal.SIGINT) is not interrupt.stop_silently:
         signal.signal(signal.SIGINT, interrupt.Stop(lambda: _INTERRUPTED))
-    if not sys.stdin.isatty():  # pyinfra's question whether to go on with others has no answer
+    if not sys.stdin.isatty():  # no answer to pyinfra's question whether to continue
         state.should_raise_failed_hosts = lambda _: False

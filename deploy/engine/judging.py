@@ -1,4 +1,4 @@
-"""Judging of the nodes of a run: all by what was found on all, once for each look at them."""
+"""Judges the nodes of a run: all together, by the states of all, once after each probe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wanted_of(host: Host) -> NodeWanted:
 def judged(state: State, found: Mapping[str, NodeState]) -> Judgement:
     """Return the judgement of those nodes of a run whose states are in `found`.
 
-    Raises PyinfraError where the inventory wants of one what cannot be.
+    Raises PyinfraError if the inventory wants something impossible of a node.
     """
     made = run_of(state).judged
     key = frozenset((name, id(each)) for name, each in found.items())
@@ -43,5 +43,5 @@ def judged(state: State, found: Mapping[str, NodeState]) -> Judgement:
 
 
 def findings_of(host: Host, found: Mapping[str, NodeState]) -> list[Finding]:
-    """Return the findings about a host, judged beside the other nodes whose states are `found`."""
+    """Return the findings about a host, judged together with the other nodes in `found`."""
     return judged(host.state, found).findings[host.name]

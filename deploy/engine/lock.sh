@@ -1,8 +1,8 @@
-# One change at a time on a node: a second run waits, and reports for which run; it waits as well for
-# what a killed run has left running.
+# One change at a time on a node: a second run waits, and reports which run it waits for; it also
+# waits for processes that a killed run has left.
 # Variables: lock (the file that is locked), origin (who runs this, and where).
 # shellcheck shell=sh disable=SC2154
-# Where there is no flock(1), or no such folder, it goes on without: nothing else is lost.
+# Without flock(1), or without that folder, it continues without a lock: nothing else is lost.
 if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
   exec 9>>"$lock"
   waited=0

@@ -1,12 +1,12 @@
 # Wait while another program holds a lock of rpm, dnf, yum, apt or dpkg, and report which one does.
 # Variables: holding (sh that lists them, a FILE, a pid and a command a line), patience (seconds).
 # shellcheck shell=sh disable=SC2012,SC2034,SC2154
-# After apt needrestart would restart services, and have systemd execute itself again.
+# After apt, needrestart would restart services and re-execute systemd.
 NEEDRESTART_SUSPEND=yes; export NEEDRESTART_SUSPEND
 tab=$(printf '\t')
 lock_seconds=0
 lock_shown=
-# holder: the lock that is held, and by whom; nothing where none is
+# holder: the lock that is held, and its holder; nothing if none is held
 holder() {
   (eval "$holding") 2>/dev/null | head -n 1 | while IFS=$tab read -r file pid command; do
     user=$(ls -ld "/proc/$pid" 2>/dev/null | awk '{ print $3 }')

@@ -38,22 +38,22 @@ from gpu_node.inventories.schema import NodeWanted
 
 SUDO_SECONDS = 20
 S = TypeVar("S", bound=Subject)
-# pyinfra would take sudo's own line for a request to ask for the password there and then.
+# pyinfra would treat sudo's message as a request to prompt for the password.
 _ASK_SUDO = """
 output=$(LC_ALL=C sudo -n true 2>&1) && exit 0
 printf '%s\\n' "$output" | sed 's/^/refused: /'
 exit 1
 """
 
-# What may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
+# Findings that may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
 _REBOOTED = (library_mismatch, not_loaded, nouveau, module_not_built)
-# With an error of these, a boot may take the GPUs away.
+# With an error of one of these rules, the node may have no GPUs after a boot.
 _BARRED = (secure_boot, unsupported_gpu)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything the steps ask: they look at no node themselves."""
+    """Everything that steps need: they do not read a node themselves."""
 
     wanted: NodeWanted
     found: NodeState
@@ -62,15 +62,15 @@ class Plan:
     among: Among
     # Whether steps may hurt a running job: --data allow_disruption=true.
     allow_disruption: bool = False
-    # Whether a node may be rebooted where nothing else helps: --data reboot=true.
+    # Whether a node may be rebooted if nothing else helps: --data reboot=true.
     reboot: bool = False
-    # The user who trains.
+    # The training user.
     trainer: str = "root"
     # Whether an administrator's locks on packages are replaced: --data override_locks=true.
     override_locks: bool = False
 
     def findings_of(self, *rules: Rule) -> tuple[Finding, ...]:
-        """Return the findings of `rules`, those that the deploy cannot repair among them."""
+        """Return the findings of `rules`, including those that the deploy cannot repair."""
         ids = {rule.id for rule in rules}
         return tuple(each for each in self.findings if each.rule in ids)
 
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def reboots(self) -> bool:
-        """Whether a reboot may help the node, is allowed, and would not lose what there is."""
+        """Whether a reboot may help the node, is allowed, and would not lose what works now."""
         if not self.reboot or self.wanted.driver is None:
             return False
         version = target(self.found.driver, self.wanted.driver)
@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def reloads(self) -> bool:
-        """Whether systemd is reloaded for a unit that it has not read: that was allowed."""
+        """Whether systemd is reloaded for a unit that it has not read, because that is allowed."""
         return self.allow_disruption and bool(self.findings_of(unit_waits))
 
     @property
@@ -112,33 +112,33 @@ class Plan:
 
     @property
     def has_copies(self) -> bool:
-        """Whether a node of this run lacks a Python environment: its source must get in there."""
+        """Whether a node of this run lacks a Python environment: its source must log in there."""
         return any(each.nccl.absent for each in self.among.found.values())
 
     @property
     def manual(self) -> list[Finding]:
-        """The findings that keep the node from being right and that only a person can repair."""
+        """The errors that the deploy cannot repair: they need manual action."""
         return [each for each in self.findings if each.severity == "error" and not each.fixable]
 
 
 def plan(host: Host) -> Plan | None:
-    """Probe a host, once, and judge it; None, and the host failed, where no run can go on."""
+    """Probe a host, once, and judge it; if that is impossible, fail the host, return None."""
     try:
         plan = _planned(host)
         if plan.changes:
             _require_sudo(host)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{visible(str(error))}")
-        # In a deploy file `host` stands for whichever host is at work, and must not be kept.
+        # In a deploy file `host` is a proxy for the current host, and must not be kept.
         host.state.fail_hosts({host.state.inventory.get_host(host.name)})
         return None
     return plan
 
 
 def plans(state: State) -> dict[str, Plan]:
-    """Return what is planned for each node of a run, in their order; those that cannot be are not.
+    """Return the plans of the nodes of a run, in their order, without nodes that cannot be planned.
 
-    Why not, a host's own `plan` reports.
+    The host's own `plan` reports the reason.
     """
     found: dict[str, Plan] = {}
     for host in (each for each in state.inventory if each in state.active_hosts):
@@ -148,12 +148,13 @@ def plans(state: State) -> dict[str, Plan]:
 
 
 def _planned(host: Host) -> Plan:
-    """Return the plan for a host, made once a run; raises ProbeError and PyinfraError."""
+    """Return the plan for a host, made once in a run; raises ProbeError and PyinfraError."""
     node = node_of(host)
     if node.plan is None:
         try:
             node.plan = plan = _plan(host)
-            # Each node asks whether another one changes: what breaks that breaks its own plan.
+            # Each node asks whether another one changes: an error in that must break only its own
+            # plan.
             _ = plan.changes, plan.manual, plan.has_copies
         except (ProbeError, PyinfraError) as error:
             node.plan = error
@@ -165,10 +166,10 @@ def _planned(host: Host) -> Plan:
 
 
 def _plan(host: Host) -> Plan:
-    """Judge a host by the one probe of this run; raises ProbeError and PyinfraError."""
+    """Judge a host by the only probe of this run; raises ProbeError and PyinfraError."""
     wanted, found, before = wanted_of(host), state_of(host), states(host.state)
     judgement = judged(host.state, before)
-    # By what one says that no rule between nodes can judge, no other node is changed.
+    # If no rule between nodes can judge an answer, no other node is changed because of it.
     sound = {name: each for name, each in before.items() if name not in judgement.blamed}
     around = among(host, sound)
     switches = ("allow_disruption", "reboot", "override_locks")
@@ -179,12 +180,12 @@ def _plan(host: Host) -> Plan:
 
 
 def any_changes(state: State) -> bool:
-    """Whether this run changes a node: then each node is judged again after that."""
+    """Whether this run changes a node: then each node is judged again afterwards."""
     return any(each.changes for each in plans(state).values())
 
 
 def _require_sudo(host: Host) -> None:
-    """Raise ProbeError where sudo refuses; it may ask for a password that the inventory has.
+    """Raise ProbeError if sudo refuses; it may ask for a password if the inventory has one.
 
     The user is not asked for one: the prompt would come from the node. pyinfra would end in a
     traceback, or each operation with sudo's message.

@@ -23,10 +23,10 @@ from gpu_node.inventories.escape import visible
 
 
 def prove(plan: Plan, rules: Collection[Rule] = ()) -> None:
-    """Add the operation that a plan ends with: the proof, or a refusal if errors stay.
+    """Add the last operation of a plan: the proof, or a refusal if errors remain.
 
-    Without either, warnings are printed at once. With `rules` the plan was for their findings
-    alone, and nothing else is judged.
+    Without either, warnings are printed at once. With `rules` the plan was only for their findings,
+    and nothing else is judged.
     """
     if rules:
         _prove_alone(plan, rules)
@@ -136,7 +136,7 @@ def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
 
 def _print(host: Host, finding: Finding, is_new: bool = False) -> None:
     state = "not repaired" if finding.fixable else "manually"
-    if finding.fixable and is_new:  # as in an environment that was not there to be judged
+    if finding.fixable and is_new:  # as in an environment that was missing before
         state = "found only after this repair, run the deploy again"
     log = logger.error if finding.severity == "error" else logger.warning
     text = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"

@@ -20,7 +20,7 @@ from typing import Any
 
 from gpu_node.inventories.interrupt import stop_silently
 
-# During its start Python turns SIGINT into a traceback; the others end it at once.
+# While Python starts, SIGINT becomes a traceback, and the other signals end it at once.
 _LATER = {signal.SIGINT}
 _AT_ONCE = {signal.SIGTERM, signal.SIGHUP}
 HELD_BACK = _LATER | _AT_ONCE
@@ -33,7 +33,7 @@ def main() -> None:
     parent, failed, *arguments = sys.argv[1:]
     _end_with(int(parent))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AT_ONCE)
-    # Only now: it takes a second.
+    # Imported only here: it takes a second.
     from pyinfra_cli.cli import cli
     from pyinfra_cli.main import main as pyinfra
 

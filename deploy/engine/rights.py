@@ -1,4 +1,4 @@
-"""As which user a deploy executes a command: as its running operation, or as root by sudo."""
+"""As which user a deploy executes a command: as its current operation, or as root by sudo."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpu_node.facts.ask.execute import Rights
 
 
 def of_operation(state: State, host: Host) -> Rights:
-    """Return the rights of the operation at work on a host, for what its functions execute."""
+    """Return the rights of a host's current operation, for what its functions execute."""
     data = state.get_op_data_for_host(host, cast(str, host.executing_op_hash))
     arguments = dict(data.global_arguments)
     return {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
 
 
 def of_inventory(host: Host) -> Rights:
-    """Return the rights of root, where the inventory allows sudo; else those of the SSH user."""
+    """Return the rights of root if the inventory allows sudo; else those of the SSH user."""
     data = host.data.dict()
     return {key: data[key] for key in ("_sudo", "_sudo_password") if data.get(key)}

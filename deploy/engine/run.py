@@ -1,4 +1,4 @@
-"""The state of a run: what is known by now of it and of each node; one object for all steps."""
+"""The state of a run: what is known about it and each node; one object for all steps."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 
-if TYPE_CHECKING:  # a plan is made by what is known of the run
+if TYPE_CHECKING:  # a plan is made from what is known about the run
     from gpu_node.deploy.engine.plan import Plan
 
 
 @dataclass
 class NodeRun:
-    """What is known of one node of a run."""
+    """What is known about one node of a run."""
 
-    # What is planned for it, or why nothing can be.
+    # Its plan, or why there is none.
     plan: Plan | ProbeError | PyinfraError | None = None
     # When its current operation began, by time.monotonic().
     operation_began: float | None = None
     # The areas that failed, in this order, and those that were not tried.
     failed: list[str] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
-    # Why it is out of the run; empty where it is not.
+    # Why it is out of the run; empty if it is not.
     out: str = ""
     # Accounts that do not let this machine in. Each failed login counts against its address
-    # (PerSourcePenalties of sshd), so that none is tried twice.
+    # (PerSourcePenalties of sshd), so none is tried twice.
     closed_accounts: set[str] = field(default_factory=set)
     # The id of its boot before its reboot.
     boot_before: str = ""
@@ -44,14 +44,14 @@ class NodeRun:
 
 @dataclass
 class Run:
-    """What is known of a run."""
+    """What is known about a run."""
 
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     # The state of each node before the run, and the public key of each as it is now.
     baseline: AskAll[NodeState | ProbeError] = field(default_factory=AskAll)
     public_keys: AskAll[str | None] = field(default_factory=AskAll)
-    # The judgements, and the states that each was made by: they are compared by identity, and must
-    # not be freed before it is.
+    # The judgements, and the states of each: states are compared by identity, and must live as long
+    # as the judgement.
     judged: dict[frozenset[tuple[str, int]], tuple[Mapping[str, NodeState], Judgement]] = field(
         default_factory=dict
     )
@@ -59,15 +59,15 @@ class Run:
     proof_patience: Patience | None = None
     # The node that did not come back from its reboot: no other one is rebooted.
     stopped_at: str = ""
-    # Whether an operation that breaks fails its own node alone.
+    # Whether an operation that breaks fails only its node.
     is_contained: bool = False
 
     def node(self, host: Host) -> NodeRun:
-        """Return what is known of a node."""
+        """Return what is known about a node."""
         return self.nodes.setdefault(host.name, NodeRun())
 
 
-# A run ends with pyinfra's state of it.
+# A run ends with pyinfra's state for it.
 _runs: WeakKeyDictionary[State, Run] = WeakKeyDictionary()
 
 
@@ -77,5 +77,5 @@ def run_of(state: State) -> Run:
 
 
 def node_of(host: Host) -> NodeRun:
-    """Return what is known of a node in its run."""
+    """Return what is known about a node in its run."""
     return run_of(host.state).node(host)

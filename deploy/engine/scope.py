@@ -1,4 +1,4 @@
-"""Which part of a run is repaired: some areas alone, some nodes alone; the rest is only asked."""
+"""Which part of a run is repaired: only some areas, or only some nodes; the rest is only read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Part:
     nodes: tuple[str, ...] | None = None
 
     def of(self, node: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return the findings of a node that the run is to repair, or to fail by."""
+        """Return the findings of a node that the run must repair, or fail because of."""
         if self.nodes is not None and node not in self.nodes:
             return ()
         return tuple(each for each in findings if self.has(each.rule.split(".")[0]))
@@ -29,13 +29,13 @@ class Part:
 
 
 def part_of(host: Host) -> Part:
-    """Return the part of its run that a host's data names."""
+    """Return the part of the run that a host's data names."""
     areas, nodes = (host.data.get(key) for key in ("areas", "change"))
     return Part(_words(areas), _words(nodes))
 
 
 def _words(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """Return a list, or text with commas; None where there is none."""
+    """Return the words of a list, or of text with commas; None if there is no value."""
     if value is None:
         return None
     return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else (*value,)

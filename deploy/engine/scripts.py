@@ -1,4 +1,4 @@
-"""The POSIX sh scripts that change a node, each with its variables and what it needs in front."""
+"""The POSIX sh scripts that change a node, each with its variables and the scripts it needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpu_node.facts.probe.redaction import COMMAND_LINE
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.training_user import AS_USER
 
-# Each script is in the folder of its area, or of the machinery; no two have one name.
+# Each script is in the folder of its area or of the machinery; each name is unique.
 _FOLDERS = Path(__file__).parents[1]
 FILES = {path.stem: path for path in sorted(_FOLDERS.glob("*/*.sh"))}
 # The rule by which the probe and the repairs judge a group that may write.
@@ -37,7 +37,7 @@ LOCK = "/run/gpu-node.lock"
 NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
-# These define functions alone, which a script calls also where it runs as another user.
+# These define only functions; a script also calls them when it runs as another user.
 _FUNCTIONS = ("private_group", "closed", "as_user_within", "place")
 # These run pip, as the account that may change the environment; they take `hashes` and `insecure`.
 _BY_OWNER = ("wheels", "packages_pip")
@@ -46,7 +46,7 @@ _OUTER = (*_SENT, "prefix", "allow")
 
 
 def text(name: str) -> str:
-    """Return what `name`.sh says."""
+    """Return the text of `name`.sh."""
     return FILES[name].read_text(encoding="utf-8")
 
 
@@ -59,7 +59,7 @@ def needed(name: str) -> tuple[str, ...]:
 def harmless_holders(name: str) -> tuple[str, ...]:
     """Return the paths of the programs that may hold a GPU while `name`.sh runs.
 
-    What it disturbs of a running job is in its line `# Disturbs: STEP`; it takes the variable
+    Its line `# Disturbs: STEP` names how it disturbs a running job; such a script has the variable
     `allow`.
     """
     (step,) = _named(name, "Disturbs")
@@ -67,13 +67,13 @@ def harmless_holders(name: str) -> tuple[str, ...]:
 
 
 def _named(name: str, what: str) -> tuple[str, ...]:
-    """Return the words of a line `# WHAT: ...` at the head of `name`.sh; none without one."""
+    """Return the words of a line `# WHAT: ...` at the head of `name`.sh; none if it is missing."""
     found = re.search(rf"^# {re.escape(what)}: (.+)$", text(name), re.MULTILINE)
     return tuple(found[1].split()) if found else ()
 
 
 class Script(StringCommand):
-    """A script of ours as a command: what it prints is shown at once, such as what it waits for."""
+    """One of our scripts as a command: its output is shown at once, such as what it waits for."""
 
     @override
     def execute(
@@ -84,7 +84,7 @@ class Script(StringCommand):
         return done, output if done else CommandOutput([])
 
     def run(self, state: State, host: Host, given: Any) -> tuple[bool, CommandOutput]:
-        """Run it on a host; return whether it ended well, and what it printed."""
+        """Run it on a host; return whether it succeeded, and its output."""
         arguments = {**given, **self.connector_arguments}
         return host.run_shell_command(
             self, print_output=True, print_input=state.print_input, **arguments
@@ -110,7 +110,7 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     if "package_locks" in first:
         more |= {"holding": HELD, "patience": str(PATIENCE_SECONDS)}
     if "clear_away" in first:
-        # Always set: what they name is removed in the end.
+        # Always set: the files that they name are removed at the end.
         variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
     if "in_use" in first:
         more |= {"holders": "\n".join(harmless_holders(name)), "command_line": COMMAND_LINE}
@@ -144,7 +144,7 @@ def _by_owner(name: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_run(name: str, head: str = "", **variables: str) -> str:
-    """Return `name`.sh with its variables and functions, and nothing that only root may do."""
+    """Return `name`.sh with its variables and functions, without what only root may do."""
     first = (f"\n{text(each)}\n" for each in needed(name) if each in _FUNCTIONS)
     return "".join([head, *(f"{each}\n" for each in _assignments(variables)), *first, text(name)])
 

@@ -1,4 +1,4 @@
-"""Files that nodes share: one node of a run changes them, and none may be at work with them."""
+"""Files that nodes share: one node of a run changes them, while no node may use them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ PlacesOf = Callable[[NodeState], "Places | None"]
 def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], bool]) -> bool:
     """Whether a node is the one that changes files that it may share with others of the run.
 
-    It is the first that `wants` to. The others log who changes them: `what` is their name there.
+    It is the first node that `wants` to. The others log which node it is; `what` names the files in
+    the log.
     """
     for name, other in plans(host.state).items():
         if name == plan.among.name:
@@ -47,9 +48,10 @@ def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], b
 def versions_differ(
     plan: Plan, what: str, places: PlacesOf, versions: Callable[[Plan], object]
 ) -> bool:
-    """Whether the inventory wants other things of what a node may share with others of the run.
+    """Whether the inventory has conflicting values for what a node may share with others.
 
-    Then nothing is changed: each node would undo what another one wants. It is logged, and refused.
+    Then nothing is changed, because the nodes would undo each other's changes: it is logged and
+    refused.
     """
     own = versions(plan)
     others = [
@@ -79,7 +81,7 @@ def versions_differ(
 
 
 def nodes_sharing(plan: Plan, places: PlacesOf) -> list[str]:
-    """Return the nodes of the run that have the same files, this one at the head."""
+    """Return the nodes of the run that have the same files, this one first."""
     others = [
         name
         for name, other in plans(host.state).items()
@@ -89,12 +91,12 @@ def nodes_sharing(plan: Plan, places: PlacesOf) -> list[str]:
 
 
 def _share(plan: Plan, other: Plan, places: PlacesOf) -> bool | None:
-    """Whether two nodes share files; None where that is not known."""
+    """Whether two nodes share files; None if unknown."""
     return are_shared(places(plan.found), _of(lambda each: places(each.found), other))
 
 
 def _of(ask: Callable[[Plan], T], other: Plan) -> T | None:
-    """Return what is asked of another node's plan; None where what that says makes no sense."""
+    """Return a value of another node's plan; None if it cannot be computed."""
     try:
         return ask(other)
     except Exception:  # of whatever class: its own part of the run reports it
@@ -102,14 +104,14 @@ def _of(ask: Callable[[Plan], T], other: Plan) -> T | None:
 
 
 def may_be_shared(places: Places | None) -> bool:
-    """Whether other machines may have some of these files; unknown is not no."""
+    """Whether other machines may have some of these files; also if that is unknown."""
     return places is None or any(each.is_network for each in places.values())
 
 
 def refuse_if_in_use(state: State, host: Host, environment: str) -> bool:
-    """Refuse where a process uses a GPU on another node of the inventory that may share a folder.
+    """Refuse if a process uses a GPU on another node of the inventory that may share a folder.
 
-    Nodes that this run leaves out are asked as well, over a connection of their own.
+    Nodes that are not in this run are asked as well, over a separate connection.
     """
     mine = _known(host, environment)
     others = [each for each in state.inventory if each is not host]
@@ -121,13 +123,13 @@ def refuse_if_in_use(state: State, host: Host, environment: str) -> bool:
 
 
 def _known(host: Host, environment: str) -> Places | None:
-    """Return where an environment lies on a node of the run, as far as its baseline shows."""
+    """Return the file systems of an environment on a node of the run, if its baseline has them."""
     found = states(host.state).get(host.name)
     return placed(environment, found) if found else None
 
 
 def _hindrance(state: State, other: Host, environment: str, mine: Places | None) -> str | None:
-    """Return why an environment may not be changed because of another node; None where it may."""
+    """Return why an environment may not be changed because of another node; None if it may."""
     try:
         if other.name in states(state):
             theirs = _known(other, environment)
@@ -136,7 +138,7 @@ def _hindrance(state: State, other: Host, environment: str, mine: Places | None)
         if are_shared(mine, theirs) is False:
             return None
         return _in_use(other)
-    except Exception as error:  # sockets, paramiko, pyinfra: of many classes, and all mean the same
+    except Exception as error:  # sockets, paramiko, pyinfra: many classes with the same meaning
         return (
             f"{other.name}, which may share it, cannot be asked whether a process there uses it "
             f"({str(error) or type(error).__name__}); nothing was changed: bring the node back, or "

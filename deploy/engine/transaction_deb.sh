@@ -1,5 +1,5 @@
-# What apt would do to packages that are there: to be asked before anything is installed.
-# package_locks.sh stands before this.
+# What apt would do to installed packages: checked before anything is installed. package_locks.sh
+# stands before this.
 # shellcheck shell=sh disable=SC2034,SC2086
 # apt says why in lines that begin with E: or W:, and before them which package needs what.
 reason() {
@@ -9,14 +9,14 @@ reason() {
     END { gsub(/  +/, "", needs); print substr(needs why, 1, 300) }'
 }
 careful='--no-install-recommends -o Dpkg::Options::=--force-confold'
-# Finish what a killed run or update left half done; where that fails, apt reports it.
+# Finish what a killed run or update left incomplete; if that fails, apt reports it.
 finish_what_was_begun() {
   [ -n "$(dpkg --audit 2>/dev/null)" ] || return 0
   patient dpkg --configure -a || :
 }
-# simulate PACKAGE...: leave in plan what apt would do
+# simulate PACKAGE...: sets plan to what apt would do
 simulate() { plan=$(apt-get -s -q $careful install "$@" 2>&1 </dev/null); }
-# harm: what the plan takes away, puts in another's place, or boots
+# harm: what the plan removes, replaces, or boots
 harm() {
   echo "$plan" | awk '
     function tell(what) { printf "%s%s", comma, what; comma = ", " }

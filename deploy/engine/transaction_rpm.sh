@@ -1,4 +1,4 @@
-# What yum or dnf would do to packages that are there: to be asked before anything is installed.
+# What yum or dnf would do to installed packages: checked before anything is installed.
 # Variables: manager; package_locks.sh stands before this.
 # shellcheck shell=sh disable=SC2034,SC2154,SC2086,SC2254
 reason() {
@@ -10,16 +10,16 @@ case $($manager --version 2>/dev/null | head -n 1) in
   3.*) ;; # yum itself knows of no weak dependencies
   *) careful='--setopt=install_weak_deps=False' ;;
 esac
-# simulate PACKAGE...: leave in plan what it would do; fails where it would do nothing of the kind
+# simulate PACKAGE...: sets plan to what it would do; fails if it would do no such thing
 simulate() {
   patient $manager --assumeno $careful install "$@" || : # it always fails: nothing was agreed to
   plan=$output
-  # One of several that cannot be had is passed over, in a line of its own.
+  # If one of several packages is not available, it is skipped, with a separate line.
   case $plan in *'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
   case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac
   return 1
 }
-# barred NAME...: the lines of an administrator that keep packages out, each with its file and number
+# barred NAME...: the administrator's lines that exclude packages, each with its file and number
 barred() {
   for file in /etc/yum.conf /etc/dnf/dnf.conf; do
     grep -nE '^(exclude|excludepkgs) *=' "$file" 2>/dev/null | while IFS= read -r line; do
@@ -38,7 +38,7 @@ barred() {
     done
   done
 }
-# rows: the plan, each package in a line: yum goes on in the next one after a long name or version
+# rows: the plan, each package in one line: yum breaks the line after a long name or version
 rows() {
   echo "$plan" | awk '
     /^  +[^ ]/ && row ~ /^ [^ ]/ && $1 != "replacing" { sub(/^ +/, " "); row = row $0; next }
@@ -46,7 +46,7 @@ rows() {
     { row = $0 }
     END { print row }'
 }
-# harm: what the plan takes away, puts in another's place, or boots
+# harm: what the plan removes, replaces, or boots
 harm() {
   rows | awk '
     function tell(what) { printf "%s%s", comma, what; comma = ", " }
@@ -60,7 +60,7 @@ harm() {
     /^Transaction Summary/ { verb = ""; new = 0 }
     $1 == "replacing" { tell("replace " $2); next }
     verb && /^ +[^ ]/ && NF >= 3 { tell(verb $1) }
-    # Of kernel-64k, kernel-rt, kernel-uek and the like, too; headers and tools boot nothing.
+    # Also kernel-64k, kernel-rt, kernel-uek and the like; headers and tools are not booted.
     $1 ~ /-(devel|devel-matched|headers|doc|macros|abi-[a-z]+)$/ || $1 ~ /-tools(-|$)/ { next }
     new && $1 ~ /^kernel(-|$)/ { tell("install the kernel " $3) }'
 }

@@ -1,7 +1,7 @@
 """Operations on the start files of a user's shell.
 
-pyinfra's files.block edits in place, without a check, and puts a block at the end, where
-a shell without a terminal may never come.
+pyinfra's files.block edits in place, without a check, and puts a block at the end, which a shell
+without a terminal may never reach.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpu_node.deploy.files.replace import replace, unread
 from gpu_node.drift.env.bashrc import Blocks, with_blocks
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 
-# Refuse a file that bash cannot parse, unless it could not parse the old one either.
+# Refuse a file that bash cannot parse, unless bash could not parse the old one either.
 BASH_CHECK = """
 command -v bash >/dev/null 2>&1 || exit 0
 bash -n "$1" && exit 0
@@ -35,8 +35,8 @@ def blocks(
 
     + path: the file, eg ``/root/.bashrc``
     + user: whose file it is
-    + top: what the block at the top says, with its newlines; empty for none
-    + end: what a block at the end says once more
+    + top: the text of the block at the top, with its newlines; empty for no block
+    + end: the text that a block at the end repeats
 
     **Example:**
 
@@ -62,7 +62,7 @@ def blocks(
 @operation()
 def own_file(path: str, text: str) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
-    Write the file of variables that a start file reads which other nodes may share.
+    Write the file of variables that is read by a start file which nodes may share.
 
     + path: the file, eg ``/etc/gpu-node/env.sh``
     + text: all of it

@@ -1,4 +1,4 @@
-"""Environment: our blocks in ~/.bashrc say what a launcher's shell has to have."""
+"""Environment: our blocks in ~/.bashrc set what a launcher's shell must have."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ REPAIRS = (rules.not_set, rules.block_outdated, *_IFNAME)
 
 @deploy("Environment")
 def converge(plan: Plan) -> None:
-    """Repair what the rules found in the shell of who trains."""
+    """Repair what the rules found in the training user's shell."""
     values, user = managed(plan.found, plan.wanted), plan.found.env.user
     if values is None or user is None or not _is_asked(plan):
         return
     path, blocks = f"{user.home}/.bashrc", wanted_blocks(plan.found, values)
     if is_network_home(plan.found.env):
-        # First what it reads, which is this node's own.
+        # First the file that it reads, which each node has for itself.
         env.own_file(name=f"Write {ENV_FILE}", path=ENV_FILE, text=env_file_text(values))
         if are_placed(plan.found.env, blocks):
             return

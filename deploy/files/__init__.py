@@ -1,1 +1,1 @@
-"""Files on nodes: replaced as a whole, confirmed by a login, undone where that fails."""
+"""Files on nodes: replaced as a whole, confirmed by a login, restored if that fails."""

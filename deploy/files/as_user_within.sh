@@ -2,8 +2,8 @@
 # Variables: user (empty: who runs this), as_user (sh that defines it: facts/probe/training_user.py).
 # shellcheck shell=sh disable=SC2154,SC2086
 quoted() { printf '%s\n' "$1" | sed -e "s/'/'\\\\''/g" -e "1s/^/'/" -e "\$s/\$/'/"; }
-# as_user_within SECONDS SH [FILTER]: the caller's stdin is its; the caller runs FILTER, sh that reads its
-# output, with the same limit. None of it inherits the lock of this run (9).
+# as_user_within SECONDS SH [FILTER]: SH has the caller's stdin; the caller runs FILTER, sh that
+# reads the output, with the same limit. Neither inherits the lock of this run (9).
 as_user_within() {
   limit="timeout -s KILL $1"
   timeout --version >/dev/null 2>&1 || limit=

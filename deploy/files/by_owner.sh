@@ -16,7 +16,7 @@ if [ "$account" = "$(id -un)" ]; then
 fi
 handed=
 if [ -n "$pushed" ]; then
-  # For that account to read, in a folder that no other account can change.
+  # Readable by that account, in a folder that no other account can change.
   { work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) && chmod 711 "$work" && [ ! -L "$pushed" ] &&
     [ -f "$pushed" ] && handed=$work/wheel && mv -- "$pushed" "$handed" &&
     chown "$(id -u)" "$handed" && chmod 644 "$handed"; } 2>/dev/null ||
@@ -27,7 +27,7 @@ for name in http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_
   SSL_CERT_FILE REQUESTS_CA_BUNDLE PIP_CERT PIP_PROXY PIP_INDEX_URL PIP_EXTRA_INDEX_URL \
   PIP_FIND_LINKS PIP_NO_INDEX PIP_TRUSTED_HOST PIP_CONSTRAINT; do
   eval "value=\${$name-}"
-  # A password in one is not that account's to know.
+  # That account must not see a password in one.
   case $value in '' | *@*) ;; *) set -- "$@" "$name=$value" ;; esac
 done
 owner_seconds=1800

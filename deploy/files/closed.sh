@@ -1,6 +1,7 @@
 # Paths that only root can change. "Root" is the account that runs this: without root, that user too.
-# It makes folders on the way, which facts/probe/owner.py (whose is this?) and copier.sh (as whom is a
-# tree copied?) never do, and refuses what they explain; whose a group is, private_group.sh decides for all.
+# It creates folders on the way, which facts/probe/owner.py (who owns this?) and copier.sh (which
+# user copies a tree?) never do, and it refuses where they return an owner; private_group.sh decides
+# for all whose a group is.
 # shellcheck shell=sh disable=SC2034
 
 # trusted PATH: no other user can decide which file or folder PATH is. Each folder on the way, and

@@ -1,4 +1,4 @@
-"""Confirming a replaced file: kept when new sessions can be opened with it, else put back."""
+"""Confirms a replaced file: kept if new sessions can be opened with it, else restored."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpu_node.facts.ask.execute import NoAnswer, Rights, execute
 from gpu_node.facts.ask.session import fresh
 from gpu_node.inventories.escape import visible
 
-# How long the node waits for a new session to confirm a change before it takes it back.
+# How long the node waits for a new session to confirm a change before it undoes the change.
 CONFIRM_SECONDS = 60
-# Says what is wrong with a new session; empty where nothing is.
+# Returns what is wrong with a new session; empty if nothing is.
 Complaint = Callable[[Host, BaseConnector], str]
 
 
@@ -30,10 +30,10 @@ def keep_or_restore(
     user: str = "",
     accounts: Sequence[str] = (),
 ) -> bool:
-    """Confirm a replaced file over new sessions while the old one is held, else put it back.
+    """Confirm a replaced file over new sessions while the old one stays open, else restore it.
 
-    `after` is the sha256 of the file as it was written; `user` is whose home it lies in, and
-    `accounts` are others whose sessions it decides about.
+    `after` is the sha256 of the file as it was written; `user` owns the home it is in, and
+    `accounts` are other accounts whose sessions it affects.
     """
     rights = of_operation(state, host)
     reason = not_kept(host, path, rights, after, complaint, user, accounts)
@@ -69,12 +69,12 @@ def not_kept(
 
 
 def put_back(host: Host, path: str, user: str, rights: Rights) -> str:
-    """Put a replaced file back over the session that is open; return what came of it, in words."""
+    """Restore a replaced file over the open session; return the result as text."""
     try:
         command = restore(path, user)
         restored, output = execute(host.connector, command, SESSION_SECONDS, rights)
         failure = output.stderr
-    except NoAnswer as error:  # the old session is gone, too
+    except NoAnswer as error:  # the old session is lost, too
         restored, failure = False, str(error)
     if restored:
         return "the earlier file was restored"

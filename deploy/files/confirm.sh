@@ -1,4 +1,4 @@
-# Keep a replaced file for good: take away the marks that would have it undone. Prints their runs.
+# Keep a replaced file permanently: remove the marks that would undo it. Prints their runs.
 # Runs as the file's owner. Variables: file, after (sha256 of what was written, or empty).
 # shellcheck shell=sh disable=SC2154
 real=$(readlink -f "$file") || exit 1
@@ -6,7 +6,7 @@ kept=
 for mark in "${real%/*}/.${real##*/}.gpu-node-"*; do
   case $mark in
     *.undo | *.old | *.kept) rm -f "$mark" ;; # a node that went down in the middle left it
-    # Who renames a mark decides: the timer that would undo the change can do so no more.
+    # Renaming a mark decides: after that the timer can no longer undo the change.
     *) mv "$mark" "$mark.kept" 2>/dev/null && rm -f "$mark.kept" && kept=yes && echo "${mark##*.gpu-node-}" ;;
   esac
 done

@@ -1,4 +1,4 @@
-"""What this machine fetches for nodes without internet: once for all of them, checked, and kept."""
+"""Downloads for nodes without internet: fetched once for all, checked, and kept."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gpu_node.inventories.escape import visible
 
 _ONE_WHEEL = BoundedSemaphore()
 _SECONDS = 3600
-# Kept wheels that this run has read through, each with its size and time.
+# Kept wheels that this run has read completely, each with its size and time.
 _checked: set[tuple[str, int, int]] = set()
 # The names that wheels had for a glibc before names had its version. Source: PEP 600.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _OLDEST = 5
-# What a node says goes into a path and into pip's words.
+# A node's values become parts of a path and of pip's arguments.
 _REQUIREMENT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][A-Za-z0-9.+!_]*")
 _PYTHON = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
 
@@ -44,7 +44,7 @@ def cache() -> Path:
 
 
 def wheel_name(keep: str, python: str, platform: str) -> str:
-    """Return under which name a wheel is kept: another Python or platform may want another one."""
+    """Return the name of a kept wheel: another Python or platform may need another wheel."""
     name, _, version = keep.partition("==")
     return f"{name}-{version}-py{_minor(python)}-{platform or 'unknown'}.whl"
 
@@ -59,7 +59,7 @@ def wheel(
     hashes: str = "",
     insecure_index: bool = False,
 ) -> bool:
-    """Fetch the wheel that a node's pip would take, with this machine's pip, once for all nodes."""
+    """Fetch the wheel that a node's pip would choose by this machine's pip, once for all nodes."""
     path = Path(target)
     try:
         tags = platforms(platform)
@@ -83,7 +83,7 @@ def wheel(
 
 
 def _require_proof() -> None:
-    """Refuse settings of this machine's pip that lead to what others can change on the way."""
+    """Refuse settings of this machine's pip that use data which others can change in transit."""
     done = run_here([sys.executable, "-I", "-c", SUPPLY, "download"], _SECONDS)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
@@ -95,7 +95,7 @@ def _require_proof() -> None:
 
 
 def _require_hash(path: Path, hashes: str) -> None:
-    """Refuse a wheel that is none of those that the inventory gives the hashes of."""
+    """Refuse a wheel that has none of the hashes in the inventory."""
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes)
     if not wanted:
         return
@@ -109,7 +109,7 @@ def _require_hash(path: Path, hashes: str) -> None:
 
 
 def platforms(newest: str) -> list[str]:
-    """Return the platforms whose wheels a node takes, the newest first, in the words of pip."""
+    """Return the platforms whose wheels a node accepts, the newest first, as arguments of pip."""
     found = re.fullmatch(r"manylinux_2_(\d+)_(\w+)", newest)
     if found is None:
         raise ValueError(
@@ -131,7 +131,7 @@ def _minor(python: str) -> str:
 
 
 def _fetch(keep: str, python: str, tags: list[str], path: Path) -> None:
-    """Let pip download the wheel beside its place, and put it there once it is seen to be whole."""
+    """Let pip download the wheel beside its place, and move it there after it is checked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent, prefix=".wheel-") as folder:
         _download(keep, python, tags, folder)
@@ -154,7 +154,7 @@ def _download(keep: str, python: str, tags: list[str], folder: str) -> None:
 
 
 def _problem(path: Path) -> str:
-    """Return what is wrong with a wheel, read through once a run; other nodes are not held up."""
+    """Return what is wrong with a wheel, read once in a run; other nodes are not delayed."""
     stamp = (str(path), path.stat().st_size, path.stat().st_mtime_ns)
     if stamp in _checked:
         return ""
@@ -165,7 +165,7 @@ def _problem(path: Path) -> str:
 
 
 def _damage(path: Path) -> str:
-    """Return where a wheel's files are not what its RECORD says; empty where all are."""
+    """Return how a wheel's files differ from its RECORD; empty if they do not."""
     try:
         with zipfile.ZipFile(path) as archive:
             (record,) = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]

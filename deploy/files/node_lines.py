@@ -14,8 +14,8 @@ DISABLED = "#gpu-node# "
 def with_lines(text: str, lines: Mapping[str, Iterable[str]], nodes: Iterable[str]) -> str:
     """Return `text` with `lines` in our block, in the order of `nodes`.
 
-    A node that is not in `lines` keeps those that it has, one that is no longer in `nodes` loses
-    them. Other lines in the block stay, below it.
+    A node that is not in `lines` keeps its lines; one that is no longer in `nodes` loses them.
+    Other lines in the block stay, below it.
     """
     inside = "".join(each["body"] for each in NODES.find(text)).splitlines()
     had: dict[str, list[str]] = {}
@@ -29,11 +29,11 @@ def with_lines(text: str, lines: Mapping[str, Iterable[str]], nodes: Iterable[st
 
 
 def disable(text: str, is_meant: Callable[[str], bool]) -> str:
-    """Return `text` with our comment mark before each line that is meant."""
+    """Return `text` with our comment mark before each selected line."""
     lines = text.split("\n")
     return "\n".join(f"{DISABLED}{line}" if line and is_meant(line) else line for line in lines)
 
 
 def enable(text: str) -> str:
-    """Return `text` with each line that we disabled as it was."""
+    """Return `text` with the lines that we disabled enabled again."""
     return re.sub(rf"^{re.escape(DISABLED)}", "", text, flags=re.MULTILINE)

@@ -1,7 +1,7 @@
-# Records of changes that the node undoes by itself unless a new session confirms them. They survive
-# the session, and a reboot: then a unit undoes them, or the next run settles them.
-# A record is a folder: `undo` (a script), `old` (what the file held), `about` (whose file it is, which
-# file, sha256 of what was written), `then` (sh: has a daemon read the file; not always there).
+# Records of changes that the node undoes unless a new session confirms them. They survive the
+# session, and a reboot: then a unit undoes them, or the next run settles them. A record is a
+# folder: `undo` (a script), `old` (what the file held), `about` (whose file it is, which file,
+# sha256 of what was written), `then` (sh: has a daemon read the file; not always there).
 # Variables: pending (the folder of all records), those of as_user_within.sh: user is whose home the file
 # is in, empty for root's file.
 # Needs: as_user_within
@@ -10,18 +10,18 @@ LC_ALL=C; export LC_ALL
 unit=/etc/systemd/system/gpu-node-undo.service
 wanted=/etc/systemd/system/multi-user.target.wants/${unit##*/}
 
-# as_owner SH: as whose the file is.
+# as_owner SH: as the file's owner.
 as_owner() { as_user_within 120 "$1"; }
 
 has_systemd() { [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ]; }
 
-# Only its owner may read the records, or put others in their place: their scripts run as root.
+# Only its owner may read or replace the records: their scripts run as root.
 is_closed() {
   [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && case $(ls -ldn "$1") in d???------*) ;; *) false ;; esac
 }
 
 # systemd reads it at the next boot: it needs no reload, which takes GPUs from running containers.
-# It begins with what waits then, and tries again while a home is not mounted yet.
+# It begins with the records at boot, and tries again while a home is not mounted yet.
 undo_at_boot() {
   has_systemd || return 0
   mkdir -p "${wanted%/*}" && cat >"$unit.new" <<END && mv -f "$unit.new" "$unit" && ln -sf "../${unit##*/}" "$wanted"
@@ -35,7 +35,7 @@ WantedBy=multi-user.target
 END
 }
 
-# Take the unit away where nothing waits any more; another run may begin a record just then.
+# Remove the unit if no record is left; another run may begin a record at this moment.
 tidy() {
   rmdir "$pending" 2>/dev/null || [ ! -e "$pending" ] || return 0
   ! has_systemd || rm -f "$unit" "$wanted"

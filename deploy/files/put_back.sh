@@ -1,5 +1,5 @@
 # Undo the change of a record as the owner of its file, unless it was confirmed, or changed since.
-# $1: `wait` keeps the record where the file is not replaced yet.
+# $1: `wait` keeps the record if the file is not replaced yet.
 # Variables: those of pending.sh, record (the folder), undo (undo.sh with its variables), then (sh:
 # a daemon may have to read the file anew).
 # Exit: 0 put back, 3 nothing waits, 4 another has changed it since; else it failed, and the record

@@ -1,4 +1,4 @@
-"""Replacing a file on a node: backed up once a run, written beside, checked, renamed into place."""
+"""Replaces a file on a node: backup once a run, write a new file beside it, check, rename."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def backups() -> str:
     return f"/var/backups/gpu-node/{run()}"
 
 
-# On the node: records of what waits to be confirmed, for root alone.
+# On the node: records of unconfirmed changes, which only root can read.
 PENDING = unsettled.FOLDER
-# How often a file is read again that other runs write meanwhile.
+# How often a file is read again if other runs write it meanwhile.
 _TRIES = 5
-# What replace.sh prints then.
+# The output of replace.sh in this case.
 _AGAIN = "; reading it again"
-# Returns what a file is to hold, of what it holds.
+# Returns the new content of a file from the current one.
 Edit = Callable[[str], str]
 
 
 class Replacement(Script):
-    """A replacement of a file; where the file has changed since, it is read and edited again."""
+    """A replacement of a file; if the file has changed since, it is read and edited again."""
 
     def __init__(
         self, first: StringCommand, path: str, user: str, then: Callable[[FileContent], Script]
@@ -77,11 +77,11 @@ def replace(
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
 
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
-    `confirm_seconds` the node undoes the change by itself unless `confirm` comes in time, and runs
-    `then`, sh as well, when it has: a daemon may have to read the file anew. The content goes by
-    stdin: an argument would show it, and passwords in it, to all users. What is in the home of a
-    `user` is written as that user, unless it is root's. With `again`, which returns the new text
-    for another content, a file that another run has written meanwhile is read again.
+    `confirm_seconds` the node undoes the change unless `confirm` runs in time, and after undoing it
+    runs `then`, also sh: a daemon may have to read the file again. The content is sent by stdin: an
+    argument would show it, and passwords in it, to all users. A file in the home of a `user` is
+    written as that user, unless it belongs to root. With `again`, which returns the new text for
+    another content, a file that another run has written meanwhile is read again.
     """
     if again is not None:
         rest = (check, confirm_seconds, user, then)
@@ -141,7 +141,7 @@ def _records(user: str) -> dict[str, str]:
 
 
 def _key(path: str) -> str:
-    """Return what the names of a file's records begin with."""
+    """Return the prefix of the names of a file's records."""
     return sum_of(path)[:16]
 
 
@@ -157,12 +157,12 @@ def _undoing(path: str, user: str, then: str, **sums: str) -> str:
 
 
 def _is_root(user: str) -> bool:
-    """Whether a file is root's own, or the system's: no other user can put a link in its place."""
+    """Whether a file belongs to root or the system: no other user can replace it by a link."""
     return user in ("", "root")
 
 
 def confirm(path: str, after: str = "", user: str = "") -> Script:
-    """Return the command that keeps a replacement for good, an earlier run's included.
+    """Return the command that keeps a replacement permanently, also one of an earlier run.
 
     `after` is the sha256 that was written: another run may have confirmed it already.
     """
@@ -170,15 +170,15 @@ def confirm(path: str, after: str = "", user: str = "") -> Script:
 
 
 def restore(path: str, user: str = "") -> Script:
-    """Return the command that puts back what `path` was before it was replaced unconfirmed.
+    """Return the command that restores `path` as it was before the unconfirmed replacement.
 
-    What was to follow then, follows it.
+    Then it runs what belongs to an undone change.
     """
     return _settle("restore", path, user, as_run("restore", file=path))
 
 
 def reread(path: str) -> Script:
-    """Return the command that has a daemon read a replaced file that waits, as it is now."""
+    """Return the command that makes a daemon read an unconfirmed file as it is now."""
     return _settle("reread", path, "", "")
 
 
@@ -188,12 +188,12 @@ def _settle(action: str, path: str, user: str, run: str) -> Script:
 
 
 def unread(path: str, old: FileContent) -> FunctionCommand:
-    """Return the command that fails where a file could not be read: none is written blindly."""
+    """Return the command that fails if a file could not be read: no file is written blindly."""
     return FunctionCommand(refuse_unread, [path, old["problem"]], {})
 
 
 def refuse_unread(state: State, host: Host, path: str, problem: str) -> bool:
-    """Say why a file is left alone."""
+    """Report why a file is not changed."""
     logger.error(
         f"{host.print_prefix}{path}: cannot be read, so it stays as it is: {visible(problem)}"
     )

@@ -24,7 +24,7 @@ changed() {
 
 IFS= read -r format || fail "no content arrived; nothing was changed"
 if [ "$keep" = yes ]; then
-  # Where another user may write, root could be led to any file.
+  # Where another user may write, a link could lead root to any file.
   trusted "$file" || fail "$why; nothing was changed"
 else
   [ "$before" != absent ] || mkdir -p "${file%/*}" || fail "its directory cannot be made; nothing was changed"
@@ -40,7 +40,7 @@ new=${real%/*}/.${real##*/}.gpu-node
 pending=$new-${backups##*/}
 saved=$backups$real
 trap 'rm -f "$new"' EXIT
-# A file that is there, from a killed run or another program, is never written into.
+# An existing file, from a killed run or another program, is never written to.
 rm -f "$new"
 (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
 
@@ -68,7 +68,7 @@ if [ "$confirm" = yes ]; then
   for other in "$new-"*; do
     [ ! -e "$other" ] || fail "an earlier change is not yet confirmed; nothing was changed, run again"
   done
-  # Who renames or removes the mark decides whether the change is undone: see undo_timer.sh.
+  # Renaming or removing the mark decides whether the change is undone: see undo_timer.sh.
   printf '%s\n%s\n' "$saved" "$after" >"$pending" ||
     { rm -f "$pending"; fail "no mark for undoing it can be left; nothing was changed"; }
 fi

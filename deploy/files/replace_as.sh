@@ -1,5 +1,5 @@
-# Replace one file in a user's home as that user: root would follow a link that appears there just
-# then. The backup alone is root's, and nothing the user says decides where it is.
+# Replace one file in a user's home as that user: root would follow a link that appears there
+# meanwhile. Only the backup belongs to root, and no value from the user decides its place.
 # Variables: file, before (sha256 or "absent"), after (sha256), again, backups, those of
 # as_user_within.sh, run (replace.sh with its variables).
 # stdin: what replace.sh reads.
@@ -11,10 +11,10 @@ umask 022
 fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
 sum() { sha256sum <"$1" | cut -d' ' -f1; }
 
-# Root may not see into a home that is mounted from elsewhere. The user reads it, whatever it is.
+# Root may have no access to a mounted home. The user reads the file, whatever it is.
 keep() {
   at=$(quoted "$file")
-  # Root counts the bytes: a user's process could write on and on.
+  # Root counts the bytes: a user's process could write without end.
   (umask 077; as_user_within 120 "[ -f $at ] && cat $at" 'head -c 16777217' </dev/null >"$saved") && durable "$saved" || { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
   found=$(sum "$saved")
   [ "$found" != "$before" ] || return 0

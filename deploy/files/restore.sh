@@ -1,4 +1,4 @@
-# Put a replaced file back by what its mark says, of a run that left no record.
+# Restore a replaced file by its mark, for a run that left no record.
 # Runs as the file's owner. Variables: file.
 # Needs: place
 # shellcheck shell=sh disable=SC2154

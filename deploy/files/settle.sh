@@ -1,4 +1,4 @@
-# Settle what waits to be confirmed: keep a replaced file for good, or put it back.
+# Settle an unconfirmed change: keep a replaced file permanently, or restore it.
 # Variables: those of pending.sh, action (reread: have its daemon read it, keep, restore), file, key
 # (what the names of its records begin with), run (for keep: confirm.sh, for restore: restore.sh).
 # Needs: as_user_within pending
@@ -26,7 +26,7 @@ case $action in
       case $? in 0) found=yes ;; 3) ;; *) found=yes failed=yes ;; esac
     done
     [ -z "$failed" ] || exit 1
-    # A mark may be of a run before there were records.
+    # A mark may be from a version without records.
     [ -n "$found" ] || as_owner "$run" </dev/null
     ;;
 esac

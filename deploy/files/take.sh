@@ -1,4 +1,5 @@
-# Take over what the controller sent for this run: it came into a folder of the account that logs in.
+# Take over the file that the controller sent for this run, from a folder of the account that logs
+# in.
 # Variables: sent (the file, or empty), sent_sum (its sha256). It sets pushed, the
 # copy in a folder (box) of the account that runs this.
 # shellcheck shell=sh disable=SC2034,SC2154

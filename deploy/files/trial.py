@@ -1,4 +1,4 @@
-"""Trying a login of an account whose way in was changed: by SSH, else by a session of su."""
+"""Tries a login of an account after a change that affects it: by SSH, else by a session of su."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpu_node.facts.ask.session import fresh
 from gpu_node.facts.probe.training_user import AS_USER, HOME
 from gpu_node.inventories.escape import visible
 
-# An account that does not exist is locked out of nothing.
+# An account that does not exist cannot be locked out.
 _WELL = ("login", "absent")
 # How long a new session may take to open, and each command in it.
 SESSION_SECONDS = 20
 
 
 def trouble(host: Host, connector: BaseConnector, user: str, rights: Rights) -> str:
-    """Return why no new session of an account opens on a host; empty where one does.
+    """Return why no new session of an account opens on a host; empty if one does.
 
     `connector` is a new session of the SSH user: nothing else is tried for that account. Another
-    one logs in from the node to itself with its own key, or from here. Where neither is possible,
+    account logs in from the node to itself with its own key, or from here. If neither is possible,
     a session of su must open there, and that is logged.
     """
     if user in ("", _ssh_user(host)):
@@ -50,13 +50,13 @@ def _ssh_user(host: Host) -> str:
 
 
 def _opens(host: Host, user: str) -> bool:
-    """Whether an account lets this machine in by key; never asked with the SSH user's password."""
+    """Whether this machine can log in to an account by key; never with the SSH user's password."""
     closed = node_of(host).closed_accounts
     if user in closed:
         return False
     try:
         with fresh(host, user):
             return True
-    except Exception:  # paramiko, sockets and pyinfra: of many classes, and all mean the same
+    except Exception:  # paramiko, sockets and pyinfra: many classes with the same meaning
         closed.add(user)
         return False

@@ -28,7 +28,7 @@ limit=
 output=$($limit ssh -n -F /dev/null -i "$key" -o IdentitiesOnly=yes -o BatchMode=yes \
   -o StrictHostKeyChecking=yes -o "UserKnownHostsFile=$known" -o GlobalKnownHostsFile=/dev/null \
   -o ConnectTimeout=5 -o ControlPath=none -o ForwardAgent=no -o ClearAllForwardings=yes -p "$port" "$name@$address" "exit 0" 2>&1)
-# With another code the session was open: its shell may run nothing.
+# With another code the session did open: its shell may run no commands.
 case $? in 124 | 255) printf "%s\n" "$output" | tail -n 1 ;; *) echo login ;; esac'
 login=$(as_user "known=$known port=${port:-22} address=$address
 $home_of

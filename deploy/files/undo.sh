@@ -1,4 +1,4 @@
-# Put a replaced file back, unless it was confirmed, or changed since. Runs as its owner.
+# Restore a replaced file, unless it was confirmed or changed since. Runs as its owner.
 # Variables: file, mark (what the mark's name ends with: the run), before (sha256 or "absent"), after
 # (sha256 of what was written). stdin: what the file held.
 # Exit: as put_back.sh.
@@ -10,7 +10,7 @@ fail() { echo "gpu-node: $file: $1" >&2; exit "${2:-1}"; }
 sum() { sha256sum <"$1" | cut -d' ' -f1; }
 real=$(readlink -f "$file") && [ -d "${real%/*}" ] || fail "its folder does not exist; it could not be restored"
 mark=${real%/*}/.${real##*/}.gpu-node-$mark
-# Who renames a mark decides. One that was renamed is of a node that went down in the middle.
+# Renaming a mark decides. A mark that is already renamed is from a node that went down meanwhile.
 if ! mv "$mark" "$mark.undo" 2>/dev/null; then
   [ ! -e "$mark" ] || fail "cannot be written; it could not be restored"
   [ -e "$mark.undo" ] || exit 3

@@ -1,4 +1,4 @@
-# Replace a file, and have the node undo that unless a new session confirms it in time.
+# Replace a file, and make the node undo that unless a new session confirms it in time.
 # Variables: those of pending.sh, file, before (sha256 or "absent"), after (sha256), again, confirm
 # (seconds), record (its folder), undo (the record's script), then (sh: has a daemon read the file, or
 # empty), run (what replaces the file).
@@ -36,8 +36,8 @@ write_record() {
   for each in "$record"/* "$unit"; do
     [ ! -f "$each" ] || durable "$each" || fail "cannot write $each (disk full?); nothing was changed"
   done
-  # An older sync(1) takes no names and writes all disks, of which one may hang. The timeout of
-  # busybox waits on beside a program that has ended: it must not hold the lock.
+  # An older sync(1) accepts no names and syncs all disks, and one may hang. busybox's timeout
+  # continues to wait after its program has ended: it must not hold the lock.
   case $(sync --help 2>&1) in
     *FILE*)
       ! command -v timeout >/dev/null 2>&1 ||
@@ -54,10 +54,10 @@ changed() {
   fail "changed while we worked; left as it is, run again"
 }
 
-# A session's end may kill all of its processes (KillUserProcesses of logind): a unit is in none.
-# A home that is away is waited for, and so is a file that is not replaced yet. The seconds are
-# counted, so that a clock that is set does not matter. The unit ends with its record, and well in any
-# case: it is root's, and a report by another user would have to call it in doubt.
+# The end of a session may kill all its processes (KillUserProcesses of logind): a unit is in no
+# session. It waits for a home that is not mounted, and for a file that is not replaced yet. It
+# counts the seconds, so that a change of the clock does not matter. The unit ends with its record,
+# and always with success: it belongs to root, and a report by another user would have to doubt it.
 start_timer() {
   # shellcheck disable=SC2016
   watch='left=$2 tries=180
@@ -80,7 +80,7 @@ start_timer() {
   fi
   apart=
   ! command -v setsid >/dev/null 2>&1 || apart=setsid
-  # A libnccl that is preloaded would make it look like a job.
+  # A preloaded libnccl would make it look like a job.
   (
     unset LD_PRELOAD
     exec $apart nohup sh -c "$watch" sh "$record" "$confirm" $$ </dev/null >/dev/null 2>&1 9>&-
@@ -91,6 +91,6 @@ write_record
 start_timer
 sh -c "$run"
 code=$?
-# With another code it was killed: the file may be replaced, and the timer sees to it.
+# With another code it was killed: the file may be replaced, and the timer handles it.
 case $code in 1 | 75) rm -rf "$record"; tidy ;; esac
 exit "$code"

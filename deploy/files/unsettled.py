@@ -1,4 +1,4 @@
-"""What runs left that were cut off before they had confirmed a change: settled before all else."""
+"""Unconfirmed changes of interrupted runs: settled before everything else."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from gpu_node.facts.limits.unsettled import Waiting
 from gpu_node.facts.probe.request import request_of
 from gpu_node.inventories.escape import visible
 
-# How long one node may hold up the others with all that waits on it.
+# How long a node may delay the others while its unconfirmed changes are settled.
 ALL_SECONDS = 60
 
 
 def settle(host: Host, waiting: Sequence[Waiting]) -> bool:
-    """Confirm each change over a new session, else put it back; return whether any was settled.
+    """Confirm each change over a new session, else undo it; return whether any was settled.
 
-    A dry run settles nothing. Raises GivenUp where it takes too long: the node undoes by itself
-    what is not confirmed.
+    A dry run settles nothing. Raises GivenUp if it takes too long: the node itself undoes what is
+    not confirmed.
     """
     if "--dry" in sys.argv:
         return False
@@ -45,7 +45,7 @@ def settle(host: Host, waiting: Sequence[Waiting]) -> bool:
 def _settle(host: Host, each: Waiting) -> None:
     rights = of_inventory(host)
     subject = f"{host.print_prefix}{visible(each.path)}: an earlier run was cut off"
-    # Of a file in a home its owner alone; the others are about all accounts.
+    # A file in a home affects only its owner; the others affect all accounts.
     accounts = () if each.user else (request_of(host.data.dict()).user,)
     reason = _unread(host, each.path, rights) or not_kept(
         host, each.path, rights, each.after, user=each.user, accounts=accounts
@@ -58,7 +58,7 @@ def _settle(host: Host, each: Waiting) -> None:
 
 
 def _unread(host: Host, path: str, rights: Rights) -> str:
-    """Have a daemon read the file, as a reboot or a killed run may have kept it from that."""
+    """Make a daemon read the file, because a reboot or a killed run may have prevented that."""
     try:
         done, output = execute(host.connector, reread(path), SESSION_SECONDS, rights)
     except NoAnswer as error:

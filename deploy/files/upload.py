@@ -1,4 +1,4 @@
-"""Sending a file along with a script: into a new folder that no other user can enter."""
+"""Sends a file together with a script: into a new folder that no other user can enter."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gpu_node.deploy.engine.scripts import Script
 from gpu_node.facts.ask.execute import execute
 from gpu_node.inventories.escape import visible
 
-# A name that can be foreseen may be a link by then. mktemp(1) gives the folder mode 0700.
+# A predictable name may already be a link. mktemp(1) gives the folder mode 0700.
 _FOLDER = "mktemp -d /var/tmp/gpu-node-sent.XXXXXX"
-# A disk that hangs answers neither.
+# If a disk hangs, neither command answers.
 _FOLDER_SECONDS = 60
 _NAME = re.compile(r"/var/tmp/gpu-node-sent\.[A-Za-z0-9]+")  # noqa: S108 (made by mktemp)
 
 
 class Upload(Script):
-    """A script of root's that gets a file; take.sh takes it over, if it has the right sha256.
+    """A script that root runs with an uploaded file; take.sh accepts only the right sha256.
 
-    `make` returns the script for the variables that take.sh has.
+    `make` returns the script for the variables of take.sh.
     """
 
     def __init__(self, file: Path, make: Callable[..., Script]):
@@ -37,7 +37,7 @@ class Upload(Script):
     @override
     def run(self, state: State, host: Host, given: Any) -> tuple[bool, CommandOutput]:
         nothing = CommandOutput([])
-        # Without sudo: what runs as root is the script alone.
+        # Without sudo: only the script runs as root.
         done, output = execute(host.connector, _FOLDER, _FOLDER_SECONDS)
         folder = output.stdout_lines[-1] if done and output.stdout_lines else ""
         if not _NAME.fullmatch(folder):

@@ -28,11 +28,11 @@ Command = StringCommand | FunctionCommand
 @operation()
 def own_file(path: str, content: str, account: str = "") -> Generator[Command, None, None]:
     """
-    Write a limits.d file of our own; kept only if a new session can still be opened with it.
+    Write our limits.d file; it is kept only if a new session can still be opened with it.
 
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
-    + content: what we say in it; what others wrote into it stays, below that
-    + account: whose session must open as well; empty for the SSH user alone
+    + content: our lines; lines that others wrote into it stay below ours
+    + account: also tried with a new session; empty for only the SSH user
     """
     old = host.get_fact(FileBytes, path=path)
     if old["problem"]:
@@ -51,7 +51,7 @@ def own_file(path: str, content: str, account: str = "") -> Generator[Command, N
 @operation()
 def settle(path: str) -> Generator[Command, None, None]:
     """
-    Confirm, in a new session, a file that a run wrote which was cut off; else put it back.
+    Confirm, in a new session, a file that an interrupted run wrote; else restore it.
 
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
     """
@@ -80,15 +80,15 @@ def others_lines(text: str, ours: str) -> list[str]:
 
 
 def _pair(line: str) -> tuple[str, str] | None:
-    """For whom and what a line sets; None for what sets nothing, a comment for one."""
+    """For whom and what a line sets; None if it sets nothing, such as a comment."""
     fields = line.split("#")[0].split()
     return (fields[0], fields[2].lower()) if len(fields) > 3 else None
 
 
 def _lowered(host: Host, new: BaseConnector) -> str:
-    """Say what a new session has less of than the one that was opened before; empty if nothing.
+    """Return what a new session has less of than the one before; empty if nothing.
 
-    Where sshd may not grant what a file asks for, pam_limits grants nothing of it.
+    If sshd may not grant what a file sets, pam_limits grants nothing of it.
     """
     before, now = (_session(connector) for connector in (host.connector, new))
     for item in ("nofile", "memlock"):
@@ -105,9 +105,10 @@ def _lowered(host: Host, new: BaseConnector) -> str:
 
 
 def _session(connector: BaseConnector) -> Session:
-    """The limits of a connection's session: without sudo, which has a PAM of its own.
+    """The limits of a connection's session: without sudo, which uses separate PAM settings.
 
-    This area is asked alone: what else the probe asks may take longer than the undoing waits.
+    Only this area is asked: the other questions of the probe may take longer than the node waits
+    before it undoes the change.
     """
     fact = ResourceLimits()
     _, output = execute(connector, fact.command(), SESSION_SECONDS)

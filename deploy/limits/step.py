@@ -1,4 +1,4 @@
-"""Limits: a file of our own in limits.d says what a session lacks, proved in a new session."""
+"""Limits: our file in limits.d sets what a session lacks; a new session proves it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def converge(plan: Plan) -> None:
     ):
         text = content(own_lines(found, wanted), domains(found.user))
         name = f"Write {Path(OWN_FILE).name}"
-        # Whose sessions have not opened before either is not locked out by the file.
+        # A user whose sessions did not open before either is not locked out by the file.
         before = plan.found.ssh.account is not None or plan.found.env.bashrc is not None
         account = plan.trainer if before else ""
         limits.own_file(name=name, path=OWN_FILE, content=text, account=account)

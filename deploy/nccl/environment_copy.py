@@ -1,4 +1,4 @@
-"""Copying a Python environment from one node to another: whole, to the same path, or not at all."""
+"""Copies a Python environment from node to node: completely, to the same path, or not at all."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from gpu_node.inventories.escape import visible
 _KIB = 1024
 _KIBS = re.compile("[0-9]{1,15}")
 _ROOM_SECONDS = 60
-# A file that goes while it is copied may be a cache of a running job, or pip at work.
+# A file that disappears during the copy may be a cache of a running job, or be changed by pip.
 _TIMES = 3
-# The free KiB of the disk that a folder will be on, and those that a copy that was cut off has.
+# The free KiB of the disk for a folder, and the KiB that an interrupted copy already has.
 _FREE = """
 p={partial}
 while [ ! -d "$p" ] && [ -n "$p" ]; do p=${{p%/*}}; done
@@ -38,7 +38,7 @@ du -sk {partial}/. 2>/dev/null | awk '{{ print "sent", $1 }}'
 
 
 def partial_of(path: str) -> str:
-    """Return where an environment grows: beside its place, on the same disk, out of sight."""
+    """Return the folder of an unfinished copy: beside its place, on the same disk, hidden."""
     above, _, name = path.rstrip("/").rpartition("/")
     return f"{above}/.{name}{PARTIAL}"
 
@@ -46,15 +46,15 @@ def partial_of(path: str) -> str:
 def command(version: str) -> list[str]:
     """Return rsync with its options: links, hard links, modes and times as they are.
 
-    It belongs to who receives it. What a copy that was cut off has sent is not sent again; what the
-    source no longer has is removed from the unfinished copy.
+    The copy belongs to the user who receives it. What an interrupted copy has sent is not sent
+    again; what the source no longer has is removed from the unfinished copy.
     """
     kept = ["-rlptH", PLAIN, "--delete-delay", f"--partial-dir={PARTIAL}"]
     return ["rsync", *kept, f"--timeout={IDLE_SECONDS}", *progress(version)]
 
 
 def has_room(state: State, host: Host, source: str, path: str) -> bool:
-    """See whether the node's disk takes the environment; where not, say so and copy nothing."""
+    """Check whether the environment fits on the node's disk; if not, report it and copy nothing."""
     try:
         needed = _kib(state, source, path)
     except (OSError, ValueError) as error:
@@ -83,7 +83,7 @@ def has_room(state: State, host: Host, source: str, path: str) -> bool:
 def copy(
     state: State, host: Host, source: str, path: str, version: str, peer: Mapping[str, Any]
 ) -> bool:
-    """Copy an environment beside its place; the next run goes on where this one is cut off."""
+    """Copy an environment beside its place; after an interruption the next run continues."""
     ssh = ["ssh", *STRICT, "-p", str(Peer.model_validate(peer).port)]
     data, tree = host.data.dict(), f"{partial_of(path)}/tree"
     to = place(Peer.model_validate(peer), request_of(data).user, tree)
@@ -110,7 +110,7 @@ def copy(
 
 
 def _kib(state: State, source: str, path: str) -> int:
-    """Return how large an environment is on the node that has it; path may be a link to it."""
+    """Return the size of an environment on its source node; path may be a link to it."""
     lines = answer(state, source, ["du", "-sk", f"{path}/."])
     if not lines:
         raise OSError("du gave no answer")
@@ -120,7 +120,7 @@ def _kib(state: State, source: str, path: str) -> int:
 
 
 def _free(state: State, host: Host, path: str) -> tuple[int, int]:
-    """Return the KiB that the node's disk has free, and those that a copy that was cut off has.
+    """Return the free KiB of the node's disk, and the KiB that an interrupted copy already has.
 
     OSError: df did not print the first.
     """

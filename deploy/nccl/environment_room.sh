@@ -1,5 +1,5 @@
-# Make room for a Python environment that is copied from another node: a folder `tree` in one beside
-# its place, into which no one else can get meanwhile.
+# Create the folder for a Python environment that is copied from another node: `tree` in a folder
+# beside its place, which no other user can enter meanwhile.
 # Variables: path, partial (the folder beside it), machine (what its programs run on; may be empty),
 # trains (who copies it, or empty).
 # Needs: private_group lock copier receiver
@@ -28,7 +28,7 @@ entered "$partial" ||
   fail "$partial, which an earlier run may have left, is not root's: rm -rf $partial ($why)"
 chmod 700 . || fail "$partial cannot be closed"
 find . -mindepth 1 -maxdepth 1 ! -name tree -exec rm -rf -- {} +
-# Of another user it would be led elsewhere, or not be written.
+# If it belonged to another user, it could lead elsewhere, or not be writable.
 [ "$(stat -c %U tree 2>/dev/null)" = "$by" ] && [ -d tree ] && [ ! -L tree ] || {
   rm -rf -- tree && mkdir -m 700 tree && chown -h -- "$by:" tree || fail "$partial/tree cannot be made"
 }

@@ -1,5 +1,5 @@
-# Put a copied Python environment in its place, all at once, and see whether its Python runs there: as
-# whose the environment is.
+# Move a copied Python environment to its place at once, and check that its Python runs there, as
+# the environment's owner.
 # Variables: path, partial (`tree` in it is what was copied).
 # Needs: private_group lock copier
 # shellcheck shell=sh disable=SC2016,SC2154,SC2015
@@ -8,7 +8,7 @@ set -u
 way "$partial/"
 by=$(id -un) owner=$by
 [ "$mine" != 0 ] || {
-  # What lies in a user's folder may be moved there: it decides on nothing.
+  # In a user's folder the user may have moved another tree there: its owner decides nothing.
   if [ -n "$theirs" ]; then
     by=$(account "$theirs" 1) || no "$at belongs to uid $theirs, which is no account here"
     owner=$by
@@ -17,7 +17,7 @@ by=$(id -un) owner=$by
     owner=$(stat -c %U -- "$partial/tree") || no "nothing was copied"
   fi
 }
-# Without it what root moves to a name in a sticky folder may end behind a link.
+# Without it, what root moves to a name in a sticky folder may end behind a link.
 only=-T
 mv --help 2>&1 | grep -q -e ' -T' || {
   only=
@@ -29,7 +29,7 @@ names="path=$(quoted "$path") partial=$(quoted "$partial")
 alone() { mv ${only:-} -- \"\$@\"; }
 only=$only
 "
-# Before coreutils 8.24 (CentOS 7) there is no -f: a crash may leave files there that are empty.
+# Before coreutils 8.24 (CentOS 7) there is no -f: a crash may leave empty files there.
 as "$by" "$names"'! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$partial/tree" || :' >/dev/null
 # Its folder stays until the end: in a shared one, others could take the name that it gives up.
 as "$by" "$names"'alone "$partial/tree" "$path"' ||
@@ -41,7 +41,7 @@ output=$(as "$owner" "$names"'
   timeout --version >/dev/null 2>&1 || limit=
   exec env -i PATH=/usr/bin:/bin LC_ALL=C $limit "$python" -I -B -c ""' 2>&1 </dev/null) && { as "$by" "$names"'rmdir -- "$partial"' >/dev/null; exit 0; }
 code=$?
-# Half of it is never to be taken for one, should this be cut off.
+# If this is interrupted, an incomplete copy must not look like an environment.
 as "$by" "$names"'alone "$path" "$partial/tree"' >/dev/null
 as "$owner" "$names"'rm -rf -- "$partial/tree"' 1800 >/dev/null
 as "$by" "$names"'rmdir -- "$partial/tree" 2>/dev/null; rmdir -- "$partial"' >/dev/null

@@ -1,9 +1,9 @@
 """Operations on NCCL.
 
-pyinfra's pip.packages takes a version for installed by pip's own word, which is wrong here: all
-NCCL wheels own one file, so the right name may stand over the wrong library, or over none. Its
-dnf.packages and yum.packages ignore a pin where any version is installed (#1910), and dnf.rpm puts
-an upgrade beside what is there; apt.packages asks nothing of what is held.
+pyinfra's pip.packages trusts pip about installed versions, which is wrong here: all NCCL wheels own
+the same file, so the right name may have the wrong library, or none. Its dnf.packages and
+yum.packages ignore a pin if any version is installed (#1910), and dnf.rpm installs an upgrade
+beside the old version; apt.packages does not check holds.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def wheels(
     Leave one NCCL wheel in a Python environment, its library equal to its RECORD.
 
     + environment: the folder, eg ``/opt/conda/envs/dis``
-    + keep: as pip is asked for it, eg ``nvidia-nccl-cu12==2.18.1``
-    + remove: names of the wheels that go, eg ``nvidia-nccl-cu11``
+    + keep: as a requirement of pip, eg ``nvidia-nccl-cu12==2.18.1``
+    + remove: names of the wheels to remove, eg ``nvidia-nccl-cu11``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + fetch: ``node`` (its pip downloads), or ``controller`` for nodes without internet
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
@@ -107,14 +107,14 @@ def environment(
     """
     Copy a Python environment that is missing from another node, to the same path.
 
-    It appears when it is whole; where its Python does not run on this node, it goes again.
+    It appears when it is complete; if its Python does not run on this node, it is removed.
 
     + path: the folder, eg ``/opt/conda/envs/dis``
     + source: the node that has it
     + peer: this node's name, address and port, as the source reaches it
     + version: of the source's rsync
-    + machine: what its programs run on, as ``uname -m`` says it; empty: not known
-    + trains: who copies it and gets it, if that is not the SSH user
+    + machine: what its programs run on, as ``uname -m`` prints it; empty: unknown
+    + trains: the user who copies and receives it, if not the SSH user
 
     **Example:**
 
@@ -146,7 +146,7 @@ def packages(
 
     + version: with its revision, eg ``2.18.1-1+cuda12.1``
     + manager: ``apt-get``, ``dnf`` or ``yum``
-    + url: of a repository that is used for this alone; empty: those of the system
+    + url: of a repository that is used only for this; empty: those of the system
     + key: the text of the public key that signs it, or ``unsigned``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + override_locks: even against an administrator's lock, exclude= or pin
@@ -163,7 +163,7 @@ def packages(
     if is_installed(found, names, version) and _is_held(found):
         host.noop(f"{', '.join(names)} {version} are installed and held")
         return
-    # Read again just now: an administrator may have locked them since the plan was made.
+    # Read again: an administrator may have locked them since the plan was made.
     locks = barriers(found, version)
     if locks is None or (locks and not override_locks):
         reason = (
@@ -187,7 +187,7 @@ def packages(
 
 
 def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] | None) -> bool:
-    """Report the locks that libnccl would be installed against; None: they cannot be read."""
+    """Report the locks that prevent the installation of libnccl; None: they cannot be read."""
     why = (
         "cannot determine what prevents it"
         if locks is None
@@ -199,12 +199,12 @@ def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] |
 
 
 def _is_held(found: NcclState) -> bool:
-    """Whether an update leaves the packages; a list that could not be read holds nothing."""
+    """Whether an update would not change the packages; an unreadable list holds nothing."""
     return all(is_held(package, found.locks or ()) for package in own(found))
 
 
 def _is_whole(found: object, keep: str) -> bool:
-    """Whether that wheel alone is installed, and the library is the file of its RECORD."""
+    """Whether only that wheel is installed, and the library matches its RECORD."""
     if found is None:
         return False
     environment = Environment.model_validate(found)

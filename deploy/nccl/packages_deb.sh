@@ -31,12 +31,12 @@ install() {
     [ "$key" = unsigned ] || { echo "$key" | put "$trusted"; } || fail "$trusted cannot be written"
     # Not enabled: its other packages would replace the driver with the next update.
     described no | put "$source" || fail "$source cannot be written"
-    # For this command alone, and away from the lists that the system keeps; apt's own user reads it.
+    # Only for this command, and separate from the lists of the system; the user of apt reads it.
     chmod 755 "$work" && mkdir -p "$work/lists/partial" "$work/parts" &&
       described yes >"$work/parts/gpu-node-cuda.sources" || fail "no room in /var/tmp; no package was changed"
     only="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts -o Dir::State::lists=$work/lists"
   fi
-  # What a run that was killed, or an update that was, left half done.
+  # Finish what a killed run or update left incomplete.
   if [ -n "$(dpkg --audit 2>/dev/null)" ]; then
     refuse_reload 'packages that are half configured'
     patient dpkg --configure -a ||
@@ -55,7 +55,7 @@ install() {
       fail "no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
       ;;
   esac
-  # One transaction, in which no other package may go.
+  # One transaction, in which no other package may be removed.
   patient apt-get -q -y $only --no-install-recommends --no-remove --allow-downgrades \
     --allow-change-held-packages --reinstall -o Dpkg::Options::=--force-confold install "$@" ||
     fail "apt refuses: $(reason "$output"); run again"
@@ -64,7 +64,7 @@ installed() {
   for name in $names; do
     [ "$(dpkg-query -W -f '${Version} ${db:Status-Status}' "$name" 2>/dev/null)" = "$version installed" ] ||
       return 1
-    # dpkg keeps no sizes, and counts a package whose files are gone as installed.
+    # dpkg stores no sizes, and counts a package whose files are missing as installed.
     dpkg-query -L "$name" | while IFS= read -r path; do [ -e "$path" ] || echo "$path"; done |
       grep -q . && return 1
   done

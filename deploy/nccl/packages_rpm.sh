@@ -11,12 +11,12 @@ LC_ALL=C; export LC_ALL
 umask 022
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
-# From the output: why a repository could not be read, else the last line.
+# The reason in the output why a repository could not be read, else its last line.
 reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|Errno' | head -n 1)
   last "${why:-$1}" | sed 's/^[ -]*//'
 }
-# Only our own lines of versionlock's list are passed by, unless an administrator's may be.
+# Only our lines of versionlock's list are ignored, unless an administrator's may be, too.
 all='--disableplugin=versionlock'
 [ "$override" != yes ] || all="$all --disableexcludes=all"
 none='--disablerepo=*'
@@ -24,7 +24,8 @@ only=
 repository=/etc/yum.repos.d/gpu-node-cuda.repo
 trusted=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-node-cuda
 
-# plugin PACKAGE COMMAND...: leave the package manager with a command that may come by a plugin.
+# plugin PACKAGE COMMAND...: make sure that the package manager has a command that may need a
+# plugin.
 plugin() {
   package=$1
   shift
@@ -61,7 +62,7 @@ gpgkey=file://$trusted
 END
     only="$none --enablerepo=gpu-node-cuda"
   fi
-  # Its own database: what is checked below is that this key, and no other, signed the packages.
+  # A separate database: below it is checked that this key, and no other, signed the packages.
   db=
   if [ -n "$key" ] && [ "$key" != unsigned ]; then
     db="--dbpath $work/db"
@@ -70,11 +71,11 @@ END
       fail "rpm cannot use the repository's key: $(last "$output"); no package was changed"
   fi
 
-  # Everything is fetched and checked before anything is touched.
+  # Everything is downloaded and checked before anything is changed.
   set --
   arch=$(uname -m)
   for name in $names; do set -- "$@" "$name-$version.$arch"; done
-  # yum cannot fetch what is older than what is installed; dnf's own command can.
+  # yum cannot download an older version than the installed one; dnf's command can.
   if [ "$fetch" != yumdownloader ]; then
     plugin 'dnf-command(download)' download --help
   elif ! command -v yumdownloader >/dev/null 2>&1; then
@@ -97,7 +98,7 @@ END
     fail "not signed by a key that this node trusts: $(echo "$output" | sed "s|$work/||" | grep -v Alien | tail -n 1); the inventory names the repository and its key; no package was changed"
   fi
 
-  # They are signed by the inventory's key: now the system may know it, as rpm and yum ask for.
+  # They are signed by the inventory's key: now the system may import it, as rpm and yum require.
   if [ -n "$db" ]; then
     echo "$key" | put "$trusted" || fail "$trusted cannot be written"
     patient rpm --import "$trusted" || fail "rpm does not take the repository's key: $(reason "$output"); no package was changed"
@@ -107,13 +108,13 @@ END
     fail "rpm refuses: $(echo "$output" | grep -v '^rpm: ' | tr -s '\n\t' '  '); nothing was changed"
   ldconfig 2>/dev/null || /sbin/ldconfig
 }
-# Whether each is there once, at that version, with the files that it came with.
+# Whether each is installed once, at that version, with its original files.
 installed() {
   there=$(rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' $names 2>/dev/null | sort)
   [ "$there" = "$(for name in $names; do echo "$name $version"; done | sort)" ] &&
     rpm -V --nodeps --nomtime $names >/dev/null 2>&1
 }
-# What can fail is tried before any package is replaced: the plugin, the note, and the backup.
+# Steps that can fail come before any package is replaced: the plugin, the note, and the backup.
 plugin "$versionlock" versionlock list
 set --
 for name in $names; do set -- "$@" "$name" "$version"; done
@@ -130,7 +131,7 @@ END
 installed || install
 set -f
 while IFS= read -r line; do
-  # A line in the other program's form does nothing here, and is not found.
+  # A line in the form of the other program has no effect here, and is not found.
   [ -z "$line" ] || patient $manager -q $none versionlock delete "$line" || :
 done <<END
 $unlock

@@ -1,4 +1,4 @@
-"""What the inventory says of where pip may get its wheels, as arguments of operations."""
+"""Where pip may get its wheels, by the inventory, as arguments of operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Supply(TypedDict):
 
 
 def supply(plan: Plan, requirements: Iterable[str]) -> Supply:
-    """Return what the inventory says of these requirements."""
+    """Return the inventory's settings for these requirements."""
     wanted = plan.wanted.supply
     if wanted is None:
         return {"hashes": "", "insecure_index": False}

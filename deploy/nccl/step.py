@@ -1,4 +1,4 @@
-"""NCCL: each Python environment has the one wheel that its torch wants, the system its packages."""
+"""NCCL: each Python environment has only the wheel that its torch needs; the system's packages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def environments(plan: Plan) -> None:
 
 @deploy("NCCL")
 def converge(plan: Plan) -> None:
-    """Repair what the NCCL rules found; what is missing is copied before, and judged after."""
+    """Repair what the NCCL rules found; missing environments are copied first, then judged."""
     wanted = plan.wanted.nccl
     if wanted is not None:
         _wheels(plan, wanted)
@@ -109,7 +109,7 @@ def _missing(plan: Plan) -> list[str]:
 
 
 def _has_bad_wheel(plan: Plan, prefix: str) -> bool:
-    """Whether an environment's wheels are to be repaired; the system's library is no wheel."""
+    """Whether an environment's wheels must be repaired; the system's library is not a wheel."""
     bad = plan.subjects(Prefix, *_WHEELS)
     loaded = plan.subjects(LoadedLibrary, rules.loaded_mismatch)
     return prefix in {each.environment for each in bad} or any(
@@ -138,14 +138,14 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
         manager=found.manager,
         url=_url(found.manager, wanted),
         key=_key(wanted),
-        # To hold what is there takes nothing from a running job.
+        # A hold of installed packages does not disturb a running job.
         allow_disruption=plan.allow_disruption or not plan.repairs(*_PACKAGES),
         override_locks=plan.override_locks,
     )
 
 
 def _url(manager: str, wanted: NcclWanted) -> str:
-    """Return the repository for a node's family; empty where its own ones have the packages."""
+    """Return the repository for a node's family; empty if the node's own ones have the packages."""
     if wanted.repository is None:
         return ""
     of_apt = FAMILIES.get(manager) == "apt" and wanted.repository.apt
@@ -153,7 +153,7 @@ def _url(manager: str, wanted: NcclWanted) -> str:
 
 
 def _key(wanted: NcclWanted) -> str:
-    """Return the text of the repository's key, or the word for none."""
+    """Return the text of the repository's key, or the word for no key."""
     written = wanted.repository.key if wanted.repository else ""
     if not written or written in NO_FILE:
         return written

@@ -1,5 +1,5 @@
-# Leave one NCCL wheel in a Python environment, and that one whole: all NCCL wheels own one file.
-# It runs as the account that by_owner.sh finds.
+# Leave one complete NCCL wheel in a Python environment: all NCCL wheels own the same file. It runs
+# as the account that by_owner.sh finds.
 # Variables: prefix (the environment), keep (as pip is asked for it), remove (names, or empty),
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
@@ -23,15 +23,15 @@ python=$prefix/bin/python3
 tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
 write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
 is mounted read-only; nothing was changed"
-# The replacement first: where it cannot be had, what is there stays as it is.
+# The replacement first: if it is not available, the installed wheels stay.
 work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 [ -z "$hashes" ] || echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; nothing was changed"
 set -- "$keep"
 [ -z "$hashes" ] || set -- --require-hashes -r "$work/hashes"
 if [ -n "$source" ]; then
-  # pip goes by a wheel's name. That it is one for this machine, the controller has seen to.
+  # pip judges by a wheel's name. The controller has made sure that it is for this machine.
   wheel=$work/$(echo "${keep%%==*}" | tr - _)-${keep##*==}-py3-none-any.whl
-  # Another account's can only be copied.
+  # A file of another account can only be copied.
   output=$({ [ -n "$pushed" ] && mv "$source" "$wheel" || cp "$source" "$wheel"; } 2>&1 && "$python" -I -B -c 'import sys, zipfile
 sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
     fail "the copy of $keep is not whole: $(last "$output"); nothing was changed: run again"
@@ -43,18 +43,19 @@ folders that no other user can change, or set supply: {hashes: ...} or \
   output=$("$python" -I -m pip download -q --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
     fail "pip cannot get $keep: $(last "$output"); nothing was changed"
 fi
-# From here on pip needs no index, and no setting (user, target, prefix) may send it elsewhere.
+# From here on pip needs no index, and no setting (user, target, prefix) may redirect it.
 PIP_CONFIG_FILE=/dev/null PYTHONNOUSERSITE=1
 export PIP_CONFIG_FILE PYTHONNOUSERSITE
 unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
-# pip removes nothing without a RECORD: such metadata goes first, and the file is written anew below.
+# pip removes nothing without a RECORD: such metadata is removed first, and the file is written
+# again below.
 halves=$("$python" -I -B -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
 echo "$halves" | while IFS= read -r half; do [ -z "$half" ] || rm -rf "$half"; done
 if [ -n "$remove" ]; then
   output=$("$python" -I -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
     fail "pip cannot remove $remove: $(last "$output")"
 fi
-# pip would write through a link, into whatever it leads to.
+# pip would write through a link, into its target.
 for library in "$prefix"/lib*/python*/site-packages/nvidia/nccl/lib/libnccl.so.2; do
   [ ! -L "$library" ] || rm -f "$library"
 done

@@ -15,10 +15,10 @@ from gpu_node.facts.probe.file_bytes import FileBytes
 @operation()
 def nccl_conf(path: str, interface: str) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
-    Name the interface in nccl.conf, before any other line of it: the first one counts for NCCL.
+    Set the interface in nccl.conf before any other line about it: for NCCL the first one counts.
 
     + path: the file, eg ``/etc/nccl.conf``
-    + interface: its whole name, eg ``eno1``
+    + interface: its full name, eg ``eno1``
 
     **Example:**
 
@@ -30,7 +30,7 @@ def nccl_conf(path: str, interface: str) -> Generator[StringCommand | FunctionCo
     if old["problem"]:
         yield unread(path, old)
         return
-    # No export, no quotes, no blanks; the second = means the whole name.
+    # No export, no quotes, no blanks; the second = means the exact name.
     line = f"NCCL_SOCKET_IFNAME=={interface}\n"
     new = with_conf(old["text"], line)
     if old["exists"] and new == old["text"]:

@@ -1,4 +1,4 @@
-"""Network: /etc/nccl.conf names the interface by which the other nodes reach this one."""
+"""Network: /etc/nccl.conf names the interface through which the other nodes reach this one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Operations on /dev/shm.
 
-pyinfra's server.mount compares option strings, so a size is remounted in every run, and where the
-path is not mounted it takes another mount of the same device (#1611); files.line appends a second
-fstab line when a size changes (#1714).
+pyinfra's server.mount compares option strings, so it remounts a size in every run, and if the path
+is not mounted it uses another mount of the same device (#1611); files.line appends a second fstab
+line when a size changes (#1714).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from gpu_node.facts.shm.state import SharedMemory, ShmState
 from gpu_node.inventories.escape import visible
 
 FSTAB = "/etc/fstab"
-# The text is Latin-1: without ASCII, bytes of other encodings would count as blanks.
+# The text is Latin-1: without the flag ASCII, bytes of other encodings would count as blanks.
 # Device, point and type (another type is not ours); options, which may be missing; the rest.
 _LINE = re.compile(
     r"([ \t]*[^#\s]\S*[ \t]+/dev/shm/?[ \t]+tmpfs)(?:([ \t]+)([^\s#]\S*))?(\s.*)?",
     re.DOTALL | re.ASCII,
 )
 # Refuse what findmnt finds wrong, unless it found the old file wrong already. util-linux before
-# 2.29 (CentOS 7) has no --verify: there the edit stands on its own tests.
+# 2.29 (CentOS 7) has no --verify: there only our own tests check the edit.
 _VERIFY = """
 findmnt --help 2>&1 | grep -q -- --verify || exit 0
 findmnt --verify --tab-file "$2" >/dev/null 2>&1 || exit 0
@@ -67,7 +67,7 @@ def _state() -> ShmState:
 @operation()
 def fstab(size: str) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
-    Give /dev/shm its size in /etc/fstab; every other byte of the file stays.
+    Set the size of /dev/shm in /etc/fstab; every other byte of the file stays.
 
     + size: as tmpfs takes it, eg ``8G``
 
@@ -117,7 +117,7 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
     if found is not None and (found.mode, found.uid, found.gid) == (mode, 0, 0):
         host.noop(f"/dev/shm has mode {mode}")
         return
-    # Five digits: GNU chmod leaves a directory's setgid where the mode has four.
+    # Five digits: with four, GNU chmod keeps a directory's setgid bit.
     yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(f"0{mode}"), "/dev/shm")
 
 
@@ -125,7 +125,7 @@ SECONDS = 120
 
 
 def _unseen() -> FunctionCommand:
-    """Return the command that fails where it is unknown what is in use."""
+    """Return the command that fails if it is unknown what is in use."""
     return FunctionCommand(
         refuse_unread, ["/dev/shm", "the node did not report which processes use it"], {}
     )
@@ -143,7 +143,7 @@ def segments(allow_disruption: bool = False) -> Generator[FunctionCommand, None,
         yield _unseen()
         return
     found = stale(use)
-    # What an orphan holds is left over as soon as that is ended.
+    # Files that an orphan holds are unused as soon as it is ended.
     ended = [each for each in orphans(use) if is_certain(each)]
     if not found and not any(each.segments for each in ended):
         host.noop("/dev/shm has no unused segment")
@@ -153,7 +153,7 @@ def segments(allow_disruption: bool = False) -> Generator[FunctionCommand, None,
 
 
 def remove(state: State, host: Host, lines: list[str], allow: str) -> bool:
-    """Remove segments, each given by inode, time and name, and report which are in use by now."""
+    """Remove segments, each given by inode, time and name, and report those that are now in use."""
     done, printed = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm", allow=allow)
     kept = [line.removeprefix("kept ") for line in printed if line.startswith("kept ")]
     if kept:
@@ -165,9 +165,9 @@ def remove(state: State, host: Host, lines: list[str], allow: str) -> bool:
 @operation()
 def trainers(pids: list[int]) -> Generator[FunctionCommand, None, None]:
     """
-    End training processes whose launcher is gone, with what they have started.
+    End training processes whose launcher is gone, and the processes that they started.
 
-    + pids: those that were found so; each is looked at again, and known by the time of its start
+    + pids: the ones found; each is checked again, and identified by its start time
     """
     use = _state().use
     if use is None:

@@ -1,4 +1,4 @@
-# Remove unused segments, each looked at again; stdin has "INODE TIME NAME" lines.
+# Remove unused segments; each is checked again. stdin has "INODE TIME NAME" lines.
 # Variables: place, look (facts/shm/segments.py: what lies there, and who has it open); allow.
 # Needs: in_use
 # Disturbs: segments

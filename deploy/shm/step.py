@@ -34,6 +34,6 @@ def converge(plan: Plan) -> None:
     pids = [each.pid for each in plan.subjects(Pid, rules_segments.orphaned_trainer)]
     if pids:
         shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)
-    # Last: what an orphan had open is left over now.
+    # Last: files that an orphan had open are unused now.
     if pids or plan.repairs(rules_segments.stale_segments):
         shm.segments(name="Remove unused segments", allow_disruption=plan.allow_disruption)

@@ -1,9 +1,10 @@
-# End processes and what they have started: TERM, and KILL for what is there after ten seconds.
+# End processes and those that they started: TERM, then KILL for those that remain after ten
+# seconds.
 # stdin has "PID START PARENT" lines; a pid with another start, or parent, is another process.
 # shellcheck shell=sh
 table() { cat /proc/[0-9]*/stat 2>/dev/null | awk '
   { pid = $1; sub(/.*\) /, "") } NF > 20 && !/^[ZX]/ { print pid, $20, $2 }'; }
-# The wanted that are there, and below them what they started, as "PID START".
+# The listed processes that exist, and below them those that they started, as "PID START".
 wanted=$(sed 's/^/wanted /')
 all=$({ printf '%s\n' "$wanted"; table; } | awk '
   $1 == "wanted" { wanted[$2] = $3 " " $4; next }
@@ -15,7 +16,7 @@ all=$({ printf '%s\n' "$wanted"; table; } | awk '
       for (i = 1; i <= count; i++) queue[++last] = child[i]
     }
   }')
-# Those of them that are still the same processes.
+# Those that are still the same processes.
 left() {
   { printf '%s\n' "$all" | sed 's/^/wanted /'; table; } | awk '
     $1 == "wanted" { wanted[$2] = $3; next }

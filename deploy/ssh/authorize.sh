@@ -1,7 +1,7 @@
-# Let a public key in: a line at the end of authorized_keys, unless the key has one already.
-# Runs as its owner. Prints, at the end, `changed`, `there` or, where the key has options and nothing
-# was changed, `restricted`: a line without them would undo what its owner wants. Variables: home,
-# line (kind, key and comment), backups (a folder, or empty: beside the file).
+# Authorise a public key: a line at the end of authorized_keys, unless the key already has one. Runs
+# as its owner. Prints, at the end, `changed`, `there` or, where the key has options and nothing was
+# changed, `restricted`: a line without them would undo what its owner wants. Variables: home, line
+# (kind, key and comment), backups (a folder, or empty: beside the file).
 # Needs: private_group closed place
 # shellcheck shell=sh disable=SC2154
 set -u
@@ -32,7 +32,7 @@ has_line() {
     END { exit !found }' "$1"
 }
 
-# What options say stands in double quotes, where \" is no end.
+# Values of options are in double quotes; \" does not end them.
 has_options() {
   awk -v line="$line" 'BEGIN { split(line, key, " ") }
     { sub(/\r$/, ""); gsub(/"([^"\\]|\\.)*"/, "") }
@@ -47,7 +47,7 @@ elif [ -e "$real" ] && has_options "$real"; then
 else
   new=${real%/*}/.${real##*/}.gpu-node
   trap 'rm -f "$new"' EXIT
-  # A file that is there, from a killed run or another program, is never written into.
+  # An existing file, from a killed run or another program, is never written to.
   rm -f "$new"
   (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
   before=
@@ -74,7 +74,7 @@ else
   done=changed
 fi
 
-# sshd refuses keys where others could have written them.
+# sshd refuses keys that others could have written.
 for each in "$home" "$folder" "$real"; do
   is_ours "$each" || continue
   case $(ls -ldn "$each") in

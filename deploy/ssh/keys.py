@@ -1,4 +1,4 @@
-"""The nodes' public keys as they are while a run is at work: some were made a moment ago."""
+"""The nodes' current public keys during a run: some of them were made by it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ASK_SECONDS = 30
 
 
 def public_keys(state: State) -> Mapping[str, str | None]:
-    """Return type and key of each node still in the run, None of one without; asked for once.
+    """Return type and key of each node still in the run, None for a node without; read once.
 
     The nodes are asked over the connections of the run, so that no key goes through a file here.
     """

@@ -1,7 +1,7 @@
 """Operations on SSH among the nodes.
 
-pyinfra's ssh.keyscan trusts any server that answers, takes a part of a name for the name, and
-knows no port; server.user_authorized_keys leaves the keys of nodes that are gone.
+pyinfra's ssh.keyscan trusts any server that answers, accepts a part of a name as the name, and has
+no port; server.user_authorized_keys keeps the keys of removed nodes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _account(user: str) -> Account | None:
 @operation()
 def permissions(user: str) -> Commands:
     """
-    Close a user's SSH files to others where sshd or ssh would refuse a key because of them.
+    Close a user's SSH files to others if sshd or ssh would refuse a key because of their modes.
 
     + user: the training user
     """
@@ -52,7 +52,8 @@ def permissions(user: str) -> Commands:
     if user == "root" or not account:
         yield script("ssh_modes", user=user, **words)
         return
-    # Only root gives a folder away; all else its owner does: root follows no link in a home.
+    # Only root can change a folder's owner; its owner does the rest: root follows no link in a
+    # home.
     if any(each.uid != uid for each in account.modes.values()):
         yield script("ssh_folder", user=user, **words)
     yield as_user(user, "ssh_modes", f"user={shlex.quote(user)}\n", **words)
@@ -61,7 +62,7 @@ def permissions(user: str) -> Commands:
 @operation()
 def key(user: str, comment: str) -> Commands:
     """
-    Make a user's ed25519 key on the node, where it stays; none is ever overwritten.
+    Make a user's ed25519 key on the node, where it stays; an existing key is never overwritten.
 
     + user: the training user
     + comment: identifies the key, eg ``gpu-node:a100-01``
@@ -82,20 +83,20 @@ def authorized_keys(
     asked: Mapping[str, Mapping[str, Any]],
 ) -> Commands:
     """
-    Let the keys of the cluster's nodes in; kept only if a new session can still be opened.
+    Authorise the keys of the cluster's nodes; kept only if a new session can still be opened.
 
     + path: the file, eg ``/root/.ssh/authorized_keys``
     + user: whose file it is
-    + itself: this node's name, and those of the nodes that have the same file
+    + itself: the names of this node and of the nodes that have the same file
     + nodes: the names of all nodes; lines of others go out of our block
-    + asked: of each node in the run, its ``public`` key before it, and the ``addresses`` it has
+    + asked: for each node in the run, its ``public`` key before the run, and its ``addresses``
     """
     old = host.get_fact(FileBytes, path=path, user=user)
     if old["problem"] or NODES.is_unclosed(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
         return
     before = {name: each["public"] for name, each in asked.items()}
-    # What is planned before any key is made goes by the keys that there were.
+    # Plans made before any key is made use the earlier keys.
     keys = {**before, **public_keys(host.state)} if host.state.is_executing else before
     lines = {
         name: [authorized_line(name, public, asked[name]["addresses"], name in itself)]
@@ -117,7 +118,7 @@ def authorized_keys(
 @operation()
 def settle(path: str, user: str) -> Commands:
     """
-    Confirm, in a new session, an authorized_keys that a run wrote which was cut off.
+    Confirm, in a new session, an authorized_keys that an interrupted run wrote.
 
     + path: the file, eg ``/root/.ssh/authorized_keys``
     + user: whose file it is
@@ -137,7 +138,7 @@ def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Com
 
 
 def report_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:
-    """Report the nodes that could not be let in for want of a key; those nodes fail."""
+    """Report the nodes that could not be authorised because they have no key; those nodes fail."""
     names = ", ".join(without)
     logger.warning(f"{host.print_prefix}{path}: the key of {names} could not be added; run again")
     return True
@@ -150,13 +151,13 @@ def lines(
     """
     Write our block of lines about nodes; every other byte of the file stays.
 
-    Of Debian's installer's own line, by which a node's name is loopback, a # is put in front; it is
-    taken away with the last of our lines.
+    The line of Debian's installer, which makes a node's name loopback, gets a # in front; the # is
+    removed together with the last of our lines.
 
     + path: the file, eg ``/etc/hosts``
     + nodes: the names of all nodes; lines of others go out of our block
-    + wanted: the lines of each node that is known; the others keep theirs
-    + installers: the node whose line of Debian's installer is put out; empty for none
+    + wanted: the lines of each known node; the others keep theirs
+    + installers: the node whose line of Debian's installer is disabled; empty for none
     """
     edit = partial(_with_lines, wanted=wanted, nodes=nodes, installers=installers)
     yield from _edited(path, edit, "lines")
@@ -171,7 +172,7 @@ def _with_lines(
     return new if nodes else enable(new)
 
 
-# ssh reads the file by itself, and stops at a line that it does not know.
+# ssh reads the file directly, and stops at a line that it does not know.
 _SSH_CHECK = 'ssh -F "$1" -G localhost </dev/null >/dev/null'
 
 
@@ -188,7 +189,7 @@ def settings(path: str, body: str) -> Commands:
 
 
 def _edited(path: str, edit: Edit, what: str, check: str = "") -> Commands:
-    """Replace a file of root's by what `edit` makes of it."""
+    """Replace a file of root by the result of `edit`."""
     old = host.get_fact(FileBytes, path=path)
     if old["problem"] or NODES.is_unclosed(old["text"]):
         yield unread(path, old if old["problem"] else {**old, "problem": _CUT})

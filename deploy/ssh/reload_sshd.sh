@@ -7,7 +7,7 @@ reload_sshd() {
     for unit in sshd ssh; do
       ! systemctl is-active --quiet "$unit.service" || { systemctl reload "$unit.service"; return; }
     done
-    # A socket's unit starts one sshd for each connection: it reads the file each time.
+    # A socket unit starts one sshd for each connection, which reads the file each time.
     for unit in sshd ssh; do
       ! systemctl is-active --quiet "$unit.socket" || return 0
     done

@@ -1,5 +1,5 @@
-# Make the key with which this node logs in to others; one that is there stays as it is.
-# Runs as its owner. Variables: home, comment.
+# Make the key with which this node logs in to others; an existing key stays as it is. Runs as its
+# owner. Variables: home, comment.
 # Needs: place
 # shellcheck shell=sh disable=SC2154
 set -u
@@ -17,7 +17,7 @@ rm -f "$new" "$new.pub"
 output=$(ssh-keygen -q -t ed25519 -N '' -C "$comment" -f "$new" </dev/null 2>&1) ||
   fail "cannot be made: $output"
 durable "$new" || fail "cannot be written (disk full?)"
-# A home may be shared by nodes: the first to link its key there has made it.
+# Nodes may share a home: the key of the first node that links it there is used.
 ln "$new" "$key" 2>/dev/null || [ -e "$key" ] || renamed "$new" "$key" || fail "cannot be put in place"
 public=$(ssh-keygen -y -P '' -f "$key" </dev/null) || fail "cannot be read back"
 # A public key without its private one is useless here, but may be needed elsewhere.

@@ -1,5 +1,5 @@
-# Leave an empty authorized_keys where there is none, closed to others.
-# Runs as its owner. Variables: home.
+# Create an empty authorized_keys, closed to others, if it is missing. Runs as its owner. Variables:
+# home.
 # shellcheck shell=sh disable=SC2154
 set -u
 umask 077

@@ -1,6 +1,7 @@
-"""SSH mesh: each node has a key, lets the others in from where they are, and knows their hosts.
+"""SSH mesh: each node has a key, accepts the keys of the others, and knows their host keys.
 
-pyinfra takes an operation to all nodes before the next: every key is there before any is let in.
+A key is accepted only from the addresses of its node. pyinfra runs an operation on all nodes before
+the next: all keys exist before one is authorised.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ REPAIRS = (
     rules_port.port_unset,
     rules_mesh.name_unresolved,
     rules_mesh.block_outdated,
-    # By the repair of what explains it.
+    # Repaired together with the finding that explains it.
     rules_mesh.no_login,
 )
 _IN_HOME = (rules.unconfirmed, rules.permissions, rules.key_missing, rules.not_authorised)
@@ -50,7 +51,7 @@ def converge(plan: Plan) -> None:
     if account is None:
         return
     among = plan.among
-    # The only node of a cluster lets no other one in.
+    # The only node of a cluster authorises no other one.
     nodes = [peer.name for peer in among.nodes] if among.others else []
     if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
         _converge_home(plan, account, nodes)
@@ -81,7 +82,7 @@ def _changes_home(plan: Plan) -> bool:
 
 
 def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
-    """Repair what lies in the home of the user who trains."""
+    """Repair the files in the training user's home."""
     user, path = account.user, f"{account.home}/.ssh/authorized_keys"
     if plan.repairs(rules.unconfirmed):
         ssh.settle(name="Confirm authorized_keys of an interrupted run", path=path, user=user)
@@ -101,13 +102,13 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
 
 
 def _loopback(plan: Plan) -> str:
-    """Return the node's name where it means loopback by the line of Debian's installer."""
+    """Return the node's name if the line of Debian's installer makes it loopback."""
     names = plan.subjects(Node, rules_mesh.name_unresolved)
     return next((each.node for each in names if each.loopback_line is not None), "")
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return key and addresses of each node that was asked in this run."""
+    """Return key and addresses of each node that was read in this run."""
     states = {peer: state_of(peer.name, plan.found, plan.among) for peer in plan.among.nodes}
     return {
         peer.name: {"public": state.account.public, "addresses": comes_from(peer, state)}

@@ -1,4 +1,4 @@
-# Put a cmake release into a prefix of its own and switch to it by symlinks; no older one is removed.
+# Install a cmake release into a separate prefix and switch to it by symlinks; older ones stay.
 # Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups,
 # owner (sh of facts/probe/owner.py).
 # Needs: private_group closed place clear_away take lock leftovers
@@ -11,24 +11,24 @@ prefix=/opt/cmake-$version
 work=/opt/.cmake-$version.gpu-node
 clear_away() { rm -rf "$work"; [ -z "$pushed" ] || rm -f "$pushed"; }
 fail() { clear_away; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
-# stderr, too: a cmake without its modules complains there before it says its version.
+# stderr, too: a cmake without its modules prints an error there before its version.
 answers() {
   [ -x "$1" ] || return 1
-  # What another account may change does not run here, and is replaced.
+  # A program that another account may change is not run here, and is replaced.
   case $(owner_of "$1" 2>/dev/null) in root | "$(id -un)") ;; *) return 1 ;; esac
   "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"
 }
 room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
 
-# Where others may write, they could lead root elsewhere, and change what all users run.
+# If others may write there, they could redirect root, and change what all users run.
 for each in /opt "$links"; do trusted "$each" || fail "nothing is installed in $each: $why"; done
-# Before anything is fetched: can the switch be made at all?
+# Before the download: is the switch possible at all?
 mkdir -p "$links" && rm -f "$links/.gpu-node-link" && ln -s / "$links/.gpu-node-link" ||
   fail "$links cannot be written"
 rm -f "$links/.gpu-node-link"
 
 if ! answers "$prefix/bin/cmake"; then
-  # What a run that was killed left behind; only this name, and nothing else makes it.
+  # Files of a killed run; only under this name, which nothing else uses.
   rm -rf "$work"
   mkdir "$work" || fail "/opt cannot be written ($(room))"
   tarball=${pushed:-$work/release.tar.gz}
@@ -55,13 +55,13 @@ if ! answers "$prefix/bin/cmake"; then
     mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
     echo "gpu-node: cmake: $prefix is moved to $backups$prefix: it has no cmake $version that runs"
   fi
-  # Before coreutils 8.24 (CentOS 7) there is no -f: what a crash leaves there, the next run unpacks anew.
+  # Before coreutils 8.24 (CentOS 7) there is no -f: after a crash the next run unpacks it again.
   ! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$tree" 2>/dev/null 9>&- || :
   renamed "$tree" "$prefix" || fail "$prefix cannot be made"
 fi
 clear_away
 
-# Every link can be set, or none is.
+# Either all links are set, or none.
 for program in "$prefix/bin"/*; do
   link=$links/${program##*/}
   { [ -L "$link" ] || [ ! -d "$link" ]; } || fail "$link is a directory"

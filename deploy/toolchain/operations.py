@@ -36,9 +36,9 @@ def cmake(
     version: str, url: str, sha256: str, fetch: str = "node", links: str = "/usr/local/bin"
 ) -> Generator[Command, None, None]:
     """
-    Put a cmake release into ``/opt/cmake-VERSION`` and link its programs; older ones stay.
+    Install a cmake release into ``/opt/cmake-VERSION`` and link its programs; older ones stay.
 
-    + version: as ``cmake --version`` says it
+    + version: as ``cmake --version`` prints it
     + url: of the release's tar.gz
     + sha256: of the tar.gz
     + fetch: ``node``, or ``controller`` for nodes without internet
@@ -80,12 +80,11 @@ def packages(
     insecure_index: bool = False,
 ) -> Generator[Command, None, None]:
     """
-    Install packages of a Python environment at exactly these versions; no other one changes.
-
+    Install packages of a Python environment at exactly these versions, and change no other one.
     pyinfra's pip.packages is not idempotent for versions with a build, and lets pip change others.
 
     + environment: the folder, eg ``/opt/conda/envs/dis``
-    + pins: as pip is asked for them, eg ``pyarrow==15.0.2``
+    + pins: as requirements of pip, eg ``pyarrow==15.0.2``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
     + hashes: the pins with their hashes, as lines of pip's requirements; empty: any
@@ -124,7 +123,7 @@ def _is_linked(found: object, version: str, links: str) -> bool:
 
 
 def download(state: State, host: Host, url: str, sha256: str, target: str) -> bool:
-    """Fetch a file once for all nodes; a file whose sum is wrong is not kept."""
+    """Download a file once for all nodes; a file with a wrong checksum is not kept."""
     path = Path(target)
     with _ONE_DOWNLOAD:
         if path.is_file() and sum_of_file(path) == sha256:
@@ -141,7 +140,7 @@ def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
-        # The inventory gives the URL, and the sum below decides.
+        # The inventory gives the URL, and the checksum below decides.
         with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:  # noqa: S310 (its sum is checked)
             while block := source.read(_CHUNK):
                 sink.write(block)

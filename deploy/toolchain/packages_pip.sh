@@ -11,7 +11,7 @@ LC_ALL=C; export LC_ALL
 umask 022
 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
-# A package in the home of the account that runs this is not one of the environment.
+# A package in the home of the account that runs this does not belong to the environment.
 PYTHONNOUSERSITE=1 PIP_USER=no
 export PYTHONNOUSERSITE PIP_USER
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
@@ -47,7 +47,7 @@ awk -v pins="$pins" '
   /^[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!+_-]*$/ {
     name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
 ' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
-# What a run that was killed has half installed pip takes for whole: it is to be installed again.
+# pip regards what a killed run has half installed as complete: install it again.
 "$python" -I -B -c "$asked" halves >"$work/halves" 2>"$work/errors" </dev/null ||
   fail "$(tail -n 1 "$work/errors"); nothing was changed"
 {
@@ -55,7 +55,7 @@ awk -v pins="$pins" '
   while IFS= read -r half; do rm -rf "$half"; done
 } <"$work/halves"
 (echo "$pins" >"$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
-# pip finds and fetches everything before it takes anything away.
+# pip finds and downloads everything before it removes anything.
 set -- $pins
 if [ -n "$hashes" ]; then
   echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; run again"

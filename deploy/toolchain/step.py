@@ -1,4 +1,4 @@
-"""Toolchain: cmake in a prefix of its own, first in PATH by links, and pinned Python packages."""
+"""Toolchain: cmake in a separate prefix, first in PATH by links, and pinned Python packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
     if plan.repairs(rules.cmake_old, rules.cmake_shadowed):
         cmakes = plan.found.toolchain.cmake
         if cmakes is not None and (moved := moved_away(cmakes, wanted.version)):
-            # In a dry run an operation has but a line.
+            # In a dry run an operation has only one line.
             logger.info(f"{host.print_prefix}{visible(moved)}")
         toolchain.cmake(
             name=f"Link cmake {wanted.version}",

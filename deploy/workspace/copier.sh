@@ -1,5 +1,5 @@
-# As whom a tree is copied: root follows a link that a user plants for a folder on the way to it.
-# It stands before what makes, copies or removes a tree, and behind private_group.sh.
+# Which user copies a tree: root would follow a link that a user puts in the place of a folder on
+# its path. It precedes scripts that make, copy or remove a tree, and follows private_group.sh.
 # Variables: path, which messages name; as_user (sh that defines as_user).
 # shellcheck shell=sh disable=SC2034,SC2154
 eval "$as_user"
@@ -28,9 +28,9 @@ see() {
   case $2 in l*) return ;; esac
   [ -n "$open" ] || ! others "$2" "$4" "$5" || open=$1
 }
-# way PATH: at: how far it is there, without links; theirs: the uid of the last of it that is neither
-# root's nor ours; open: the first folder of ours or root's in which others may write; shut: yes where
-# only root gets there; lacks: what of the path is not there.
+# way PATH: at: the existing part, without links; theirs: the uid of its last folder that belongs
+# neither to root nor to us; open: the first folder of ours or root's in which others may write;
+# shut: yes if only root can reach it; lacks: the missing part of the path.
 way() {
   left=${1#/} at='' theirs='' open='' shut='' lacks='' links=0
   see /
@@ -51,14 +51,14 @@ way() {
     fi
   done
 }
-# Whether others may make what they like in a folder, and only rename what is theirs.
+# Whether others may create files in a folder, but only rename their own.
 shared() {
   case $(ls -ldn -- "$1/" 2>/dev/null) in ????????w[tT]* | ?????w???[tT]*) ;; *) return 1 ;; esac
 }
-# entered PATH [UID]: PATH, made where it is missing, is the working directory: a folder of root's, ours
-# or UID's; else it sets why. In a shared folder others may put a folder of theirs or a link in its place
-# at any moment: so each step is judged from within, and never by its path. Of pwd(1), as a shell's own
-# may go by the path that it remembers.
+# entered PATH [UID]: changes to PATH, created if missing: a folder of root, ours or UID's; else it
+# sets why. In a shared folder others may replace it by their own folder or a link at any moment: so
+# each step is checked from within, and never by its path. It uses pwd(1), because the shell's own
+# pwd may use the path that it remembers.
 entered() {
   way "${1%/*}/"
   left=$lacks${1##*/}
@@ -83,7 +83,8 @@ entered() {
     esac
   done
 }
-# whose PATH: who is to work there: the user whose folder it is or is in; empty: root, or who we are.
+# whose PATH: who must work there: the user who owns the folder or one above it; empty: root, or who
+# we are.
 whose() {
   way "$1"
   who=
@@ -94,8 +95,8 @@ whose() {
 chmod go-w $open, or let another user ${instead:-train (launcher_user)}"
 }
 quoted() { printf '%s\n' "$1" | sed -e "s/'/'\\\\''/g" -e "1s/^/'/" -e "\$s/\$/'/"; }
-# as NAME SH [SECONDS]: what it prints comes by stdout. Another user, who may stop it, holds neither our
-# time, nor our output, nor the lock of this run.
+# as NAME SH [SECONDS]: its output comes by stdout. If that user stops it, our time, our output and
+# the lock of this run are not blocked.
 as() {
   set -- "${3:-300}" "user=$(quoted "$1")
 $as_user

@@ -1,4 +1,4 @@
-"""The two sides of a copy: root's rsync goes through no folder that another user may change."""
+"""The two sides of a copy: root's rsync uses no folder that another user may change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROOT = ("", "root")
 
 
 def sender(account: str, path: str, argv: list[str], excludes: Sequence[str] = ()) -> list[str]:
-    """Return `argv`, an rsync that sends a tree from here, as an account runs it safely.
+    """Return `argv`, an rsync that sends a tree from here, in a form that is safe for an account.
 
     `account` is empty for the SSH user, who may be root.
     """
@@ -24,7 +24,7 @@ def sender(account: str, path: str, argv: list[str], excludes: Sequence[str] = (
 
 
 def local_sender(path: str, argv: list[str], excludes: Sequence[str] = ()) -> list[str]:
-    """Return `argv`, an rsync that sends a tree from the controller, as root runs it safely."""
+    """Return `argv`, an rsync that sends a tree from the controller, in a form safe for root."""
     if os.geteuid() != 0:
         return argv
     return [*_side("send", path, False, excludes, "run the deploy"), *argv[1:]]
@@ -33,9 +33,9 @@ def local_sender(path: str, argv: list[str], excludes: Sequence[str] = ()) -> li
 def receiver(
     data: Mapping[str, Any], account: str, path: str, excludes: Sequence[str] = ()
 ) -> list[str]:
-    """Return the option by which rsync's other end runs as whose the tree at `path` there is.
+    """Return the option that runs rsync's other end as the owner of the tree at `path` there.
 
-    `data` is of the host that receives; `account` is the one of the login, or empty.
+    `data` is of the receiving host; `account` is the one of the login, or empty.
     """
     sudo = data.get("_sudo") is True and account in ("", data.get("ssh_user") or "")
     if account not in _ROOT and not sudo:

@@ -1,8 +1,9 @@
-# Begin one side of a copy, as whose the tree is: rsync's server that receives it, or its client.
+# Begin one side of a copy, as the tree's owner: rsync's server that receives it, or its client.
 # Variables: path; side (send or receive); sudo (yes: who logs in may become root); excludes (one
 # option of rsync a line); instead (what another user does instead of root). Arguments: rsync's. What copier.sh has stands in front.
 # shellcheck shell=sh disable=SC2034,SC2154
-# Below: root goes through folders that no one else may change meanwhile; rsync knows its patterns.
+# Below: root uses only folders that no other user may change meanwhile; rsync applies its own
+# patterns.
 below() {
   cd "$path/" 2>/dev/null || no "cannot be entered; nothing was copied"
   set --

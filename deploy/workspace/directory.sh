@@ -1,5 +1,5 @@
-# Give one directory its mode and owner, and make it where it is missing; nothing below it changes.
-# In a folder of a user's it is that user who does it: root could be led to any folder by a link.
+# Set mode and owner of one directory, and create it if missing; nothing below it changes. In a
+# user's folder that user does it: a link could lead root to any folder.
 # Variables: path, mode, owner, group; an empty one is left as it is.
 # Needs: private_group copier
 # shellcheck shell=sh disable=SC2154
@@ -7,7 +7,7 @@ set -u
 umask 022
 case $path in / | */) path=${path%/} ;; esac
 folder=${path%/*} links=0
-# A link to it is followed, where only root can change the link.
+# A link to it is followed if only root can change the link.
 while way "$folder/" && [ -z "$theirs$open" ] && [ -L "$path" ] && ! shared "$at"; do
   links=$((links + 1))
   [ "$links" -lt 40 ] || no "has too many links on its way"
@@ -24,7 +24,7 @@ was changed: look at it, then remove it or give it to root (chown -h root: $at)"
   else
     mkdir -p -- "$path" || exit 1
   fi
-  # Owner first: a change of it takes setgid away. Five digits: with fewer GNU chmod leaves it there.
+  # Owner first: a change of the owner removes setgid. Five digits: with fewer, GNU chmod keeps it.
   [ -z "$owner" ] || chown -h -- "$owner" "$path" || exit 1
   [ -z "$group" ] || chgrp -h -- "$group" "$path" || exit 1
   [ -z "$mode" ] || chmod -- "00$mode" "$path"

@@ -1,7 +1,7 @@
-"""Jump hosts of ssh's configuration: reached with our options, which ssh hands on to none of them.
+"""Jump hosts of ssh's configuration: reached with our options, which ssh itself does not pass on.
 
-For a ProxyJump ssh starts another ssh that has of ours only -F: whether that one believes an
-unknown key, asks for a password or forwards an agent is then up to the configuration. A
+For a ProxyJump ssh starts another ssh that gets only -F of our options: whether that one accepts an
+unknown key, asks for a password or forwards an agent then depends on the configuration. A
 ProxyCommand that starts the same ssh with our options takes its place.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.ssh.options import STRICT
 
-# Jump hosts on the way to one node, and how long ssh may take to print its settings.
+# The maximum of jump hosts for a node, and how long ssh may take to print its settings.
 _MOST = 8
 _SECONDS = 30
 _HOP = re.compile(
@@ -23,22 +23,22 @@ _HOP = re.compile(
     r"(?:(?P<host>[A-Za-z0-9_][A-Za-z0-9_.-]*)|\[(?P<address>[A-Fa-f0-9:.]+(?:%[A-Za-z0-9_.-]+)?)\])"
     r"(?::(?P<port>[0-9]{1,5}))?/?"
 )
-# What ssh fills in: where the connection is to go on.
+# ssh replaces this by the target of the connection.
 _ONWARD = ("-W", "[%h]:%p")
 
 
 def by_jump_hosts(words: Sequence[str], host: str, config: str) -> list[str]:
-    """Return the options by which an ssh of these words reaches a host as we want it to.
+    """Return the options by which this ssh command reaches a host with our rules.
 
-    They are none where ssh's configuration names no ProxyJump for the host. `config` is the file
-    after -F, or empty. ValueError: the jump hosts cannot be used; str() says which and why.
+    They are empty if ssh's configuration has no ProxyJump for the host. `config` is the file after
+    -F, or empty. ValueError: the jump hosts cannot be used; str() gives which and why.
     """
     named = _jump_hosts([*words[1:], host])
     return _proxy(named.split(","), config, _MOST) if named else []
 
 
 def _proxy(hops: Sequence[str], config: str, left: int) -> list[str]:
-    """Return the option that makes ssh connect through jump hosts, the last of them first."""
+    """Return the option that makes ssh connect through jump hosts, the last one first."""
     if not left:
         raise ValueError(
             f"more than {_MOST} jump hosts are on the way, or one leads to another and back; "
@@ -54,7 +54,7 @@ def _proxy(hops: Sequence[str], config: str, left: int) -> list[str]:
     words = ["ssh", *STRICT, *(("-F", config) if config else ())]
     words += ["-l", found["user"]] if found["user"] else []
     words += ["-p", found["port"]] if found["port"] else []
-    # Without hops before it in this list, those of its own settings lead to it.
+    # Without hops before it in this list, ssh uses the hops of its own settings.
     before = list(hops[:-1])
     if not before and (named := _jump_hosts([*words[1:], to])):
         before = named.split(",")
@@ -67,7 +67,7 @@ def _proxy(hops: Sequence[str], config: str, left: int) -> list[str]:
 def _jump_hosts(words: Sequence[str]) -> str:
     """Return the jump hosts that ssh's configuration names for a call, or nothing.
 
-    Where the configuration is wrong there are none: ssh says itself what is wrong once it connects.
+    None if the configuration is wrong: ssh itself reports the error when it connects.
     """
     try:
         done = run_here(["ssh", *STRICT, "-G", *words], _SECONDS)

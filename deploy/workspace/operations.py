@@ -1,7 +1,7 @@
 """Operations on directories and on the workspace.
 
 pyinfra's files.rsync is always "changed", shows nothing in a dry run and quotes nothing (#737,
-#918, #1156); files.directory with recursive would touch all that is below.
+#918, #1156); files.directory with recursive would change everything below.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def directory(
     path: str, owner: str | None = None, group: str | None = None, mode: str | None = None
 ) -> Generator[StringCommand, None, None]:
     """
-    Make a directory, or give one its owner and mode; what is below it stays as it is.
+    Create a directory, or set its owner and mode; everything below it stays as it is.
 
     + path: where it is
-    + owner: a user of the node, where it is to have one
+    + owner: a user of the node, if one is wanted
     + group: a group of the node
     + mode: octal, eg ``775``
     """
     wanted = Directory(path=path, owner=owner, group=group, mode=mode)
     found = Found.model_validate(host.get_fact(FolderFact, path=path))
     if found.problem:
-        # Nothing is known of it: mkdir says why, and changes nothing that is there.
+        # Its state is unknown: mkdir reports why, and changes nothing that exists.
         yield script("directory", path=path, mode="", owner="", group="")
         return
     if not lacking(found, wanted):
@@ -53,7 +53,7 @@ def directory(
 @operation()
 def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringCommand, None, None]:
     """
-    Install rsync, in no other package's place.
+    Install rsync without replacing other packages.
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + allow_disruption: even while a running container has GPUs
@@ -85,19 +85,19 @@ def files(
     allow_disruption: bool = False,
 ) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
-    Copy the workspace to this node by rsync; what is there already is not sent again.
+    Copy the workspace to this node by rsync; files that it already has are not sent again.
 
     + source: ``controller``, or the node that sends it
-    + origin: where the source has it
-    + path: where this node gets it
+    + origin: its path on the source
+    + path: its path on this node
     + digest: of the list of the source's files
     + peer: this node's name, address and port, as the source reaches it
-    + excludes: patterns of what is neither sent nor deleted
-    + removals: how many entries are deleted at most that the source does not have
+    + excludes: patterns of files that are neither sent nor deleted
+    + removals: the maximum number of entries to delete that the source does not have
     + at_once: they are deleted before files are sent
     + version: of the source's rsync
-    + total: bytes that are to be sent
-    + owner: who gets the folder where it is made, if that is not the SSH user
+    + total: bytes to send
+    + owner: the owner of the folder if it is created, if not the SSH user
     + backup: the folder of the node that gets what is deleted or overwritten, eg
       ``/data/.ws.gpu-node-backup/20261122T204829Z-0a1b2c``
     + keep: how many such folders stay

@@ -18,13 +18,13 @@ from rich.progress import (
 
 from gpu_node.inventories.escape import visible
 
-# All bars stand in one display, which is there while there is a bar.
+# All bars are in one display, which exists while there is a bar.
 _display: list[Progress] = []
 
 
 @contextmanager
 def bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Give what takes the bytes that are done; nothing is shown where stderr is no terminal."""
+    """Yield a function that takes the bytes done; nothing is shown if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -50,7 +50,7 @@ def _new() -> Progress:
         *columns,
         console=Console(stderr=True, markup=False, emoji=False),
         transient=True,
-        # pyinfra draws a line of its own again and again: each would stay as one more line.
+        # pyinfra redraws its own line repeatedly: each would stay as one more line.
         redirect_stdout=False,
         redirect_stderr=False,
     )

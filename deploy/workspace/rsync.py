@@ -1,4 +1,4 @@
-"""Copying the workspace: from the controller, or from one node to another, over verified SSH."""
+"""Copies the workspace: from the controller, or from node to node, over verified SSH."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from gpu_node.facts.ssh.options import STRICT
 from gpu_node.facts.workspace.state import PARTIAL, excluding
 from gpu_node.inventories.escape import visible
 
-# What a node or the controller sends at a time: each copy takes a session of the connection, of
+# The parallel copies from a node or the controller: each copy needs a session of the connection, of
 # which sshd allows ten, and all share one line.
 _AT_ONCE = 4
 _sending: dict[str, BoundedSemaphore] = {}
 _HAS_PROGRESS = (3, 1)
-# Begins what our own scripts say.
+# The beginning of our own scripts' messages.
 _OURS = "gpu-node: "
-# In the place of rsync's code where a job uses the node.
+# Instead of rsync's code, if a job uses the node.
 _REFUSED = -2
-# No program of a copied tree runs as another user than the one who starts it.
+# A program of a copied tree runs only as the user who starts it.
 PLAIN = "--chmod=Fug-s"
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What a copy may destroy: it deletes `most` entries at most, and keeps them in `backup`.
+    """What a copy may destroy: it deletes at most `most` entries, and keeps them in `backup`.
 
-    `backup` is a folder of the node, or empty: what is overwritten is put there, too. `at_once`: a
-    file comes in the place of a folder, which takes deleting before it is sent. `owner` and `allow`
-    are for workspace.sh, which looks for a running job right before anything is deleted.
+    `backup` is a folder of the node, or empty: overwritten files are kept there, too. `at_once`: a
+    file replaces a folder, which must be deleted before the file is sent. `owner` and `allow` are
+    for workspace.sh, which looks for a running job right before anything is deleted.
     """
 
     most: int = 0
@@ -66,7 +66,7 @@ class Removal:
 def command(excludes: Sequence[str], version: str, removal: Removal | None = None) -> list[str]:
     """Return rsync with its options; folders' times are left out, as they change with each file.
 
-    Files belong to who receives them, and get neither setuid nor setgid. Where more has to be
+    Files belong to the user who receives them, and get neither setuid nor setgid. If more would be
     deleted than was reported, the limit stops rsync.
     """
     removal = removal or Removal()
@@ -86,7 +86,7 @@ def progress(version: str) -> list[str]:
 
 
 def place(peer: Peer, user: str | None, path: str) -> str:
-    """Return a folder of a node as rsync takes it; an IPv6 address stands in brackets."""
+    """Return a folder of a node in rsync's form; an IPv6 address is in brackets."""
     address = f"[{peer.address}]" if ":" in peer.address else peer.address
     return f"{user}@{address}:{path}/" if user else f"{address}:{path}/"
 
@@ -106,7 +106,7 @@ def ssh_of(data: Mapping[str, Any]) -> list[str]:
 def ssh_to(data: Mapping[str, Any], address: str, user: str) -> list[str]:
     """Return `ssh_of` a host with the way to it, by the jump hosts of ssh's configuration.
 
-    ValueError: there is none.
+    ValueError: there is no such way.
     """
     words = ssh_of(data)
     login = ["-l", user] if user else []
@@ -125,10 +125,10 @@ def send(
     total: int,
     removal: Removal,
 ) -> bool:
-    """Copy the workspace to a host; what a copy that was cut off has sent is not sent again.
+    """Copy the workspace to a host; what an interrupted copy has sent is not sent again.
 
-    From a node it is sent by its training user to this one's. All is sent before anything is
-    deleted, and a job that has started meanwhile stops that.
+    Between nodes the training user of the source sends it to that of the host. Everything is sent
+    before anything is deleted, and a job that has started meanwhile prevents the deletion.
     """
     given = (state, host, source, origin, path, excludes, version, peer)
     passes = [(removal, total)]
@@ -186,12 +186,12 @@ def _pass(
 
 
 def refusal(messages: Sequence[str]) -> str:
-    """Return why a side of a copy did not begin, and what to do; empty where it did."""
+    """Return why a side of a copy did not begin, and what to do; empty if it began."""
     return next((line.removeprefix(_OURS) for line in messages if line.startswith(_OURS)), "")
 
 
 def _may_start(state: State, host: Host, path: str, removal: Removal) -> bool:
-    """Whether nothing is to be deleted, or no job of the node uses a GPU by now."""
+    """Whether nothing must be deleted, or no job of the node uses a GPU now."""
     if not removal.most or removal.allow == "yes":
         return True
     asked = {"owner": removal.owner, "allow": removal.allow, "backup": removal.backup}
@@ -232,7 +232,7 @@ def transfer(
 
 
 def _sender(state: State, source: str) -> str:
-    """Return the user who copies on a node; nothing where the controller does."""
+    """Return the user who copies on a node; empty if the controller copies."""
     if source == CONTROLLER:
         return ""
     return account(state, source) or "the SSH user"

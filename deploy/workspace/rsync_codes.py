@@ -1,4 +1,4 @@
-"""How a copy by rsync ended: whether it is whole, and else what became of it and what is next."""
+"""How a copy by rsync ended: whether it is complete; if not, what is left and what to do."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Files went away meanwhile, as those of a running job do.
+# Files disappeared meanwhile, as those of a running job do.
 VANISHED = 24
 # --max-delete stopped it.
 MORE_TO_DELETE = 25
 # rsync(1), EXIT VALUES: socket or stream broke, a signal, a time limit; 255 is ssh's own. A code
-# below 0 is a signal's, or that of a connection which went away without one.
+# below 0 is from a signal, or from a connection that broke without a code.
 _INTERRUPTED = frozenset({10, 12, 20, 30, 35, 255})
-# The message of the side whose other end went away.
+# The message of a side if its other end disappeared.
 _RECEIVED = re.compile(r"\((\d+) bytes received so far\)")
 # What copy_side.sh prints first.
 AS = "gpu-node as "
@@ -39,7 +39,7 @@ def is_whole(code: int) -> bool:
 
 
 def next_step(code: int, messages: Sequence[str], has_sent: bool, copier: Copier) -> str:
-    """Say what a copy that failed has left, and what to do; `has_sent` is from its progress."""
+    """Return what a failed copy has left, and what to do; `has_sent` is from its progress."""
     text = "\n".join(messages)
     received = [int(count) for count in _RECEIVED.findall(text)]
     if code < 0 or code in _INTERRUPTED:
@@ -60,11 +60,11 @@ def next_step(code: int, messages: Sequence[str], has_sent: bool, copier: Copier
 
 
 def as_whom(messages: Sequence[str]) -> str:
-    """Return the user as whom root received, whose the folder is; empty where it was root."""
+    """Return the user as whom root received, the folder's owner; empty if it was root."""
     return next((line.removeprefix(AS) for line in messages if line.startswith(AS)), "")
 
 
 def _login(copier: Copier) -> str:
-    """Say how to try the login that a copy begins with."""
+    """Return how to try the login that a copy begins with."""
     where = f"on {copier.source}, as {copier.user}" if copier.user else "on this machine"
     return f"check that this command works {where}: {copier.login} rsync --version"

@@ -1,4 +1,4 @@
-# Install rsync, and nothing in another package's place: apt.
+# Install rsync without replacing other packages: apt.
 # Needs: lock containers package_locks transaction_deb
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf

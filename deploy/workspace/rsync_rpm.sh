@@ -1,4 +1,4 @@
-# Install rsync, and nothing in another package's place: yum or dnf.
+# Install rsync without replacing other packages: yum or dnf.
 # Variables: manager.
 # Needs: lock containers package_locks transaction_rpm
 # shellcheck shell=sh disable=SC2154,SC2086

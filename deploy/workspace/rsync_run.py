@@ -1,4 +1,4 @@
-"""Running rsync on the controller or on a node, and reading what it prints, within limits."""
+"""Runs rsync on the controller or on a node, and reads its output, within limits."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpu_node.facts.probe.request import request_of
 from gpu_node.facts.probe.training_user import as_training_user
 from gpu_node.inventories.connection.capped import TooMuch, begun
 
-# Progress has no newline at its end: an error is printed behind it, on the same line.
+# Progress has no newline at its end: an error is printed after it, on the same line.
 _PROGRESS = re.compile(
     r"\s*(\d[\d,.]{0,30})\s+\d+%\s+\S+/s\s+[\d:?]+(?:\s+\(xfe?r#[^)]*\))?(.*)",
     re.DOTALL | re.ASCII,
 )
-# The connection that rsync runs on went away.
+# The connection on which rsync runs broke.
 BROKEN = -1
-# How long either side waits for a byte of the other's, and a node for a short answer.
+# How long each side waits for a byte of the other one, and a node for a short answer.
 IDLE_SECONDS, BEGIN_SECONDS = 600, 60
-# A copy that is slower is cut off; the next run sends the rest.
+# A slower copy is stopped; the next run sends the rest.
 _BYTES_A_SECOND, _AT_LEAST_SECONDS, _GRACE_SECONDS = 250_000, 7200, 60
-# What is kept of what rsync prints: messages, and the characters of one.
+# The part of rsync's output that is kept: the number of messages, and the characters of each.
 _MOST, _LONGEST = 200, 2000
 _LINE_BYTES = 1 << 16
 
@@ -43,21 +43,21 @@ class Outcome:
     has_sent: bool = False
 
     def add(self, message: str) -> None:
-        """Keep a message; of very many the first ones, and the last."""
+        """Keep a message; of very many messages, the first ones and the last."""
         if message:
             del self.messages[_MOST:]
             self.messages.append(message[:_LONGEST])
 
 
 def seconds_for(total: int) -> float:
-    """Return how long the copy of so many bytes may take."""
+    """Return how long a copy of so many bytes may take."""
     return _AT_LEAST_SECONDS + min(total, 1 << 50) / _BYTES_A_SECOND
 
 
 def another_user(host: Host) -> str:
-    """Return who trains on a host, where that is not the SSH user; else nothing.
+    """Return the training user of a host if that is not the SSH user; else nothing.
 
-    The keys with which nodes log in to each other are that user's.
+    The keys with which nodes log in to each other belong to that user.
     """
     data = host.data.dict()
     user = request_of(data).user
@@ -65,7 +65,7 @@ def another_user(host: Host) -> str:
 
 
 def follow(lines: Iterable[str | int], advance: Callable[[int], object], ended: Outcome) -> None:
-    """Hand rsync's progress on, and gather what else it says; its code comes last."""
+    """Pass rsync's progress on, and collect its other output; its code comes last."""
     for line in lines:
         if isinstance(line, int):
             ended.code = line
@@ -79,7 +79,7 @@ def follow(lines: Iterable[str | int], advance: Callable[[int], object], ended: 
 
 
 def answer(state: State, source: str, argv: list[str]) -> list[str]:
-    """Return the lines that a command on a node says; raises OSError where it fails."""
+    """Return the lines that a command on a node prints; raises OSError if it fails."""
     ended = Outcome()
     try:
         follow(on_node(state, source, argv, IDLE_SECONDS), lambda _: None, ended)
@@ -115,7 +115,7 @@ def locally(argv: list[str], seconds: float) -> Iterator[str | int]:
 
 
 def _lines(receive: Callable[[], bytes], seconds: float) -> Iterator[str]:
-    """Yield what a program prints, in lines; a carriage return ends one, too."""
+    """Yield the lines that a program prints; a carriage return also ends a line."""
     end = time.monotonic() + seconds
     rest = b""
     while data := receive():
@@ -129,17 +129,17 @@ def _lines(receive: Callable[[], bytes], seconds: float) -> Iterator[str]:
 
 
 def as_trainer(user: str, argv: Sequence[str]) -> str:
-    """Return the command that runs `argv` as the training user, where that is `another_user`."""
+    """Return the command that runs `argv` as the training user, if that is `another_user`."""
     words = f"LC_ALL=C {shlex.join(argv)}"
     if not user:
         return words
-    # Where the SSH user is at home the other one may not be.
+    # The other user may have no access to the SSH user's home.
     script = f"cd /\n{as_training_user(user, words)}"
     return f"sh -c {shlex.quote(script)}"
 
 
 def on_node(state: State, source: str, argv: list[str], seconds: float) -> Iterator[str | int]:
-    """Run rsync on the source, as who trains there, over the connection that is open."""
+    """Run rsync on the source, as the training user there, over the open connection."""
     host = state.inventory.get_host(source)
     client = getattr(host.connector, "client", None)
     transport = client.get_transport() if client else None
@@ -147,7 +147,7 @@ def on_node(state: State, source: str, argv: list[str], seconds: float) -> Itera
         raise OSError(f"{source} is not connected")
     with begun(transport, as_trainer(another_user(host), argv), BEGIN_SECONDS) as channel:
         channel.set_combine_stderr(True)
-        # rsync itself gives up a little earlier.
+        # rsync itself stops a little earlier.
         channel.settimeout(IDLE_SECONDS + BEGIN_SECONDS)
         yield from _lines(lambda: channel.recv(_LINE_BYTES), seconds)
         if not channel.status_event.wait(BEGIN_SECONDS):

@@ -29,7 +29,7 @@ _SHOWN = sys.maxsize if "--dry" in sys.argv else 50
 
 @deploy("Programs")
 def programs(plan: Plan) -> None:
-    """Install what copies the workspace, and Python environments, before anything is copied."""
+    """Install the program that copies the workspace and Python environments, before any copy."""
     manager = plan.found.nccl.manager
     if plan.repairs(rules.rsync_missing) and manager is not None:
         workspace.rsync(
@@ -52,11 +52,11 @@ def converge(plan: Plan) -> None:
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:
         backup = f"{backups(copy.path)}/{run()}" if keeps(copy, wanted) else ""
-        # In a dry run an operation has but a line.
+        # In a dry run an operation has only one line.
         for line in lines_of(copy, backup):
             logger.info(f"{host.print_prefix}{line}")
         workspace.files(
-            # One name for all nodes, as pyinfra takes it for one operation.
+            # The same name for all nodes: then pyinfra regards it as one operation.
             name=f"Copy {copy.path} from {copy.source}",
             source=copy.source,
             origin=copy.origin,
@@ -73,7 +73,7 @@ def converge(plan: Plan) -> None:
             keep=wanted.backup.keep,
             allow_disruption=plan.allow_disruption,
         )
-    # rsync gives a folder the mode that the source's has.
+    # rsync gives a folder the mode of the source's folder.
     for each in plan.wanted.directories or ():
         if each.path == wanted.path:
             _directory(f"Keep {each.path} as wanted", each)
@@ -97,16 +97,16 @@ def _version(plan: Plan, copy: Copy) -> str:
 
 
 def _amount(copy: Copy) -> str:
-    """Return how much is sent and deleted, in words."""
+    """Return, as text, how much is sent and deleted."""
     sent = len(copy.send) + len(copy.change)
     sending = f"send {sent} {'entry' if sent == 1 else 'entries'}, {size(copy.bytes)}"
     return f"{sending}, delete {len(copy.remove)}" if copy.remove else sending
 
 
 def lines_of(copy: Copy, backup: str = "") -> Iterator[str]:
-    """Yield how much is sent and deleted, its names, and what is not sent although it is there.
+    """Yield how much is sent and deleted, the names, and what exists but is not sent.
 
-    `backup` is the folder that gets what is deleted or overwritten.
+    `backup` is the folder for deleted and overwritten files.
     """
     yield f"{copy.path}: {_amount(copy)}"
     for verb, paths in (("send", [*copy.send, *copy.change]), ("delete", copy.remove)):

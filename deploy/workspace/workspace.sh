@@ -1,18 +1,18 @@
-# Make room for the workspace, and for what a copy deletes or overwrites. It runs again right before
-# anything is deleted.
+# Create the folders for the workspace and for what a copy deletes or overwrites. It runs again
+# right before anything is deleted.
 # Variables: path; owner, a user or empty; backup, a folder or empty; allow (yes
 # where nothing is deleted).
 # Needs: private_group in_use copier receiver
 # Disturbs: workspace
 # shellcheck shell=sh disable=SC2154,SC2015
-# It belongs to who copies: the SSH user, whom it takes sudo for to make it below a directory of
-# root's, or the training user, who may go through what is made on the way to it.
+# It belongs to the user who copies: the SSH user, who needs sudo to create it below a directory of
+# root, or the training user, who may enter the folders that are created on the way to it.
 receiver "$owner" "$path"
 [ -d "$path" ] || {
   [ -z "$owner" ] || umask 022
   make "$path" || no "cannot be made: $output"
 }
-# Who made it beforehand, or just now, could change what is trained there.
+# A user who created it before, or at this moment, could change what is trained there.
 found=$(stat -L -c %u -- "$path") || no "cannot determine whose it is; nothing was copied"
 wants=${owner:-$(account "${SUDO_UID:-$(id -u)}" 1)}
 way "${path%/*}/"
@@ -37,7 +37,7 @@ keep() {
 }
 keep || no "no backup, so nothing was deleted or overwritten ($output): make $folder for $by, who \
 copies, or set workspace: {backup: {keep: 0}}"
-# Elsewhere rsync would copy each file, and another disk may be full.
+# In another place rsync would copy each file, and another disk may be full.
 [ "$(stat -c %d "$path")" = "$(stat -c %d "$folder")" ] || {
   as "$by" "rmdir -- $(quoted "$backup") $(quoted "$folder")" >/dev/null
   no "$folder is on another file system than $path; nothing was deleted or overwritten"

@@ -1,4 +1,5 @@
-# Keep the backups of the newest runs, and no empty one: as whose they are, who may lead root elsewhere.
+# Keep the backups of the newest runs, but no empty one. It runs as their owner, who could redirect
+# root.
 # Variables: folder, which holds them; backup, this run's; keep, how many.
 # Needs: private_group copier
 # shellcheck shell=sh disable=SC2034,SC2154
@@ -17,7 +18,7 @@ fi
 printed=$(as "$by" "folder=$(quoted "$folder") backup=$(quoted "$backup") keep=$(quoted "$keep")"'
 rmdir -- "$backup" 2>/dev/null
 cd -- "$folder" || exit 1
-# A run has as its name its time in UTC and six letters: nothing else is removed.
+# The name of a run is its time in UTC and six letters: nothing else is removed.
 for each in *; do
   [ -d "$each" ] && [ ! -L "$each" ] && echo "$each"
 done | grep -x "[0-9]\{8\}T[0-9]\{6\}Z-[0-9a-f]\{6\}" | sort -r | sed "1,${keep}d" |
