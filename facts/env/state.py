@@ -30,6 +30,7 @@ from gpu_node.facts.probe.redaction import HIDDEN
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.training_user import SHARED as AS_USER
 
 _WHO = shell("env/training_user")
 _OPEN = shell("env/open_home")
@@ -52,21 +53,21 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     # For another user than the SSH user: only root may read that home and start that shell.
     apart = request.trains_apart
     return (
-        Section("env.user", head + _USER, root=apart),
-        Section("env.places", places, shared=(SHARED,), root=apart),
+        Section("env.user", head + _USER, shared=(AS_USER,), root=apart),
+        Section("env.places", places, shared=(SHARED, AS_USER), root=apart),
         Section(
             "env.launcher",
             head + given + shell("env/launcher", hidden=HIDDEN),
-            shared=(HIDE,),
+            shared=(HIDE, AS_USER),
             root=apart,
         ),
         _at_home("env.bashrc", request, given + BASHRC),
         Section("env.file", _ENV_FILE),
         _at_home("env.settings", request, settings),
         _at_home("env.conf", request, given + CONF),
-        Section("env.processes", head + given + PROCESSES, shared=(HIDE,), root=apart),
+        Section("env.processes", head + given + PROCESSES, shared=(HIDE, AS_USER), root=apart),
         Section("env.left", assigned(user=request.user) + shell("env/left")),
-        Section("env.prints", head + shell("env/prints"), shared=(HIDE,), root=apart),
+        Section("env.prints", head + shell("env/prints"), shared=(HIDE, AS_USER), root=apart),
     )
 
 
@@ -79,7 +80,7 @@ gn_lines='$gn_lines'
 def _at_home(name: str, request: ProbeRequest, script: str) -> Section:
     """Return a section about files in a home; they are read as the owner of the home."""
     command = f"{assigned(user=request.user)}{_WHO}{_HANDED}{shlex.quote(_OPEN + script)}"
-    return Section(name, command, shared=(HIDE, LINES), root=request.trains_apart)
+    return Section(name, command, shared=(HIDE, LINES, AS_USER), root=request.trains_apart)
 
 
 # At most this many of our lines that read our file add its content: one is enough.

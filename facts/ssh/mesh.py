@@ -15,7 +15,9 @@ from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
-from gpu_node.facts.probe.training_user import AS_USER, HOME, as_training_user
+from gpu_node.facts.probe.training_user import HOME
+from gpu_node.facts.probe.training_user import SHARED as AS_USER
+from gpu_node.facts.probe.training_user import USE as USE_AS_USER
 from gpu_node.facts.probe.users_file import USERS_FILE
 from gpu_node.facts.ssh import logins
 from gpu_node.facts.ssh import settings as ssh_settings
@@ -43,16 +45,17 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     asked = f"{_user(request)}{_HANDED}{shlex.quote(HOME + _known(request))}"
     known = f"{asked} || exit 1\n{_KNOWN_BLOCK}"
     login, apart = _as_user(request, logins.script(request)), request.trains_apart
+    authorized, pending = _as_user(request, _AUTHORIZED), _as_user(request, shell("ssh/pending"))
     return (
         Section("ssh.host-keys", shell("ssh/host_keys"), root=True),
         account(request),
-        Section("ssh.authorized", _as_user(request, _AUTHORIZED), root=apart),
-        Section("ssh.sshd", ssh_settings.sshd(request), seconds=20, root=True),
-        Section("ssh.pending", _as_user(request, shell("ssh/pending")), root=apart),
-        Section("ssh.known", known, 20, shared=(HIDE,), root=apart),
+        Section("ssh.authorized", authorized, shared=(AS_USER,), root=apart),
+        Section("ssh.sshd", ssh_settings.sshd(request), 20, shared=(AS_USER,), root=True),
+        Section("ssh.pending", pending, shared=(AS_USER,), root=apart),
+        Section("ssh.known", known, 20, shared=(HIDE, AS_USER), root=apart),
         Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4),
         Section("ssh.hosts", _hosts(request), root=True),  # only root can read user-data
-        Section("ssh.logins", login, seconds=logins.seconds(), root=apart),
+        Section("ssh.logins", login, logins.seconds(), shared=(AS_USER,), root=apart),
     )
 
 
@@ -63,18 +66,18 @@ def account(request: ProbeRequest) -> Section:
     return Section(
         "ssh.account",
         f"{_user(request)}as_user {body}",
-        shared=(SHARED,),
+        shared=(SHARED, AS_USER),
         root=request.trains_apart,
     )
 
 
 def _as_user(request: ProbeRequest, body: str) -> str:
-    return as_training_user(request.user, HOME + body)
+    return f"{_user(request)}as_user {shlex.quote(HOME + body)}"
 
 
 def _user(request: ProbeRequest) -> str:
     """Return sh that defines `as_user` for the training user."""
-    return assigned(user=request.user) + AS_USER
+    return assigned(user=request.user) + USE_AS_USER
 
 
 def lookups(peer: Peer) -> tuple[str, str]:

@@ -1,14 +1,11 @@
 PATH=$PATH:/usr/sbin:/sbin; export PATH
 # With sudo, gn_user is the SSH user.
-me=${gn_user:-$(id -un)}
-user=${user:-$me}
+user=${user:-${gn_user-}}
+eval "$gn_as_user"
 entry=$(getent passwd "$user" 2>/dev/null ||
   name=$user awk -F: '$1 == ENVIRON["name"]' /etc/passwd)
 home=$(printf '%s\n' "$entry" | awk -F: '{ print $6; exit }')
 uid=$(printf '%s\n' "$entry" | awk -F: '{ print $3; exit }')
-as_user() {
-  if [ "$user" = "$(id -un)" ]; then sh -c "$1"; else su -s /bin/sh "$user" -c "$1"; fi
-}
 [ "$(id -u)" = 0 ] || exit 0
 # Without a Match block one answer is valid for all nodes; the default needs no question.
 set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_node.facts import node
+from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Reading, Section, Times, read, render
+from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.toolchain import state as toolchain
 from tests.shells import SHELLS, as_lines, ask, busybox_machine, machine_with, run
 
@@ -265,3 +267,10 @@ def test_the_ends_of_a_probe(shell: str, sudo: bool, tmp_path: Path) -> None:
     middle = {"a.root": "3", "a.one": "2"} if sudo else {"a.root": "2", "a.one": "3"}
     assert found == {"a.first": "1", **middle, "a.last": "4"}
     assert readings.times == Times(1.0, 2.0)
+
+
+def test_the_probe_has_one_way_to_run_sh_as_the_training_user() -> None:
+    """Each section would have it again: a probe is one argument of at most 128 KiB."""
+    peers = (Peer(name="a", address="192.0.2.1"),)
+    request = ProbeRequest(nodes=peers, user="train", mesh=True)
+    assert render(node.sections(request)).count("su -s /bin/sh") == 2  # the other is owner.sh's
