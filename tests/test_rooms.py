@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -127,3 +128,10 @@ def test_each_room_has_one_link_by_which_it_is_imported() -> None:
 def test_rooms_shadow_nothing() -> None:
     """A room's name is no module of Python's own."""
     assert not set(MAY_IMPORT) & set(sys.stdlib_module_names)
+
+
+def test_the_deploy_keeps_the_state_of_a_run_in_one_object() -> None:
+    """`deploy.engine.run.Run`: what a module keeps would outlive its run."""
+    kept = re.compile(r"^\w+(: [^=\n]+)? = (\[\]|\{\}|set\(\))$", re.MULTILINE)
+    paths = (REPOSITORY / "deploy").rglob("*.py")
+    assert [str(path) for path in paths if kept.search(path.read_text())] == []

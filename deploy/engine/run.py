@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from gevent.lock import BoundedSemaphore
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import PyinfraError
 
@@ -17,6 +18,8 @@ from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 
 if TYPE_CHECKING:  # a plan is made from what is known about the run
+    from rich.progress import Progress
+
     from gpu_node.deploy.engine.plan import Plan
 
 
@@ -59,6 +62,11 @@ class Run:
     proof_patience: Patience | None = None
     # The node that did not come back from its reboot: no other one is rebooted.
     stopped_at: str = ""
+    # What a source of copies sends at a time, and the display of their progress while there is one.
+    sending: dict[str, BoundedSemaphore] = field(default_factory=dict)
+    display: Progress | None = None
+    # Kept wheels that were read completely, each with its size and time.
+    checked_wheels: set[tuple[str, int, int]] = field(default_factory=set)
     # Whether an operation that breaks fails only its node.
     is_contained: bool = False
 

@@ -20,6 +20,7 @@ from gevent.lock import BoundedSemaphore
 from pyinfra import logger
 from pyinfra.api import Host, State
 
+from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.nccl.state import SUPPLY
 from gpu_node.inventories.atomic_write import place
@@ -27,8 +28,6 @@ from gpu_node.inventories.escape import visible
 
 _ONE_WHEEL = BoundedSemaphore()
 _SECONDS = 3600
-# Kept wheels that this run has read completely, each with its size and time.
-_checked: set[tuple[str, int, int]] = set()
 # The names that wheels had for a glibc before names had its version. Source: PEP 600.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _OLDEST = 5
@@ -66,7 +65,7 @@ def wheel(
         if not (_REQUIREMENT.fullmatch(keep) and _PYTHON.fullmatch(python)):
             raise ValueError(f"no wheel for Python {python!r} has this name")
         with _ONE_WHEEL:
-            if not path.is_file() or _problem(path):
+            if not path.is_file() or _problem(path, run_of(state).checked_wheels):
                 logger.info(f"{host.print_prefix}Fetching {keep} to the controller")
                 if not hashes and not insecure_index:
                     _require_proof()
@@ -136,7 +135,7 @@ def _fetch(keep: str, python: str, tags: list[str], path: Path) -> None:
     with TemporaryDirectory(dir=path.parent, prefix=".wheel-") as folder:
         _download(keep, python, tags, folder)
         (fetched,) = Path(folder).glob("*.whl")
-        if problem := _problem(fetched):
+        if problem := _problem(fetched, set()):
             raise ValueError(f"the wheel that pip downloads is damaged: {problem}")
         place(fetched, path)
 
@@ -153,14 +152,14 @@ def _download(keep: str, python: str, tags: list[str], folder: str) -> None:
         raise ValueError((errors or lines or [f"pip ended with {done.returncode}"])[-1])
 
 
-def _problem(path: Path) -> str:
+def _problem(path: Path, checked: set[tuple[str, int, int]]) -> str:
     """Return what is wrong with a wheel, read once in a run; other nodes are not delayed."""
     stamp = (str(path), path.stat().st_size, path.stat().st_mtime_ns)
-    if stamp in _checked:
+    if stamp in checked:
         return ""
     problem: str = get_hub().threadpool.apply(_damage, (path,))
     if not problem:
-        _checked.add(stamp)
+        checked.add(stamp)
     return problem
 
 

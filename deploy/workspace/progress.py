@@ -16,22 +16,21 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from gpu_node.deploy.engine.run import Run
 from gpu_node.inventories.escape import visible
-
-# All bars are in one display, which exists while there is a bar.
-_display: list[Progress] = []
 
 
 @contextmanager
-def bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+def bar(run: Run, name: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the bytes done; nothing is shown if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    if not _display:
-        _display.append(_new())
-        _display[0].start()
-    display = _display[0]
+    # All bars are in one display, which exists while there is a bar.
+    display = run.display
+    if display is None:
+        run.display = display = _new()
+        display.start()
     task = display.add_task(visible(name), total=total)
     try:
         yield lambda done: display.update(task, completed=done)
@@ -40,7 +39,7 @@ def bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
         display.update(task, visible=not display.tasks[task].finished)
         if all(each.stop_time is not None for each in display.tasks):
             display.stop()
-            _display.clear()
+            run.display = None
 
 
 def _new() -> Progress:

@@ -14,6 +14,7 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 
 from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace.copy_side import local_sender, receiver, sender
 from gpu_node.deploy.workspace.jump_hosts import by_jump_hosts
@@ -37,7 +38,6 @@ from gpu_node.inventories.escape import visible
 # The parallel copies from a node or the controller: each copy needs a session of the connection, of
 # which sshd allows ten, and all share one line.
 _AT_ONCE = 4
-_sending: dict[str, BoundedSemaphore] = {}
 _HAS_PROGRESS = (3, 1)
 # The beginning of our own scripts' messages.
 _OURS = "gpu-node: "
@@ -215,7 +215,9 @@ def transfer(
 
     `may_start` is asked when the source's other copies leave room for this one.
     """
-    with _sending.setdefault(source, BoundedSemaphore(_AT_ONCE)), bar(host.name, total) as advance:
+    run = run_of(state)
+    turn = run.sending.setdefault(source, BoundedSemaphore(_AT_ONCE))
+    with turn, bar(run, host.name, total) as advance:
         if not may_start():
             return Outcome(_REFUSED)
         seconds, ended = seconds_for(total), Outcome()

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
@@ -64,6 +65,14 @@ def made(folder: Path, owner: str = "root", **files: str) -> Path:
     return folder
 
 
+@dataclass(eq=False)
+class Nodes:
+    """A stand-in for pyinfra's state: a run is kept by its identity."""
+
+    inventory: SimpleNamespace
+    elsewhere: dict[str, str]
+
+
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> State:
     """A source whose commands run here, where root logs in and trains."""
@@ -83,4 +92,4 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> State:
     monkeypatch.setattr(copying, "on_node", on)
     monkeypatch.setattr(rsync_run, "on_node", on)
     inventory = SimpleNamespace(get_host=lambda _: Node())
-    return cast(State, SimpleNamespace(inventory=inventory, elsewhere=elsewhere))
+    return cast(State, Nodes(inventory=inventory, elsewhere=elsewhere))

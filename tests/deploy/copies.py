@@ -27,7 +27,7 @@ class Wire:
 def sent(source: Path, target: Path, removal: Removal | None = None) -> bool:
     """Copy from the controller's folder."""
     printed = ("controller", str(source), str(target), ["cache/*"], "3.2.7", PEER.model_dump(), 10)
-    return send(cast(State, None), cast(Host, Wire()), *printed, removal or Removal())
+    return send(State(), cast(Host, Wire()), *printed, removal or Removal())
 
 
 def listed(folder: Path) -> Tree:

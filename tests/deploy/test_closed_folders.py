@@ -33,7 +33,7 @@ def copied(
     """Copy a workspace to a node where pyinfra logs in as root."""
     printed = (by, str(source), str(target), list(excludes), "3.2.7", PEER.model_dump(), 10)
     return send(
-        cast(State, more.get("state")),
+        more.get("state") or State(),
         cast(Host, Node()),
         *printed,
         more.get("removal") or Removal(),

@@ -12,6 +12,7 @@ import pytest
 from pyinfra.api import Host
 from typing_extensions import override
 
+from gpu_node.deploy.engine.run import Run
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace import progress
 from gpu_node.deploy.workspace.rsync import Removal, command, place, ssh_of
@@ -175,18 +176,22 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         def isatty(self) -> bool:
             return True
 
-    screen = Terminal()
+    screen, run = Terminal(), Run()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with progress.bar("a100-01", 2_000_000) as first, progress.bar("v100-01", 10) as second:
+    with (
+        progress.bar(run, "a100-01", 2_000_000) as first,
+        progress.bar(run, "v100-01", 10) as second,
+    ):
         first(1_000_000)
         second(10)
-        progress._display[0].refresh()
-        assert len(progress._display) == 1
-    assert progress._display == []
+        assert run.display is not None
+        run.display.refresh()
+        assert len(run.display.tasks) == 2
+    assert run.display is None
     assert "[a100-01]" in screen.getvalue() and "1.0/2.0 MB" in screen.getvalue()
     monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
-    with progress.bar("a100-01", 10) as first:
+    with progress.bar(run, "a100-01", 10) as first:
         first(5)
     assert quiet.getvalue() == ""
 
