@@ -20,11 +20,28 @@ from gpu_node.drift.report.formats import FORMATS
     help="Also compare the sha256 of each environment's libnccl with its RECORD. Reads 200 to 300 "
     "MB an environment: a second or two from a quick disk, up to three minutes from a slow one.",
 )
-def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None, deep: bool) -> int:
+@click.option(
+    "--only", multiple=True, metavar="X", help="Show the problems of a rule, an area or a node."
+)
+@click.option("--facts", is_flag=True, help="Show the facts of all nodes as well.")
+@click.option(
+    "--full", is_flag=True, help="Show every finding with its cause and fix, and all facts."
+)
+def drift(
+    inventory: str,
+    limit: tuple[str, ...],
+    form: str,
+    output: str | None,
+    deep: bool,
+    only: tuple[str, ...],
+    facts: bool,
+    full: bool,
+) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). A value that could not be
-    read is reported as unreadable, never left out.
+    read is reported as unreadable, never left out. The table has a line for each problem: what one
+    repair mends. --only, --facts and --full change what the table shows, not the exit status.
 
     \b
     Exit status:  0 nothing differs   2 drift   1 cannot find out (has precedence over 2)
@@ -33,7 +50,14 @@ def drift(inventory: str, limit: tuple[str, ...], form: str, output: str | None,
     """
     with loading():
         from gpu_node.cli.asking import ask
-        from gpu_node.cli.reporting import report_of, write
+        from gpu_node.cli.reporting import check_only, report_of, write
+    if (only or facts or full) and form != FORMATS[0]:
+        raise click.UsageError(
+            f"--only, --facts and --full are for the table; leave them out with --format {form}"
+        )
+    if only and full:
+        raise click.UsageError("found --only with --full; allowed: one of them")
     report = report_of(inventory, ask(inventory, limit, deep))
-    write(report, form, output)
+    check_only(report, only)
+    write(report, form, output, full=full, facts=facts, only=only)
     return report.exit_code()

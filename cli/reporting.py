@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -13,8 +14,11 @@ import click
 
 from gpu_node.cli.console import plain_console
 from gpu_node.drift.report import formats
+from gpu_node.drift.report.explained import UNREADABLE, in_order
 from gpu_node.drift.report.model import Report, Seen, Tool, build
+from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.atomic_write import replace
+from gpu_node.inventories.errors import did_you_mean, shown
 
 FILE_WIDTH = 160
 
@@ -26,13 +30,33 @@ def report_of(inventory: str, seen: dict[str, Seen]) -> Report:
     return build(seen, tool, inventory, now)
 
 
-def write(report: Report, form: str, output: str | None) -> None:
-    """Write a report in a format to the file `output`, or to stdout."""
+def check_only(report: Report, words: Iterable[str]) -> None:
+    """Refuse a word of --only that is no rule, no area and no node of the report."""
+    known = [*(each.id for each in in_order()), *UNREADABLE, *AREAS, *report.hosts]
+    for word in words:
+        if word not in known:
+            why = f"an unknown word{did_you_mean(word, known)}"
+            raise click.UsageError(
+                f"--only: found {shown(word)} ({why}); allowed: a rule or an area (gpu-node rules"
+                " lists them), or a node of the report"
+            )
+
+
+def write(
+    report: Report,
+    form: str,
+    output: str | None,
+    full: bool = False,
+    facts: bool = False,
+    only: tuple[str, ...] = (),
+) -> None:
+    """Write a report in a format to the file `output`, or to stdout; the others are a Page's."""
     is_file = output is not None
     console = plain_console(
         file=io.StringIO() if is_file else sys.stdout, width=FILE_WIDTH if is_file else None
     )
-    text = formats.text(form, report, formats.Page(console, _deploy()))
+    page = formats.Page(console, _deploy(), full, facts, only)
+    text = formats.text(form, report, page)
     if output is not None:
         _save(text, output)
         return

@@ -9,8 +9,6 @@ import io
 from pathlib import Path
 
 from rich.console import Console
-from rich.segment import Segment, SegmentLines
-from rich.style import Style
 
 from gpu_node.drift.report import json, table
 from gpu_node.drift.report.model import Report
@@ -19,8 +17,6 @@ HERE = Path(__file__).parent
 RECORDED = HERE / "drift.json"
 PICTURE = HERE / "drift.svg"
 WIDTH = 104
-# The whole report fills three screens: only its head and its end are drawn.
-HEAD, TAIL = 62, 2
 
 # rich's frame without the fonts that it would load from the internet.
 _FRAME = """\
@@ -55,9 +51,7 @@ def draw() -> str:
     console = Console(
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    lines = console.render_lines(table.render(report, WIDTH))
-    cut = [Segment(f"  ... {len(lines) - HEAD - TAIL} lines more", Style(dim=True))]
-    console.print(SegmentLines([*lines[:HEAD], cut, *lines[-TAIL:]], new_lines=True), end="")
+    console.print(table.render(report, WIDTH), end="")
     title = f"gpu-node drift {report.inventory}"
     return console.export_svg(title=title, code_format=_FRAME, unique_id="drift")
 

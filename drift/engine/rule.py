@@ -88,6 +88,8 @@ class Rule:
     steps: tuple[str, ...] = ()
     # The rules whose findings explain those of this one; the first that has a finding counts.
     because_of: tuple[Cause, ...] = ()
+    # The area or the rule of whose line in the concise report its findings are a part; empty: none.
+    under: str = ""
     # Sentences: why it hurts, what a person does about it, and what the deploy changes.
     why: str = ""
     manual: str = ""
@@ -148,6 +150,7 @@ def rule(
     compares: bool = False,
     step: str | tuple[str, ...] = (),
     because_of: tuple[Cause, ...] = (),
+    under: str = "",
     *,
     why: str,
     manual: str,
@@ -157,6 +160,7 @@ def rule(
 
     `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
     the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
+    `under` names the area, or the rule, that one step repairs with it: they are one problem.
     """
 
     def register(check: Check) -> Rule:
@@ -172,6 +176,7 @@ def rule(
             compares,
             steps,
             because_of,
+            under,
             why,
             manual,
             repair,

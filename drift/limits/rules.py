@@ -128,6 +128,7 @@ def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[F
     "limits.above-nr-open",
     "error",
     step="limits",
+    under="limits",
     why="The kernel grants at most fs.nr_open open files: pam_limits fails, and on many "
     "systems refuses the login.",
     manual="Lower the limit, or first raise fs.nr_open with sysctl.",
@@ -154,6 +155,7 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     "error",
     step="limits",
     because_of=(on_subject(above_ceiling),),
+    under="limits",
     why="Tokenising with many processes, and NCCL's sockets, end with 'Too many open files'.",
     manual="Raise nofile in a file in /etc/security/limits.d, then log in again.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
@@ -168,6 +170,7 @@ def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     "limits.memlock",
     "error",
     step="limits",
+    under="limits",
     why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'.",
     manual="Raise memlock in a file in /etc/security/limits.d, then log in again.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
@@ -181,6 +184,7 @@ def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     "limits.not-effective",
     "error",
     because_of=(on_subject(above_ceiling),),
+    under="limits",
     why="The files grant the limit, but sshd or a start file of the shell sets another one.",
     manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
 )
@@ -247,6 +251,7 @@ def _why_not_effective(found: LimitsState, soft_only: bool) -> tuple[str, str]:
     "limits.unconfirmed",
     "error",
     step="limits",
+    under="limits",
     why="The run that wrote the file was interrupted: the node soon restores the file from before.",
     manual="Open a new session, and keep the file if the session opens.",
     repair="Confirms the file after a new session has opened.",
@@ -280,6 +285,7 @@ def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault
     "limits.stack-unlimited",
     "warning",
     step="limits",
+    under="limits",
     why="With an unlimited stack glibc gives NCCL's threads stacks of 2 MB, and they "
     "overflow (NCCL before 2.28).",
     manual="Set a soft stack limit in /etc/security/limits.d.",

@@ -105,6 +105,7 @@ def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "warning",
     step="nccl",
     because_of=(on_node(package_locked),),
+    under="nccl.duplicate-packages",
     why="Programs that use the system's libnccl, such as nccl-tests and MPI programs, load "
     "another version than torch.",
     manual="Install the libnccl packages of the version that torch is built for.",
@@ -134,6 +135,7 @@ def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "warning",
     step="nccl",
     because_of=(on_node(package_locked),),
+    under="nccl.duplicate-packages",
     why="nccl-tests, MPI programs and builds of CUDA extensions need the system's libnccl.",
     manual="Install the libnccl packages of the version that torch is built for.",
     repair="Installs and holds the libnccl packages.",
@@ -200,6 +202,7 @@ def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "nccl.package-unheld",
     "warning",
     step="nccl",
+    under="nccl.duplicate-packages",
     why="The next update of the system installs a newer build on this node alone.",
     manual="Hold the packages with apt-mark hold, or with versionlock.",
     repair="Holds the libnccl packages.",

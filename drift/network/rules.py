@@ -162,6 +162,7 @@ def _is_judged(found: NodeState, wanted: NodeWanted) -> str | None:
     whole=True,
     step=("network", "env"),
     because_of=(on_node(block_outdated, of=(Shell,)),),
+    under="network",
     why="NCCL chooses an interface itself, and a different one when the node gets more interfaces.",
     manual="Set NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
     repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
@@ -186,6 +187,7 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     whole=True,
     step=("network", "env"),
     because_of=(on_node(block_outdated, of=(Shell,)),),
+    under="network",
     why="NCCL listens on an address that the other nodes cannot reach: the job hangs or "
     "fails at its start.",
     manual="Correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
@@ -232,6 +234,7 @@ def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: s
     "error",
     between=True,
     step="env",
+    under="network",
     why="deepspeed sends each NCCL variable of the launching shell to all nodes, and "
     "overrides their own values.",
     manual="Unset NCCL_SOCKET_IFNAME in the shell, and set it in /etc/nccl.conf of each node.",

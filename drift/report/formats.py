@@ -21,11 +21,16 @@ DEPLOY = "deploy/gpu_node.py"
 class Page:
     """Where a report is written: a console with its width, colours and encoding.
 
-    `deploy` is the path of the deploy that repairs, as seen from where the user is.
+    `deploy` is the path of the deploy that repairs, as seen from where the user is. The others are
+    about the table: every finding with its cause and fix (`full`), the facts before the problems
+    (`facts`), only the problems that a rule, area or node chooses (`only`).
     """
 
     console: Console
     deploy: str = DEPLOY
+    full: bool = False
+    facts: bool = False
+    only: tuple[str, ...] = ()
 
 
 def printed(renderable: RenderableType, console: Console) -> str:

@@ -15,6 +15,7 @@ from gpu_node.drift.engine.differences import UNREADABLE
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
 from gpu_node.drift.report.model import HostReport, Status
+from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import WRONG
 from gpu_node.drift.toolchain.packages import PACKAGES_SHOWN
 from gpu_node.facts.node import NodeState, unread_areas
@@ -49,13 +50,18 @@ class _Column:
         return _GAP + min(most, max(text.cell_len for text in (self.name, *self.cells)))
 
 
-def matrix(hosts: Mapping[str, HostReport], width: int) -> RenderableType:
-    """Return every fact of every node, no wider than `width`; a blank line parts the blocks."""
+def matrix(hosts: Mapping[str, HostReport], width: int, alike: bool = False) -> RenderableType:
+    """Return every fact of every node, no wider than `width`; a blank line parts the blocks.
+
+    With `alike`, nodes with the same values share a column, and the largest group is the first.
+    """
     nodes = {name: _node(host) for name, host in hosts.items()}
     facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
     facts += _package_rows([node for node in nodes.values() if node is not None])
     labels = ["status", *(visible(fact.name, _LABEL) for fact in facts)]
     columns = [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
+    if alike:
+        columns = _shared(columns)
     room = width - max(map(cell_len, labels))
     if room < _GAP + _ROOM:
         return _apart(_list(labels, column) for column in columns)
@@ -99,6 +105,19 @@ def _blocks(columns: list[_Column], room: int) -> Iterator[list[_Column]]:
             block = []
         block.append(column)
     yield block
+
+
+def _shared(columns: Iterable[_Column]) -> list[_Column]:
+    """Return a column for each group of nodes that have the same values."""
+    groups: dict[tuple[tuple[str, object], ...], list[_Column]] = {}
+    for column in columns:
+        groups.setdefault(tuple((each.plain, each.style) for each in column.cells), []).append(
+            column
+        )
+    return [
+        _Column(Text(ranges(each.name.plain for each in group), style="bold"), group[0].cells)
+        for group in sorted(groups.values(), key=len, reverse=True)
+    ]
 
 
 def _block(labels: list[str], columns: list[_Column]) -> Table:

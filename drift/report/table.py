@@ -1,110 +1,196 @@
-"""The report for people: a matrix with nodes as columns, then each finding with cause and cure."""
+"""The report for people: a line for each problem on one screen, and the command to run next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
-from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.rules import RULES
-from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report import full
 from gpu_node.drift.report.formats import DEPLOY, Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.problems import Problem, chosen, problems
+from gpu_node.drift.report.problems import text as what
+from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import pyinfra_command
 from gpu_node.inventories.escape import visible, visible_lines
 
-
-def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
-    """Return the report as a rich renderable for a console of this width.
-
-    `deploy` is the path of the deploy that repairs, as seen from where the user is.
-    """
-    parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
-    parts += [_entry(finding, values) for finding, values in _grouped(report.hosts).items()]
-    parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    return Group(*parts, _summary(report), *_next_step(report, deploy))
+# Lines of one problem: what is wrong, and what follows from it.
+_LINES, _AFTER = 2, 1
+_GAP = 2
+# With less room beside the other columns, what is wrong stands below them.
+_ROOM = 24
+_HEADS = ("", "nodes", "problem", "repair", "findings")
+# Errors of nodes that are shown; the others are named.
+_MOST_ERRORS = 3
 
 
 def text(report: Report, page: Page) -> str:
     """Return the report for a page, as its console prints it."""
-    return printed(render(report, page.console.width, page.deploy), page.console)
+    width = page.console.width
+    if page.full:
+        return printed(full.render(report, width, page.deploy), page.console)
+    return printed(render(report, width, page.deploy, page.facts, page.only), page.console)
 
 
-def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:
-    """Return each distinct finding, errors first, with what was found and on which nodes.
+def render(
+    report: Report,
+    width: int,
+    deploy: str = DEPLOY,
+    facts: bool = False,
+    only: Collection[str] = (),
+) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width.
 
-    What nodes differ in is one finding of all of them: each has another value.
+    `deploy` is the path of the deploy that repairs, as seen from where the user is; `facts` come
+    first where asked for; `only` chooses problems by rule, area or node.
     """
-    grouped: dict[Finding, dict[str, list[str]]] = {}
-    for name, host in hosts.items():
-        for finding in host.findings:
-            rule = RULES.get(finding.rule)
-            is_compared = rule is not None and rule.compares and not finding.fixable
-            without = {"root": None, **({"found": ""} if is_compared else {})}
-            key = finding.model_copy(update=without)
-            grouped.setdefault(key, {}).setdefault(finding.found, []).append(name)
-    order = list(SEVERITY_STYLES)
-    return dict(sorted(grouped.items(), key=lambda entry: order.index(entry[0].severity)))
+    found = problems(report.hosts)
+    shown = list(chosen(found, only)) if only else found
+    parts: list[RenderableType] = []
+    if facts:
+        parts += [matrix(report.hosts, width, alike=True), Text()]
+    parts.append(_counts(report, found))
+    if shown:
+        parts += [Text(), _problems(shown, list(report.hosts), width)]
+    if len(shown) < len(found):
+        parts += [Text(), Text(_left_out(len(found) - len(shown)), style="dim")]
+    parts += _unreached(report.hosts, only)
+    return Group(*parts, *_next(report, shown, deploy))
 
 
-def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
-    nodes = [name for names in values.values() for name in names]
-    head = Text.assemble(
-        (finding.severity, SEVERITY_STYLES[finding.severity]),
-        "  ",
-        (f"{finding.rule}  ", "bold"),
-        visible(", ".join(nodes)),
-    )
-    return entry(head, _lines(finding, values))
+def _left_out(count: int) -> str:
+    return f"--only leaves out {_counted(count, 'problem')}"
 
 
-def _lines(finding: Finding, values: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    found = [
-        f"{value} on {', '.join(names)}" if len(values) > 1 else value
-        for value, names in values.items()
-    ]
-    yield "found", f"{finding.subject}: {'; '.join(found)}"
-    yield "wanted", finding.wanted
-    yield "cause", finding.cause
-    manually = "" if finding.fixable else "manually: "
-    yield "fix", f"{manually}{finding.fix}"
-
-
-def _unreached(name: str, host: HostReport) -> RenderableType:
-    head = Text.assemble((host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold"))
-    return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
-
-
-def _next_step(report: Report, deploy: str) -> Iterator[Text]:
-    findings = [finding for host in report.hosts.values() for finding in host.findings]
-    if any(finding.fixable for finding in findings):
-        command = pyinfra_command(report.inventory, deploy)
-        yield Text(f"repair: {visible(command)}", style="dim")
-
-
-def _summary(report: Report) -> Text:
+def _counts(report: Report, found: Sequence[Problem]) -> Text:
+    """Return how many nodes have each status, and how many problems and findings there are."""
     total = report.summary
-    counts = [f"{total.hosts} node{'s' if total.hosts != 1 else ''}"]
-    counts += [
+    nodes = [
         f"{count} {status}"
         for status, count in (
             ("ok", total.ok),
-            ("drift", total.drift),
+            ("with drift", total.drift),
             ("unreachable", total.unreachable),
             ("unreadable", total.unreadable),
         )
         if count
     ]
-    found = [_counted(count, severity) for severity, count in total.findings.items() if count]
-    parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
-    return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")
+    severities = [
+        _counted(count, severity, "" if severity == "info" else "s")
+        for severity in SEVERITY_STYLES
+        if (count := sum(each.severity == severity for each in found))
+    ]
+    counts = _counted(len(found), "problem")
+    if found:
+        findings = _counted(sum(total.findings.values()), "finding")
+        counts += f" ({', '.join(severities)}), {findings}"
+    line = f"{_counted(total.hosts, 'node')}, {', '.join(nodes)}: {counts}"
+    return Text(line, style="bold green" if report.exit_code() == 0 else "bold")
 
 
-def _counted(count: int, severity: str) -> str:
-    plural = "s" if count != 1 and severity != "info" else ""
-    return f"{count} {severity}{plural}"
+def _counted(count: int, thing: str, plural: str = "s") -> str:
+    return f"{count or 'no'} {thing}{plural if count != 1 else ''}"
+
+
+def _problems(found: Sequence[Problem], nodes: Collection[str], width: int) -> RenderableType:
+    """Return a table with a row for each problem, or a list where it has no room."""
+    names = [Text(visible(ranges(each.nodes, nodes))) for each in found]
+    widest = min(max(name.cell_len for name in (*names, Text(_HEADS[1]))), max(width // 6, 8))
+    severity = max(len(each.severity) for each in found)
+    room = width - severity - widest - len("manual") - len(_HEADS[-1]) - 4 * _GAP
+    if room < _ROOM:
+        return Group(
+            *(_below(each, name, nodes, width) for each, name in zip(found, names, strict=True))
+        )
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    table.add_column(_HEADS[0], no_wrap=True)
+    table.add_column(_HEADS[1], width=widest, overflow="fold")
+    table.add_column(_HEADS[2], width=room, overflow="fold")
+    table.add_column(_HEADS[3], no_wrap=True)
+    table.add_column(_HEADS[4], no_wrap=True, justify="right")
+    for each, name in zip(found, names, strict=True):
+        lines = Text("\n").join(
+            [
+                *_cut(Text.assemble((each.id, "bold"), "  ", visible(what(each, nodes))), room),
+                *_cut(_after(each), room, _AFTER),
+            ]
+        )
+        table.add_row(_severity(each), _few(name, widest), lines, each.repair, str(len(each.all)))
+    return table
+
+
+def _below(problem: Problem, name: Text, nodes: Collection[str], width: int) -> RenderableType:
+    """Return a problem for a narrow console: its columns, and below them what is wrong."""
+    head = Text("  ").join(
+        [
+            _severity(problem),
+            Text(problem.id, style="bold"),
+            _few(name, width),
+            Text(f"{problem.repair}, {_counted(len(problem.all), 'finding')}"),
+        ]
+    )
+    room = max(width - _GAP, 8)
+    lines = _cut(Text(visible(what(problem, nodes))), room) + _cut(_after(problem), room, _AFTER)
+    return Group(head, Padding(Text("\n").join(lines), (0, 0, 0, _GAP)))
+
+
+def _severity(problem: Problem) -> Text:
+    return Text(problem.severity, style=SEVERITY_STYLES[problem.severity])
+
+
+def _after(problem: Problem) -> Text:
+    """Return the rules whose findings this problem explains."""
+    rules = list(dict.fromkeys(each.finding.rule for each in problem.explained))
+    area = problem.id.split(".")[0]
+    others = [rule.removeprefix(f"{area}.") for rule in rules if rule.split(".")[0] != problem.id]
+    return Text(f"leads to {', '.join(others)}" if others else "", style="dim")
+
+
+def _few(words: Text, room: int) -> Text:
+    return Text("\n").join(_cut(words, room))
+
+
+def _cut(words: Text, room: int, most: int = _LINES) -> list[Text]:
+    """Return words as lines of a width; what exceeds `most` lines is left out."""
+    if not words.plain:
+        return []
+    lines = list(words.wrap(Console(width=room), room, overflow="fold"))
+    for line in lines:
+        line.rstrip()
+    if len(lines) > most:
+        last = lines[most - 1]
+        last.truncate(room - 4)
+        last.append(" ...")
+    return lines[:most]
+
+
+def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterator[RenderableType]:
+    """Yield the errors of nodes that did not answer, and the names of those left out."""
+    names = [name for name, host in hosts.items() if host.error and (not only or name in only)]
+    for name in names[:_MOST_ERRORS]:
+        host = hosts[name]
+        yield Text()
+        yield Text.assemble(
+            (host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold")
+        )
+        yield Padding(Text(visible_lines(host.error or "")), (0, 0, 0, _GAP))
+    if more := names[_MOST_ERRORS:]:
+        yield Text()
+        yield Text(f"no answer from {len(more)} more: {visible(ranges(more))}; --full shows why")
+
+
+def _next(report: Report, shown: Sequence[Problem], deploy: str = DEPLOY) -> Iterator[Text]:
+    """Yield where more is, and at the end the one command to run next."""
+    if not shown:
+        return
+    yield Text()
+    yield Text(f"more: gpu-node explain {shown[0].id}; every finding: --full", style="dim")
+    if any(each.repair != "manual" for each in shown):
+        command = pyinfra_command(report.inventory, deploy)
+        yield Text(f"repair: {visible(command)}", style="dim")

@@ -97,6 +97,7 @@ def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     "shm.not-persistent",
     "warning",
     step="shm",
+    under="shm.too-small",
     why="The next boot mounts /dev/shm with another size.",
     manual="Set size=SIZE in the line for /dev/shm in /etc/fstab.",
     repair="Writes the line for /dev/shm in /etc/fstab.",

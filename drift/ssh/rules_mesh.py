@@ -56,6 +56,7 @@ _PUNISHED = (
     "error",
     between=True,
     step="ssh",
+    under="ssh",
     why="Launchers and torch's rendezvous use names: with one that resolves to loopback, a "
     "node listens where others cannot connect.",
     manual="Add a line with the address and the name of the node to /etc/hosts.",
@@ -119,6 +120,7 @@ def _in_the_way(
     "warning",
     between=True,
     step="ssh",
+    under="ssh",
     why="A node that was removed can still log in, or is still trusted.",
     manual="Update the lines between the gpu-node markers in the file.",
     repair="Rewrites the marked lines in authorized_keys, ssh_known_hosts and /etc/hosts.",
@@ -200,6 +202,7 @@ _WHY_NO_LOGIN = (
     between=True,
     step="ssh",
     because_of=_WHY_NO_LOGIN,
+    under="ssh",
     why="Launchers start their ranks over ssh: this one does not start, and the others wait"
     " for it.",
     manual="Run ssh -v NODE true as the training user, and repair what it reports.",

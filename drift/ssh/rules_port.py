@@ -21,6 +21,7 @@ from gpu_node.inventories.schema import NodeWanted
     "error",
     between=True,
     step="ssh",
+    under="ssh",
     why="Launchers run `ssh NAME` without a port: the login fails, or reaches another sshd.",
     manual="Put `Host NAME` and `Port PORT` above the first Host line of /etc/ssh/ssh_config: the "
     "first value counts.",

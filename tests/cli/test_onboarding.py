@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def test_what_a_member_lacks_is_shown(world: World, capsys: Capture, dry: bool) 
     world.kinds = {**WELL, "v100-01": "drift"}
     assert world.onboard(MEMBER, dry=dry) == 1
     output = capsys.readouterr()
-    assert "error  limits.nofile" in output.out
+    assert re.search(r"error +v100-01 +limits\.nofile", output.out)
     assert "Error: v100-01: in the inventory already\n  it has drift, see above\n" in output.err
     assert f"  repair it: pyinfra {world.site.inventory} deploy/gpu_node.py\n" in output.err
 

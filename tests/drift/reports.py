@@ -1,13 +1,15 @@
-"""Reports for tests: kinds of nodes, the report about some of them, and its table as text."""
+"""Reports for tests: kinds of nodes, the report about some of them, and both tables as text."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from gpu_node.drift.report import table
+from gpu_node.drift.report import full, table
+from gpu_node.drift.report.formats import printed
 from gpu_node.drift.report.model import Report, Seen, Tool, build
 from tests.drift import states
 
@@ -43,8 +45,16 @@ def report(nodes: dict[str, Seen]) -> Report:
 
 
 def drawn(nodes: dict[str, Seen], width: int) -> str:
-    """Return the table as a pipe gets it."""
-    console = Console(file=io.StringIO(), width=width)
-    console.print(table.render(report(nodes), console.width))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    """Return the whole report as a pipe gets it."""
+    return _printed(full.render(report(nodes), width), width)
+
+
+def concise(
+    nodes: dict[str, Seen], width: int, facts: bool = False, only: Sequence[str] = ()
+) -> str:
+    """Return the table of problems as a pipe gets it."""
+    return _printed(table.render(report(nodes), width, facts=facts, only=only), width)
+
+
+def _printed(renderable: RenderableType, width: int) -> str:
+    return printed(renderable, Console(file=io.StringIO(), width=width))

@@ -14,7 +14,8 @@ from tests.drift import reports, states
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_format_writes_text(form: str) -> None:
     """It names each node and ends with a newline."""
-    report = reports.report({"a100-01": states.seen(), "v100-01": states.seen()})
+    fresh, hangs = states.seen(reports.FRESH), states.seen(reports.HANGS)
+    report = reports.report({"a100-01": fresh, "v100-01": hangs})
     written = text(form, report, Page(Console(file=io.StringIO(), width=100)))
     assert "a100-01" in written and "v100-01" in written
     assert written.endswith("\n")

@@ -1,0 +1,105 @@
+"""The whole report for people: a matrix of facts, then each finding with its cause and fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report.formats import DEPLOY
+from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
+from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.facts.ask.pyinfra_file import pyinfra_command
+from gpu_node.inventories.escape import visible, visible_lines
+
+
+def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width.
+
+    `deploy` is the path of the deploy that repairs, as seen from where the user is.
+    """
+    parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
+    parts += [_entry(finding, values) for finding, values in _grouped(report.hosts).items()]
+    parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
+    return Group(*parts, _summary(report), *_next_step(report, deploy))
+
+
+def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:
+    """Return each distinct finding, errors first, with what was found and on which nodes.
+
+    What nodes differ in is one finding of all of them: each has another value.
+    """
+    grouped: dict[Finding, dict[str, list[str]]] = {}
+    for name, host in hosts.items():
+        for finding in host.findings:
+            rule = RULES.get(finding.rule)
+            is_compared = rule is not None and rule.compares and not finding.fixable
+            without = {"root": None, **({"found": ""} if is_compared else {})}
+            key = finding.model_copy(update=without)
+            grouped.setdefault(key, {}).setdefault(finding.found, []).append(name)
+    order = list(SEVERITY_STYLES)
+    return dict(sorted(grouped.items(), key=lambda entry: order.index(entry[0].severity)))
+
+
+def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
+    nodes = [name for names in values.values() for name in names]
+    head = Text.assemble(
+        (finding.severity, SEVERITY_STYLES[finding.severity]),
+        "  ",
+        (f"{finding.rule}  ", "bold"),
+        visible(", ".join(nodes)),
+    )
+    return entry(head, _lines(finding, values))
+
+
+def _lines(finding: Finding, values: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+    found = [
+        f"{value} on {', '.join(names)}" if len(values) > 1 else value
+        for value, names in values.items()
+    ]
+    yield "found", f"{finding.subject}: {'; '.join(found)}"
+    yield "wanted", finding.wanted
+    yield "cause", finding.cause
+    manually = "" if finding.fixable else "manually: "
+    yield "fix", f"{manually}{finding.fix}"
+
+
+def _unreached(name: str, host: HostReport) -> RenderableType:
+    head = Text.assemble((host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold"))
+    return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
+
+
+def _next_step(report: Report, deploy: str) -> Iterator[Text]:
+    findings = [finding for host in report.hosts.values() for finding in host.findings]
+    if any(finding.fixable for finding in findings):
+        command = pyinfra_command(report.inventory, deploy)
+        yield Text(f"repair: {visible(command)}", style="dim")
+
+
+def _summary(report: Report) -> Text:
+    total = report.summary
+    counts = [f"{total.hosts} node{'s' if total.hosts != 1 else ''}"]
+    counts += [
+        f"{count} {status}"
+        for status, count in (
+            ("ok", total.ok),
+            ("drift", total.drift),
+            ("unreachable", total.unreachable),
+            ("unreadable", total.unreadable),
+        )
+        if count
+    ]
+    found = [_counted(count, severity) for severity, count in total.findings.items() if count]
+    parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
+    return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")
+
+
+def _counted(count: int, severity: str) -> str:
+    plural = "s" if count != 1 and severity != "info" else ""
+    return f"{count} {severity}{plural}"

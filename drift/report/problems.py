@@ -1,0 +1,152 @@
+"""Problems: the findings of a report, gathered by what a person mends at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.ranges import ranges
+from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.facts.areas import AREAS
+
+Repair = Literal["deploy", "partly", "manual"]
+_SEVERITIES = list(SEVERITY_STYLES)
+_ORDER = {rule: number for number, rule in enumerate(RULES)}
+# What is wanted is short, or left to `--full`: it may be a sentence.
+_LONGEST_WANTED = 40
+
+
+class OnNode(NamedTuple):
+    """A finding and the node that has it."""
+
+    node: str
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What one repair mends: findings of one rule or of siblings, and those that they explain.
+
+    `id` is the rule, or the area where several rules of it have findings that one step repairs.
+    """
+
+    id: str
+    own: tuple[OnNode, ...]
+    explained: tuple[OnNode, ...]
+
+    @property
+    def all(self) -> tuple[OnNode, ...]:
+        """Its findings, the ones that it explains last."""
+        return self.own + self.explained
+
+    @property
+    def severity(self) -> Severity:
+        """The worst of its findings."""
+        return min((each.finding.severity for each in self.all), key=_SEVERITIES.index)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that have it, in the order of the report."""
+        return tuple(dict.fromkeys(each.node for each in self.all))
+
+    @property
+    def repair(self) -> Repair:
+        """Whether the deploy repairs it: what it explains ends with it."""
+        repaired = {each.finding.fixable for each in self.own}
+        return "partly" if len(repaired) > 1 else "deploy" if True in repaired else "manual"
+
+
+def problems(hosts: Mapping[str, HostReport]) -> list[Problem]:
+    """Return the problems of all nodes, the worst first; each finding is in one of them."""
+    gathered: dict[str, list[OnNode]] = {}
+    for name, host in hosts.items():
+        for finding in host.findings:
+            first = finding.root.rule if finding.root else finding.rule
+            gathered.setdefault(_under(first), []).append(OnNode(name, finding))
+    found = [_problem(under, each) for under, each in gathered.items()]
+    return sorted(found, key=lambda each: (_SEVERITIES.index(each.severity), _place(each)))
+
+
+def chosen(found: Iterable[Problem], words: Collection[str]) -> Iterator[Problem]:
+    """Yield the problems that one of the words names: a problem, a rule, an area or a node.
+
+    Of a problem that only a node chooses, the findings of other nodes are left out.
+    """
+    for problem in found:
+        if problem.id in words or any(_names(words, each.finding.rule) for each in problem.all):
+            yield problem
+            continue
+        own, explained = (
+            tuple(each for each in part if each.node in words)
+            for part in (problem.own, problem.explained)
+        )
+        if own or explained:
+            yield Problem(problem.id, own, explained)
+
+
+def text(problem: Problem, nodes: Collection[str]) -> str:
+    """Return what is wrong in words, a part of each rule first; `nodes` are those of the report."""
+    by_rule: dict[str, list[str]] = {}
+    for (rule, words), on in _distinct(problem.own or problem.explained).items():
+        where = "" if len(on) == len(problem.nodes) else f" ({ranges(on, nodes)})"
+        by_rule.setdefault(rule, []).append(f"{words}{where}")
+    depth = max(map(len, by_rule.values()))
+    parts = [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
+    return "; ".join(parts)
+
+
+def _distinct(found: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
+    """Return what the findings say, each text with its rule and its nodes."""
+    compared: dict[tuple[str, str], dict[str, list[str]]] = {}
+    texts: dict[tuple[str, str], list[str]] = {}
+    for node, each in found:
+        if _is_compared(each):
+            values = compared.setdefault((each.rule, each.subject), {})
+            values.setdefault(each.found, []).append(node)
+            continue
+        wanted = f", want {each.wanted}" if 0 < len(each.wanted) <= _LONGEST_WANTED else ""
+        on = texts.setdefault((each.rule, f"{each.subject}: {each.found}{wanted}"), [])
+        if node not in on:
+            on.append(node)
+    for (rule, subject), values in compared.items():
+        nodes = [node for on in values.values() for node in on]
+        listed = "; ".join(f"{value} on {ranges(on)}" for value, on in values.items())
+        texts[rule, f"{subject}: {listed}"] = nodes
+    return texts
+
+
+def _is_compared(finding: Finding) -> bool:
+    rule = RULES.get(finding.rule)
+    return rule is not None and rule.compares and not finding.fixable
+
+
+def _names(words: Collection[str], rule: str) -> bool:
+    return rule in words or rule.split(".")[0] in words
+
+
+def _under(rule: str) -> str:
+    return (RULES[rule].under if rule in RULES else "") or rule
+
+
+def _problem(under: str, found: Iterable[OnNode]) -> Problem:
+    own: list[OnNode] = []
+    explained: list[OnNode] = []
+    for each in found:
+        (explained if each.finding.root else own).append(each)
+    rules = sorted({each.finding.rule for each in own}, key=_of_rule)
+    is_area = under in AREAS and len(rules) > 1
+    named = under if is_area or under in rules or not rules else rules[0]
+    return Problem(named, tuple(own), tuple(explained))
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    rules = (each.finding.rule for each in problem.own or problem.explained)
+    return min(_of_rule(rule) for rule in rules)
+
+
+def _of_rule(rule: str) -> tuple[int, int]:
+    return AREAS.index(rule.split(".")[0]), _ORDER.get(rule, -1)

@@ -1,0 +1,49 @@
+"""Names of nodes as ranges: a100-[01-20,23], all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
+_LONGEST = 9
+
+
+def ranges(names: Iterable[str], of: Collection[str] = ()) -> str:
+    """Return names in their order, numbers that follow each other as one range.
+
+    `all` stands for two or more names that are all those in `of`.
+    """
+    given = list(dict.fromkeys(names))
+    if len(given) > 1 and {*given} == {*of}:
+        return "all"
+    groups: dict[tuple[str, int, str], list[str]] = {}
+    alone: dict[str, tuple[str, int, str]] = {}
+    for name in given:
+        match = _NUMBERED.fullmatch(name)
+        if match is None or len(match[2]) > _LONGEST:
+            alone[name] = ("", 0, name)
+            continue
+        key = (match[1], len(match[2]), match[3])
+        groups.setdefault(key, []).append(match[2])
+        alone[name] = key
+    shown: dict[str, None] = {}
+    for name, key in alone.items():
+        numbers = groups.get(key, [])
+        if len(numbers) < 2:
+            shown[name] = None
+        else:
+            listed = ",".join(_spans(sorted({*numbers})))
+            shown[f"{key[0]}[{listed}]{key[2]}"] = None
+    return ", ".join(shown)
+
+
+def _spans(numbers: list[str]) -> Iterator[str]:
+    """Yield numbers of one length in order, those that follow each other as first-last."""
+    first = last = numbers[0]
+    for number in [*numbers[1:], ""]:
+        if number and int(number) == int(last) + 1:
+            last = number
+            continue
+        yield first if first == last else f"{first}-{last}"
+        first = last = number

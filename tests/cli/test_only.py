@@ -1,0 +1,59 @@
+"""`gpu-node drift --only`: what it shows, and what it refuses; the exit code is the report's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from gpu_node.cli.main import main
+from tests.cli.answering import gathered
+
+Run = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a report on a node that has something to repair: exit code, stdout and stderr."""
+
+    def ran(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gpu-node", "drift", "inventories/lab.py", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        output = capsys.readouterr()
+        return ended.value.code, output.out, output.err
+
+    monkeypatch.setattr("gpu_node.cli.asking.gather", gathered())
+    monkeypatch.setenv("COLUMNS", "120")
+    return ran
+
+
+@pytest.mark.parametrize("word", ["shm", "shm.too-small", "a100-01"])
+def test_a_problem_is_chosen(run: Run, word: str) -> None:
+    code, out, err = run("--only", word)
+    assert (code, err) == (2, "")
+    assert "  shm.too-small  " in out
+
+
+def test_a_problem_is_left_out(run: Run) -> None:
+    """It still decides the exit code."""
+    code, out, err = run("--only", "nccl")
+    assert (code, err) == (2, "")
+    assert "shm.too-small" not in out and "--only leaves out 1 problem" in out
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("shm.to-small", "did you mean shm.too-small?"),
+        ("a100-1", "did you mean a100-01?"),
+        ("nonsense\x1b", r"found 'nonsense\x1b' (an unknown word)"),
+        ("", "found ''"),
+    ],
+)
+def test_an_unknown_word(run: Run, word: str, hint: str) -> None:
+    """One line with what is allowed."""
+    code, out, err = run("--only", word)
+    assert (code, out) == (1, "")
+    assert hint in err and "allowed: a rule or an area" in err
