@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from docs import picture
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.report.model import Report
+from gpu_node.facts.areas import AREAS
 
 
 def test_the_picture_is_current() -> None:
     """The picture must show the present report; `make picture` updates it."""
     assert picture.PICTURE.read_text(encoding="utf-8") == picture.draw()
+
+
+def test_the_recorded_report_is_of_this_version() -> None:
+    """It has the rules, areas and fields of the code as it is now."""
+    report = Report.model_validate_json(picture.RECORDED.read_text(encoding="utf-8"))
+    for host in report.hosts.values():
+        assert {*AREAS} <= {*host.facts}
+        assert {each.rule for each in host.findings} <= {*RULES}
+    assert any(each.root for host in report.hosts.values() for each in host.findings)
 
 
 def test_the_picture_asks_no_other_host_for_anything() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from gpu_node.drift.report import json as json_report
+from gpu_node.drift.report.formats import Page, text
+from gpu_node.drift.report.model import Report
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, keep_converged
 from tests.e2e.running import (
@@ -58,6 +63,11 @@ KERNELS = ("3.10.0-1160.71.1.el7.x86_64", "3.10.0-1160.119.1.el7.x86_64")
 RPMS = ("libnccl", "libnccl-devel", "libnccl-static")
 # Another vendor's package, whose name begins alike.
 OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
+
+
+def shown(report: Report) -> str:
+    """Return the table of a report, 100 columns wide."""
+    return text("table", report, Page(Console(file=io.StringIO(), width=100)))
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +120,16 @@ def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
     """The JSON validates against the shipped schema file."""
     schema = json.loads(json_report.SCHEMA_FILE.read_text())
     jsonschema.Draft202012Validator(schema).validate(story["drift"].json)
+
+
+def test_the_problems_are_one_screen(story: dict[str, Any]) -> None:
+    """Every finding is counted in a line, and what to run next is the last one."""
+    report = Report.model_validate(story["drift"].json)
+    lines = shown(report).splitlines()
+    assert len(lines) <= 40
+    counts = [int(line.split()[-1]) for line in lines if re.search(r" deploy +\d+$", line)]
+    assert sum(counts) == sum(report.summary.findings.values())
+    assert lines[-1].startswith("repair: pyinfra ")
 
 
 def test_dry_run_shows_what_the_real_run_does(story: dict[str, Any], converged: Converge) -> None:
@@ -190,6 +210,7 @@ def test_other_tmpfs_keep_their_size(again: None) -> None:
 def test_afterwards_the_report_is_clean(again: None) -> None:
     """Exit 0 and no finding."""
     report = drift()
+    assert len(shown(Report.model_validate(report.json)).splitlines()) <= 12
     assert report.code == 0
     assert report.json["summary"]["findings"] == {"error": 0, "warning": 0, "info": 0}
 
