@@ -52,6 +52,13 @@ def _needed(expression: str) -> list[str]:
     return sorted(needed)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print why a test failed that was repeated, and may have passed then."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"failed, and repeated: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
     """Give os.close back, before pytest removes the folders of earlier sessions.

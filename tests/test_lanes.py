@@ -190,9 +190,10 @@ def test_load():
 def test_a_failed_test_is_repeated_once(
     start: Start, tmp_path: Path, passes: int, code: int
 ) -> None:
-    """One that passes only then is named."""
+    """One that passes only then is named, and its first failure is in the lane's file."""
     test = tmp_path / "test_load.py"
     test.write_text(LOAD.format(passes=passes))
+    (tmp_path / "conftest.py").write_text((HERE / "conftest.py").read_text())
     done = start(one=Lane([[*lanes.PYTEST, "-p", "no:cacheprovider", str(test)]]))
     out, err = done.communicate(timeout=60)
     assert (done.returncode, (tmp_path / "runs").read_text()) == (code, "xx")
@@ -200,6 +201,8 @@ def test_a_failed_test_is_repeated_once(
         code == 0
     )
     assert ("test_load.py::test_load" in err) == (code == 1)
+    log = (tmp_path / "logs" / "one.log").read_text()
+    assert "failed, and repeated: " in log and f"assert 1 >= {passes}" in log
 
 
 def test_the_first_that_fails_ends_the_others(start: Start, tmp_path: Path) -> None:
