@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -16,11 +16,19 @@ from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 
 
-def ask(inventory: str, limit: Iterable[str] = (), deep: bool = False) -> dict[str, Seen]:
-    """Probe the nodes of an inventory, once; every failure of a node stays with it."""
+def ask(
+    inventory: str,
+    limit: Iterable[str] = (),
+    deep: bool = False,
+    data: Mapping[str, object] | None = None,
+) -> dict[str, Seen]:
+    """Probe the nodes of an inventory, once; every failure of a node stays with it.
+
+    `data` has values in place of the inventory's.
+    """
     handshake.install()
     with at_once(), working(f"Reading the nodes of {inventory}"):
-        answers = gather(inventory, limit, deep)
+        answers = gather(inventory, limit, deep, data or {})
     return {name: _seen(inventory, name, answer) for name, answer in answers.items()}
 
 

@@ -12,9 +12,8 @@ from gpu_node.cli.asking import ask
 from gpu_node.cli.reporting import report_of
 from gpu_node.cli.verifying import render
 from gpu_node.drift.report import table
-from gpu_node.drift.report.formats import DEPLOY
 from gpu_node.drift.report.model import Report
-from gpu_node.facts.ask.pyinfra_file import pyinfra_command
+from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.interrupt import LINE, Interrupted, at_once, report
 from gpu_node.inventories.servers_csv import read_csv
@@ -129,7 +128,7 @@ class Onboarding:
         for name in members:
             self.well[name] = BEFORE
             if found := lacks(report, name, self.admitted):
-                found += next_steps(report, name, pyinfra_command(str(self.site.inventory), DEPLOY))
+                found += next_steps(report, name, deploy_command(str(self.site.inventory)))
                 self.results[name] += ["in the inventory already", *found]
 
     def _disable_passwords(self) -> None:

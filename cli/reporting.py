@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -55,20 +54,13 @@ def write(
     console = plain_console(
         file=io.StringIO() if is_file else sys.stdout, width=FILE_WIDTH if is_file else None
     )
-    page = formats.Page(console, _deploy(), full, facts, only)
+    page = formats.Page(console, full, facts, only)
     text = formats.text(form, report, page)
     if output is not None:
         _save(text, output)
         return
     # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.
     click.echo(text, file=sys.stdout, nl=False, color=console.is_terminal)
-
-
-def _deploy() -> str:
-    """Return the way from here to the deploy, beside us or installed; importing it would run it."""
-    if Path(formats.DEPLOY).is_file():
-        return formats.DEPLOY
-    return os.path.relpath(Path(__file__).resolve().parents[1] / formats.DEPLOY)
 
 
 def _save(text: str, output: str) -> None:

@@ -66,14 +66,16 @@ class UserConsole:
         lines = captured.get().splitlines()
         click.echo("\n".join(line.rstrip() for line in lines), file=sys.stdout)
 
-    def confirm(self, question: str, what: str) -> None:
+    def confirm(
+        self, question: str, what: str, kept: str = "nothing was written to the inventory"
+    ) -> None:
         """Ask whether to continue, unless -y was given; raises Stopped where the answer is no.
 
-        `what` names the change for the error where there is no terminal.
+        `what` names the change for the error without a terminal, `kept` what stays after a no.
         """
         if self.yes:
             return
         if not self.is_attended:
             raise Stopped(f"no terminal to confirm {what}; give -y")
         if not self._ask(question):
-            raise Stopped("not confirmed; nothing was written to the inventory")
+            raise Stopped(f"not confirmed; {kept}")

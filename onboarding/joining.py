@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from gpu_node.deploy.engine.pyinfra_process import ENVIRONMENTS, WHOLE
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.onboarding import journal
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site
-from gpu_node.onboarding.run_pyinfra import ENVIRONMENTS, WHOLE, pyinfra
+from gpu_node.onboarding.run_pyinfra import pyinfra
 from gpu_node.verify.outcome import Outcome
 
 STAGES = ("mesh", "environments", "deploy", "report", "verify")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_node.deploy.engine.pyinfra_process import WHOLE
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
 from gpu_node.inventories.errors import InventoryError
@@ -17,7 +18,7 @@ from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import FileError, Stopped
 from gpu_node.onboarding.inventory_files import Site, known_hosts
 from gpu_node.onboarding.journal import Journal
-from gpu_node.onboarding.run_pyinfra import WHOLE, Unfinished, pyinfra
+from gpu_node.onboarding.run_pyinfra import Unfinished, pyinfra
 from gpu_node.onboarding.trust import host_keys as contact
 
 

@@ -101,6 +101,10 @@ def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
     before = _before(state, host)
     for finding in findings:
         _print(host, finding, is_new=(finding.rule, finding.subject) not in before)
+    for finding in () if rules else part_of(host).waiting(host.name, found):
+        text = f"{finding.rule}: {finding.subject}: {finding.found}"
+        waits = f"waits for {finding.root.node}" if finding.root else "waits"
+        logger.warning(f"{host.print_prefix}{visible(f'{text}; {waits}')}")
     if areas := failed(host):
         logger.error(f"{host.print_prefix}failed in this run: {', '.join(areas)}")
     return not areas and not any(each.fixable or each.severity == "error" for each in findings)

@@ -18,10 +18,27 @@ class Part:
     nodes: tuple[str, ...] | None = None
 
     def of(self, node: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return the findings of a node that the run must repair, or fail because of."""
-        if self.nodes is not None and node not in self.nodes:
+        """Return the findings of a node that the run must repair, or fail because of.
+
+        A finding that waits for a node outside of the run is none of them.
+        """
+        chosen = self._in_areas(findings)
+        if self.nodes is None:
+            return chosen
+        return tuple(each for each in chosen if node in self.nodes and not self._waits(each))
+
+    def waiting(self, node: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings of a node of the run that a node outside of it explains."""
+        if self.nodes is None or node not in self.nodes:
             return ()
+        return tuple(each for each in self._in_areas(findings) if self._waits(each))
+
+    def _in_areas(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         return tuple(each for each in findings if self.has(each.rule.split(".")[0]))
+
+    def _waits(self, finding: Finding) -> bool:
+        nodes, root = self.nodes, finding.root
+        return nodes is not None and root is not None and root.node not in nodes
 
     def has(self, area: str) -> bool:
         """Whether an area is a part of the run."""

@@ -13,21 +13,17 @@ if TYPE_CHECKING:  # the names alone must be quick to have: --help lists them
 
 # What `--format` offers; the first is the default.
 FORMATS = ("table", "json")
-# Where the deploy is in the repository.
-DEPLOY = "deploy/gpu_node.py"
 
 
 @dataclass(frozen=True)
 class Page:
     """Where a report is written: a console with its width, colours and encoding.
 
-    `deploy` is the path of the deploy that repairs, as seen from where the user is. The others are
-    about the table: every finding with its cause and fix (`full`), the facts before the problems
-    (`facts`), only the problems that a rule, area or node chooses (`only`).
+    The others are about the table: every finding with its cause and fix (`full`), the facts before
+    the problems (`facts`), only the problems that a rule, area or node chooses (`only`).
     """
 
     console: Console
-    deploy: str = DEPLOY
     full: bool = False
     facts: bool = False
     only: tuple[str, ...] = ()

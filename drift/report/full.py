@@ -11,23 +11,19 @@ from rich.text import Text
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.report.entry import entry
-from gpu_node.drift.report.formats import DEPLOY
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.signs import SEVERITY_STYLES
-from gpu_node.facts.ask.pyinfra_file import pyinfra_command
+from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 
 
-def render(report: Report, width: int, deploy: str = DEPLOY) -> RenderableType:
-    """Return the report as a rich renderable for a console of this width.
-
-    `deploy` is the path of the deploy that repairs, as seen from where the user is.
-    """
+def render(report: Report, width: int) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width."""
     parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
     parts += [_entry(finding, values) for finding, values in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    return Group(*parts, _summary(report), *_next_step(report, deploy))
+    return Group(*parts, _summary(report), *_next_step(report))
 
 
 def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:
@@ -75,11 +71,10 @@ def _unreached(name: str, host: HostReport) -> RenderableType:
     return Group(head, Padding(Text(visible_lines(host.error or "")), (0, 0, 1, 2)))
 
 
-def _next_step(report: Report, deploy: str) -> Iterator[Text]:
+def _next_step(report: Report) -> Iterator[Text]:
     findings = [finding for host in report.hosts.values() for finding in host.findings]
     if any(finding.fixable for finding in findings):
-        command = pyinfra_command(report.inventory, deploy)
-        yield Text(f"repair: {visible(command)}", style="dim")
+        yield Text(f"repair: {visible(deploy_command(report.inventory))}", style="dim")
 
 
 def _summary(report: Report) -> Text:

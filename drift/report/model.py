@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,6 +64,15 @@ class Report(_Part):
     differences: list[Difference]
     summary: Summary
 
+    def part(self, areas: Collection[str] | None, nodes: Collection[str] | None) -> Report:
+        """Return the report of some areas and some nodes alone; None: of all."""
+        hosts = {
+            name: host if areas is None else _less(host, areas)
+            for name, host in self.hosts.items()
+            if nodes is None or name in nodes
+        }
+        return self.model_copy(update={"hosts": hosts, "summary": _summary(hosts)})
+
     def exit_code(self) -> int:
         """Return 1 where something cannot be determined, else 2 where there is drift, else 0."""
         if self.summary.unreachable or self.summary.unreadable:
@@ -121,6 +130,12 @@ def _host(node: Seen, findings: list[Finding]) -> HostReport:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
     facts = node.state.model_dump(mode="json", exclude=_LEFT_OUT)
     return HostReport(status=_status(findings), facts=facts, findings=findings)
+
+
+def _less(host: HostReport, areas: Collection[str]) -> HostReport:
+    kept = [each for each in host.findings if each.rule.split(".")[0] in areas]
+    status = host.status if host.error is not None else _status(kept)
+    return host.model_copy(update={"findings": kept, "status": status})
 
 
 def _status(findings: list[Finding]) -> Status:

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.report import full
-from gpu_node.drift.report.formats import DEPLOY, Page, printed
+from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import Problem, chosen, problems
 from gpu_node.drift.report.problems import text as what
 from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
-from gpu_node.facts.ask.pyinfra_file import pyinfra_command
+from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 
 # Lines of one problem: what is wrong, and what follows from it.
@@ -34,21 +34,21 @@ def text(report: Report, page: Page) -> str:
     """Return the report for a page, as its console prints it."""
     width = page.console.width
     if page.full:
-        return printed(full.render(report, width, page.deploy), page.console)
-    return printed(render(report, width, page.deploy, page.facts, page.only), page.console)
+        return printed(full.render(report, width), page.console)
+    return printed(render(report, width, page.facts, page.only), page.console)
 
 
 def render(
     report: Report,
     width: int,
-    deploy: str = DEPLOY,
     facts: bool = False,
     only: Collection[str] = (),
+    next_step: bool = True,
 ) -> RenderableType:
     """Return the report as a rich renderable for a console of this width.
 
-    `deploy` is the path of the deploy that repairs, as seen from where the user is; `facts` come
-    first where asked for; `only` chooses problems by rule, area or node.
+    `facts` come first where asked for; `only` chooses problems by rule, area or node; without
+    `next_step` the table ends with the problems.
     """
     found = problems(report.hosts)
     shown = list(chosen(found, only)) if only else found
@@ -61,7 +61,7 @@ def render(
     if len(shown) < len(found):
         parts += [Text(), Text(_left_out(len(found) - len(shown)), style="dim")]
     parts += _unreached(report.hosts, only)
-    return Group(*parts, *_next(report, shown, deploy))
+    return Group(*parts, *(_next(report, shown) if next_step else ()))
 
 
 def _left_out(count: int) -> str:
@@ -185,12 +185,11 @@ def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterat
         yield Text(f"no answer from {len(more)} more: {visible(ranges(more))}; --full shows why")
 
 
-def _next(report: Report, shown: Sequence[Problem], deploy: str = DEPLOY) -> Iterator[Text]:
+def _next(report: Report, shown: Sequence[Problem]) -> Iterator[Text]:
     """Yield where more is, and at the end the one command to run next."""
     if not shown:
         return
     yield Text()
     yield Text(f"more: gpu-node explain {shown[0].id}; every finding: --full", style="dim")
     if any(each.repair != "manual" for each in shown):
-        command = pyinfra_command(report.inventory, deploy)
-        yield Text(f"repair: {visible(command)}", style="dim")
+        yield Text(f"repair: {visible(deploy_command(report.inventory))}", style="dim")

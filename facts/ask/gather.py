@@ -6,7 +6,7 @@ import fnmatch
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -81,16 +81,20 @@ class NotConnected(Exception):
 
 
 def gather(
-    inventory_path: str, limits: Iterable[str] = (), deep: bool = False
+    inventory_path: str,
+    limits: Iterable[str] = (),
+    deep: bool = False,
+    data: Mapping[str, object] | None = None,
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
-    `deep` also reads whole files, to compare their checksums.
+    `deep` also reads whole files, to compare their checksums; `data` has values in place of the
+    inventory's, as pyinfra's --data.
 
     Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
     last = DEEP_LAST_SECONDS if deep else None
-    replies = _each(inventory_path, limits, lambda host: probe(host, deep=deep), last)
+    replies = _each(inventory_path, limits, lambda host: probe(host, deep=deep), last, data or {})
     return {
         name: Answer(reply.data, reply.result, reply.error, reply.reached, reply.cause)
         for name, reply in replies.items()
@@ -116,16 +120,19 @@ def _each(
     limits: Iterable[str],
     work: Callable[[Host], T],
     last: float | None = None,
+    data: Mapping[str, object] | None = None,
 ) -> dict[str, _Reply[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
-    with chosen(inventory_path, limits) as (state, hosts):
+    with chosen(inventory_path, limits, data or {}) as (state, hosts):
         patience = Patience(len(hosts), last)
         replies = state.pool.map(lambda host: _reply(state, host, work, patience), hosts)
     return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
 
 
 @contextmanager
-def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[State, list[Host]]]:
+def chosen(
+    inventory_path: str, limits: Iterable[str] = (), data: Mapping[str, object] | None = None
+) -> Iterator[tuple[State, list[Host]]]:
     """Yield pyinfra's state and the hosts of an inventory file that `limits` leave, not connected.
 
     Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
@@ -134,7 +141,7 @@ def chosen(inventory_path: str, limits: Iterable[str] = ()) -> Iterator[tuple[St
     config = Config(CONNECT_TIMEOUT=CONNECT_SECONDS, PARALLEL=PARALLEL)
     state.cwd = _here()
     with ctx_state.use(state), ctx_config.use(config):
-        inventory = _inventory(inventory_path, state.cwd)
+        inventory = _inventory(inventory_path, state.cwd, data or {})
         with ctx_inventory.use(inventory):
             state.init(inventory, config)
             hosts = _limited(list(inventory), list(limits), inventory_path)
@@ -167,11 +174,13 @@ def _here() -> str:
     return cwd
 
 
-def _inventory(path: str, cwd: str) -> Inventory:
+def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) -> Inventory:
     """Load an inventory as pyinfra does; every error of its file is a PyinfraError."""
     try:
         with loadable(path) as file:
-            inventory: Inventory = make_inventory(file, cwd=cwd, override_data=VERIFIED)
+            inventory: Inventory = make_inventory(
+                file, cwd=cwd, override_data={**(data or {}), **VERIFIED}
+            )
         return inventory
     except PyinfraError:  # an error in a cluster file has that file and its line
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SUFFIX, CLUSTER_SUFFIX = ".py", ".yml"
-# Copied beside a cluster file, it is an inventory of pyinfra.
-TEMPLATE = Path(__file__).parents[2] / "inventories" / "lab.py"
 IMPORT = "from gpu_node.inventories.groups import groups_of"
 _STAND_IN = f"""\
 {IMPORT}
@@ -63,11 +60,6 @@ def loadable(inventory: str) -> Iterator[str]:
         yield str(stand_in)
 
 
-def pyinfra_command(inventory: str, deploy: str) -> str:
-    """Return the shell command that runs a deploy; it creates the .py file if that is missing."""
-    file = pyinfra_file(inventory)
-    if not file.endswith(CLUSTER_SUFFIX):
-        return shlex.join(["pyinfra", file, deploy])
-    made = file.removesuffix(CLUSTER_SUFFIX) + SUFFIX
-    copy = shlex.join(["cp", os.path.relpath(TEMPLATE.resolve()), made])
-    return f"{copy} && {shlex.join(['pyinfra', made, deploy])}"
+def deploy_command(inventory: str) -> str:
+    """Return the shell command that repairs the nodes of an inventory."""
+    return shlex.join(["gpu-node", "deploy", inventory])

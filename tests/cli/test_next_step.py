@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from click.testing import CliRunner
 
 from gpu_node.cli.drift import drift
 from tests.cli.answering import gathered
-from tests.cli.running import REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -19,58 +17,22 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpu_node.cli.asking.gather", gathered())
 
 
-def last_line(inventory: str) -> str:
-    """Return how the report of an inventory ends."""
-    return CliRunner(env={"COLUMNS": "300"}).invoke(drift, [inventory]).output.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
-    ("folder", "inventory", "line"),
+    ("inventory", "line"),
     [
-        (".", "inventories/lab.py", "repair: pyinfra inventories/lab.py deploy/gpu_node.py"),
-        ("inventories", "lab.py", "repair: pyinfra lab.py ../deploy/gpu_node.py"),
-        ("tests/cli", "../../inventories/lab.py",
-         "repair: pyinfra ../../inventories/lab.py ../../deploy/gpu_node.py"),
+        ("site.py", "repair: gpu-node deploy site.py"),
+        ("./site.py", "repair: gpu-node deploy ./site.py"),
+        ("my nodes.py", "repair: gpu-node deploy 'my nodes.py'"),
+        ("alone.yml", "repair: gpu-node deploy alone.yml"),
     ],
-)  # fmt: skip
-def test_in_the_repository(
-    monkeypatch: pytest.MonkeyPatch, folder: str, inventory: str, line: str
+)
+@pytest.mark.parametrize("words", [[], ["--full"]])
+def test_it_repairs_the_same_inventory(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, inventory: str, line: str, words: list[str]
 ) -> None:
-    """Both paths are those from the folder in which the user is."""
-    monkeypatch.chdir(REPOSITORY / folder)
-    assert last_line(inventory) == line
-
-
-def test_anywhere_else(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """The deploy is the one that is installed with the command."""
+    """Words are quoted as a shell wants them; a cluster file needs no .py file."""
     monkeypatch.chdir(folder)
-    *_, path = last_line("site.py").split()
-    assert not os.path.isabs(path)
-    assert Path(path).resolve() == REPOSITORY / "deploy" / "gpu_node.py"
-
-
-def test_beside_a_deploy_of_ones_own(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """A copy of the repository is used where it is."""
-    monkeypatch.chdir(folder)
-    (folder / "deploy").mkdir()
-    (folder / "deploy" / "gpu_node.py").touch()
-    assert last_line("site.py") == "repair: pyinfra site.py deploy/gpu_node.py"
-
-
-def test_a_cluster_file(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """pyinfra runs the .py file beside it; where there is none, the line makes it."""
-    monkeypatch.chdir(folder)
-    assert last_line("site.yml").startswith("repair: pyinfra site.py ")
-    (folder / "site.py").unlink()
-    made, _, run = last_line("site.yml").partition(" && ")
-    _, copy, template, inventory = made.split()
-    assert (copy, inventory) == ("cp", "site.py")
-    assert Path(template).resolve() == REPOSITORY / "inventories" / "lab.py"
-    assert run.startswith("pyinfra site.py ")
-
-
-def test_a_name_with_a_blank(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Words are quoted as a shell wants them."""
-    monkeypatch.chdir(folder)
-    (folder / "my nodes.py").touch()
-    assert last_line("my nodes.py").startswith("repair: pyinfra 'my nodes.py' ")
+    (folder / inventory).touch()
+    shown = CliRunner(env={"COLUMNS": "300"}).invoke(drift, [inventory, *words]).output
+    *_, last = [each for each in shown.splitlines() if each.startswith("repair: ")]
+    assert last == line

@@ -98,7 +98,7 @@ def test_what_a_member_lacks_is_shown(world: World, capsys: Capture, dry: bool) 
     output = capsys.readouterr()
     assert re.search(r"error +v100-01 +limits\.nofile", output.out)
     assert "Error: v100-01: in the inventory already\n  it has drift, see above\n" in output.err
-    assert f"  repair it: pyinfra {world.site.inventory} deploy/gpu_node.py\n" in output.err
+    assert f"  repair it: gpu-node deploy {world.site.inventory}\n" in output.err
 
 
 @pytest.mark.parametrize(

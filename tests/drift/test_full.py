@@ -226,7 +226,7 @@ def test_what_only_hands_can_repair_is_not_proposed_to_the_deploy() -> None:
     text = drawn({"n": states.seen(closed)}, 80)
     assert "shm.container" in text
     assert "repair:" not in text
-    assert "repair: pyinfra inventories/lab.py" in drawn({"n": KINDS["warning"]}, 80)
+    assert "repair: gpu-node deploy inventories/lab.py" in drawn({"n": KINDS["warning"]}, 80)
 
 
 def _cluster(count: int) -> dict[str, Seen]:

@@ -9,8 +9,9 @@ from pyinfra.api import Config, Inventory, State
 from pyinfra.context import ctx_config, ctx_state
 from pyinfra_cli.inventory import make_inventory
 
-from gpu_node.facts.ask.pyinfra_file import TEMPLATE, loadable, pyinfra_command, pyinfra_file
+from gpu_node.facts.ask.pyinfra_file import loadable, pyinfra_file
 
+INVENTORIES = Path(__file__).parents[2] / "inventories"
 CLUSTER = """\
 cluster: c
 defaults: {ssh: {user: root, key: key, known_hosts: known_hosts}}
@@ -66,19 +67,10 @@ def test_a_lone_cluster_file_is_loaded_as_the_copied_inventory_is(
     with loadable(path) as file:
         lone = loaded(file)
     assert not Path(file).parent.exists()
-    (folder / "site.py").write_text(TEMPLATE.read_text())
+    (folder / "site.py").write_text((INVENTORIES / "lab.py").read_text())
     copied = loaded(str(folder / "site.py"))
     assert [host.name for host in lone] == [host.name for host in copied]
     for host in lone:
         same = copied.get_host(host.name)
         assert (host.groups, host.data.dict()) == (same.groups, same.data.dict())
     assert lone.get_host("v100-01").data.colour == "green"
-
-
-def test_the_command_makes_the_inventory_that_is_missing(folder: Path) -> None:
-    """It can be typed as it is."""
-    words = pyinfra_command("site.yml", "deploy/gpu_node.py").split()
-    assert words[0] == "cp" and Path(words[1]).resolve() == TEMPLATE.resolve()
-    assert words[2:] == ["site.py", "&&", "pyinfra", "site.py", "deploy/gpu_node.py"]
-    (folder / "site.py").touch()
-    assert pyinfra_command("site.yml", "d.py") == "pyinfra site.py d.py"

@@ -24,7 +24,8 @@ from gevent import monkey
 monkey.patch_all()
 import signal, sys
 from pathlib import Path
-from gpu_node.onboarding.run_pyinfra import Interrupted, pyinfra
+from gpu_node.inventories.interrupt import Interrupted
+from gpu_node.onboarding.run_pyinfra import pyinfra
 from gpu_node.onboarding.inventory_files import site_of
 from gpu_node.onboarding.errors import Stopped
 # As on a terminal, whatever the tests were started to ignore, as below nohup.

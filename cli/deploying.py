@@ -1,0 +1,184 @@
+"""One run of `gpu-node deploy`: the problems, the question, pyinfra's run or runs, the problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+from pyinfra_cli.util import parse_cli_arg
+
+from gpu_node.cli.asking import ask
+from gpu_node.cli.reporting import report_of
+from gpu_node.deploy.engine.batches import batches, size_of
+from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended, run_pyinfra
+from gpu_node.drift.report import table
+from gpu_node.drift.report.model import Report, Seen
+from gpu_node.drift.report.problems import problems
+from gpu_node.drift.report.ranges import ranges
+from gpu_node.facts.areas import AREAS
+from gpu_node.inventories.errors import did_you_mean, shown
+from gpu_node.inventories.interrupt import LINE, Interrupted
+from gpu_node.inventories.interrupt import report as report_line
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.trust.password import VARIABLE
+
+# What changes a node that has no finding to repair.
+_SWITCHES = ("reboot", "allow_disruption")
+
+
+@dataclass(frozen=True)
+class InventoryRun:
+    """What the command line asks for."""
+
+    inventory: str
+    limit: tuple[str, ...] = ()
+    areas: str | None = None
+    data: tuple[str, ...] = ()
+    batch: str | None = None
+    dry: bool = False
+
+    def override_data(self) -> dict[str, object]:
+        """Return the values in place of the inventory's; UsageError where one is no KEY=VALUE."""
+        words = [*self.data, *([f"areas={self.areas}"] if self.areas is not None else [])]
+        found: dict[str, object] = {}
+        for word in words:
+            key, equals, value = word.partition("=")
+            if not key or not equals:
+                raise click.UsageError(
+                    f"--data: found {shown(word)}; allowed: KEY=VALUE, such as shm_size=16G"
+                )
+            if key in found:
+                raise click.UsageError(f"--data: found {shown(key)} twice; allowed: once")
+            found[key] = parse_cli_arg(value)
+        for area in _words(found.get("areas")) or ():
+            if area not in AREAS:
+                why = f"no such area{did_you_mean(area, AREAS)}"
+                raise click.UsageError(
+                    f"--areas: found {shown(area)} ({why}); allowed: {', '.join(AREAS)}"
+                )
+        if self.batch is not None and "change" in found:
+            raise click.UsageError("found --batch with --data change=; allowed: one of them")
+        return found
+
+
+class Deployment:
+    """Repairs the nodes of an inventory and proves it."""
+
+    def __init__(self, run: InventoryRun, console: UserConsole) -> None:
+        self.run, self.console = run, console
+        self.data = run.override_data()
+        if run.batch is not None:
+            self._size(1)
+
+    def done(self) -> int:
+        """Return the exit code; raises what `FAILURES` lists."""
+        try:
+            return self._done()
+        except Interrupted:
+            report_line(f"{LINE}, not proved; the next run finishes")
+            return 1
+
+    def _done(self) -> int:
+        seen = ask(self.run.inventory, self.run.limit, data=self.data)
+        before = self._part(report_of(self.run.inventory, seen))
+        self.console.show(table.render(before, self.console.width, next_step=False))
+        to_repair = [
+            name
+            for name, host in before.hosts.items()
+            if any(each.fixable for each in host.findings)
+        ]
+        switched = any(self.data.get(key) is True for key in _SWITCHES)
+        if not to_repair and not switched:
+            self.console.say("Nothing to repair.")
+            return _code(before)
+        if self.run.dry:
+            self._announce_batches(seen, to_repair)
+            return self._pyinfra([*self._options(), "--dry"]).code and 1
+        self.console.confirm(_question(before, to_repair), "the repair", "nothing was changed")
+        code = self._repaired(seen, to_repair)
+        after = self._part(
+            report_of(self.run.inventory, ask(self.run.inventory, self.run.limit, data=self.data))
+        )
+        self.console.show(table.render(after, self.console.width, next_step=False))
+        return code or _code(after)
+
+    def _part(self, whole: Report) -> Report:
+        """Return a report with the findings that the run is to repair or to fail by."""
+        areas, nodes = (_words(self.data.get(key)) for key in ("areas", "change"))
+        return whole.part(areas, nodes)
+
+    def _repaired(self, seen: Mapping[str, Seen], to_repair: list[str]) -> int:
+        if self.run.batch is None or not to_repair:
+            return self._pyinfra(self._options()).code and 1
+        code = 0
+        changed: list[str] = []
+        parts = self._batches(seen, to_repair)
+        for number, batch in enumerate(parts, 1):
+            changed += batch
+            self.console.say(f"== batch {number} of {len(parts)}: {ranges(batch)}")
+            change = f"change={','.join(changed)}"
+            ended = self._pyinfra([*self._options(), "--data", change])
+            code = code or (1 if ended.code else 0)
+            if ended.code and (not ended.failed or {*ended.failed} & {*changed}):
+                left = [name for part in parts[number:] for name in part]
+                rest = f"; not changed: {ranges(left)}" if left else ""
+                self.console.say(f"Batch {number} is not proved{rest}.")
+                return 1
+        return code
+
+    def _pyinfra(self, options: Sequence[str]) -> Ended:
+        return run_pyinfra(self.run.inventory, WHOLE, options, without=[VARIABLE])
+
+    def _announce_batches(self, seen: Mapping[str, Seen], to_repair: list[str]) -> None:
+        if self.run.batch is not None and to_repair:
+            for number, batch in enumerate(self._batches(seen, to_repair), 1):
+                self.console.say(f"batch {number}: {ranges(batch)}")
+
+    def _batches(self, seen: Mapping[str, Seen], names: list[str]) -> list[tuple[str, ...]]:
+        models = {name: _model(seen[name]) for name in names}
+        return batches(models, self._size(len(names)))
+
+    def _size(self, nodes: int) -> int:
+        try:
+            return size_of(self.run.batch or "", nodes)
+        except ValueError as error:
+            raise click.UsageError(f"--batch: {error}") from None
+
+    def _options(self) -> list[str]:
+        """Return the options of pyinfra for this run."""
+        given = [*self.run.data, *([f"areas={self.run.areas}"] if self.run.areas else [])]
+        return [
+            *(word for limit in self.run.limit for word in ("--limit", limit)),
+            *(word for data in given for word in ("--data", data)),
+        ]
+
+
+def _question(before: Report, to_repair: list[str]) -> str:
+    count = sum(each.repair != "manual" for each in problems(before.hosts))
+    what = "this problem" if count == 1 else f"these {count} problems"
+    return f"Repair {what} on {ranges(to_repair, before.hosts)}?"
+
+
+def _model(node: Seen) -> str:
+    """Return a node's GPU model, from the inventory or as found; empty where neither knows it."""
+    if node.wanted.gpu is not None and node.wanted.gpu.model:
+        return node.wanted.gpu.model
+    if node.state is not None and node.state.driver.smi is not None:
+        for gpu in node.state.driver.smi.gpus:
+            return gpu.name
+    return ""
+
+
+def _words(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    words = value.split(",") if isinstance(value, str) else value
+    return tuple(str(word).strip() for word in words) if isinstance(words, list | tuple) else ()
+
+
+def _code(report: Report) -> int:
+    """Return 1 where an error is left or a node did not answer, else 0."""
+    hosts = report.hosts.values()
+    is_wrong = any(each.severity == "error" for host in hosts for each in host.findings)
+    return 1 if is_wrong or any(host.error for host in hosts) else 0

@@ -1,0 +1,244 @@
+"""`gpu-node deploy`: what it shows and asks, which runs of pyinfra it starts, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_node.cli.main import main
+from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended
+from gpu_node.facts.ask.gather import Answer
+from gpu_node.inventories.interrupt import Interrupted
+from tests.drift import states
+
+LOW = {"shm": {"usage": {"size": 67108864}}}
+CLOSED = {"shm": {"usage": {"size": 67108864}, "container": {"can_mount": False}}}
+GONE = "Connection refused"
+_A100 = states.BASE["found"]["driver"]["smi"]["gpus"]
+GPUS = {"a100": _A100, "v100": [{**each, "name": "Tesla V100-SXM2-32GB"} for each in _A100]}
+
+
+class World:
+    """Nodes that answer, and what a run of pyinfra does with them."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, dict[str, Any] | str] = {"a100-01": LOW, "v100-01": LOW}
+        self.runs: list[list[str]] = []
+        self.given: list[object] = []
+        self.fails: set[str] = set()
+        self.code = 0
+        self.signal = False
+
+    def gather(self, *given: object, **named: object) -> dict[str, Answer]:
+        self.given.append(given[-1])
+        answers = {}
+        for name, change in self.changes.items():
+            wanted = {k: v for k, v in states.BASE["wanted"].items() if "gpu" not in k}
+            if isinstance(change, str):
+                answers[name] = Answer(wanted, error=change)
+            else:
+                found = {**change, "driver": {"smi": {"gpus": GPUS[name[:4]]}}}
+                answers[name] = Answer(wanted, states.found(found), reached=True)
+        return answers
+
+    def run(self, inventory: str, deploy: Path, options: list[str], without: list[str]) -> Ended:
+        assert (inventory, deploy, without) == ("inventories/lab.py", WHOLE, ["GPU_NODE_PASSWORD"])
+        self.runs.append(list(options))
+        if self.signal:
+            raise Interrupted
+        named = [word.removeprefix("change=") for word in options if word.startswith("change=")]
+        nodes = named[-1].split(",") if named else list(self.changes)
+        if "--dry" not in options:
+            for name in nodes:
+                if name not in self.fails and not isinstance(self.changes[name], str):
+                    self.changes[name] = {}
+        failed = tuple(name for name in nodes if name in self.fails)
+        return Ended(1 if failed else self.code, failed)
+
+
+Deploy = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr("gpu_node.cli.asking.gather", world.gather)
+    monkeypatch.setattr("gpu_node.cli.deploying.run_pyinfra", world.run)
+    return world
+
+
+@pytest.fixture
+def deploy(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Deploy:
+    """Run the command: exit code, stdout and stderr."""
+
+    def ran(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gpu-node", "deploy", "inventories/lab.py", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        output = capsys.readouterr()
+        return ended.value.code, output.out, output.err
+
+    monkeypatch.setenv("COLUMNS", "120")
+    return ran
+
+
+def test_problems_before_and_after(world: World, deploy: Deploy) -> None:
+    """One run of the whole deploy; the words are those of the report."""
+    code, out, err = deploy("-y")
+    assert (code, world.runs) == (0, [[]])
+    assert out.splitlines()[0].startswith("2 nodes, 2 with drift: 1 problem (1 error)")
+    assert "shm.too-small  /dev/shm: 64M, want 8G" in out
+    assert out.splitlines()[-1] == "2 nodes, 2 ok: no problems"
+    assert err == ""
+
+
+def test_without_a_terminal_it_does_not_ask(world: World, deploy: Deploy) -> None:
+    code, out, err = deploy()
+    assert (code, world.runs) == (1, [])
+    assert "shm.too-small" in out
+    assert err == "Error: no terminal to confirm the repair; give -y\n"
+
+
+@pytest.mark.parametrize(("answer", "runs"), [(True, [[]]), (False, [])])
+def test_on_a_terminal_it_asks(
+    world: World, deploy: Deploy, monkeypatch: pytest.MonkeyPatch, answer: bool, runs: list[Any]
+) -> None:
+    """The question names the problems and the nodes; a no changes nothing."""
+    asked: list[str] = []
+    user = "gpu_node.onboarding.console.UserConsole"
+    monkeypatch.setattr(f"{user}.is_attended", property(lambda _: True))
+
+    def ask(_: object, question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(f"{user}._ask", ask)
+    code, _, err = deploy()
+    assert (code, world.runs) == (0 if answer else 1, runs)
+    assert asked == ["Repair this problem on all?"]
+    assert ("not confirmed; nothing was changed" in err) == (not answer)
+
+
+def test_nothing_to_repair(world: World, deploy: Deploy) -> None:
+    """No run: nothing would be changed; what only a person repairs is an error."""
+    world.changes = {"a100-01": {}, "v100-01": {}}
+    assert deploy() == (0, "2 nodes, 2 ok: no problems\n", "Nothing to repair.\n")
+    world.changes["v100-01"] = CLOSED
+    code, out, err = deploy("-y")
+    assert (code, world.runs, err) == (1, [], "Nothing to repair.\n")
+    assert "shm.container" in out and "manual" in out
+
+
+def test_a_switch_is_a_run(world: World, deploy: Deploy) -> None:
+    """--data reboot=true repairs what no other run does."""
+    world.changes = {"a100-01": {}}
+    code, *_ = deploy("-y", "--data", "reboot=true")
+    assert (code, world.runs) == (0, [["--data", "reboot=true"]])
+
+
+def test_options_are_pyinfras(world: World, deploy: Deploy) -> None:
+    """--areas is --data areas=; values are used for the problems as well."""
+    words = ["--limit", "a100", "--data", "shm_size=16G", "--data", "colour=green"]
+    code, out, _ = deploy("-y", *words, "--areas", "shm")
+    assert (code, world.runs) == (0, [[*words, "--data", "areas=shm"]])
+    assert world.given[0] == {"shm_size": "16G", "colour": "green", "areas": "shm"}
+    assert "limits" not in out
+
+
+def test_a_part_of_the_areas(world: World, deploy: Deploy) -> None:
+    """A problem of another area is neither shown nor decides the exit code."""
+    code, out, err = deploy("-y", "--areas", "limits,env")
+    assert (code, world.runs) == (0, [])
+    assert (out, err) == ("2 nodes, 2 ok: no problems\n", "Nothing to repair.\n")
+
+
+def test_a_dry_run_asks_nothing(world: World, deploy: Deploy) -> None:
+    code, _, err = deploy("--dry", "--batch", "1")
+    assert (code, world.runs) == (0, [["--dry"]])
+    assert err.splitlines() == ["batch 1: a100-01", "batch 2: v100-01"]
+
+
+def test_a_run_that_fails(world: World, deploy: Deploy) -> None:
+    """1, also where pyinfra ends with another code; the table shows what is left."""
+    world.fails, world.code = {"a100-01"}, 3
+    code, out, _ = deploy("-y")
+    assert (code, out.splitlines()[-1].split()[:3]) == (1, ["error", "a100-01", "shm.too-small"])
+
+
+def test_a_node_that_is_away(world: World, deploy: Deploy) -> None:
+    """The others are repaired, and the exit code is 1."""
+    world.changes["v100-01"] = GONE
+    code, out, _ = deploy("-y")
+    assert (code, world.runs) == (1, [[]])
+    assert out.count(GONE) == 2
+
+
+def test_batches(world: World, deploy: Deploy) -> None:
+    """One node of each model first; each run proves those of the earlier ones again."""
+    world.changes = {name: LOW for name in ("a100-01", "a100-02", "v100-01", "v100-02")}
+    world.changes["a100-03"] = {}
+    code, _, err = deploy("-y", "--batch", "2")
+    assert code == 0
+    assert world.runs == [
+        ["--data", "change=a100-01,v100-01"],
+        ["--data", "change=a100-01,v100-01,a100-02,v100-02"],
+    ]
+    assert err.splitlines() == [
+        "== batch 1 of 2: a100-01, v100-01",
+        "== batch 2 of 2: a100-02, v100-02",
+    ]
+
+
+def test_a_batch_that_is_not_proved_ends_the_run(world: World, deploy: Deploy) -> None:
+    """The others stay as they are, and are named."""
+    world.changes = {name: LOW for name in ("a100-01", "a100-02", "v100-01")}
+    world.fails = {"a100-01"}
+    code, out, err = deploy("-y", "--batch", "1")
+    assert (code, world.runs) == (1, [["--data", "change=a100-01"]])
+    assert err.splitlines()[-1] == "Batch 1 is not proved; not changed: v100-01, a100-02."
+    assert out.splitlines()[-1].split()[:3] == ["error", "all", "shm.too-small"]
+
+
+def test_a_node_that_is_away_does_not_end_the_batches(world: World, deploy: Deploy) -> None:
+    """It is in no batch; the exit code is 1 in the end."""
+    world.changes = {"a100-01": LOW, "a100-02": GONE, "v100-01": LOW}
+    code, *_ = deploy("-y", "--batch", "1")
+    assert (code, len(world.runs)) == (1, 2)
+
+
+def test_ctrl_c(world: World, deploy: Deploy) -> None:
+    world.signal = True
+    code, _, err = deploy("-y")
+    assert (code, err.splitlines()[-1]) == (
+        *(1, "gpu-node: interrupted, not proved; the next run finishes"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "shm_size"], "--data: found 'shm_size'; allowed: KEY=VALUE"),
+        (["--data", "=1"], "--data: found '=1'; allowed: KEY=VALUE"),
+        (["--data", "a=1", "--data", "a=2"], "--data: found 'a' twice; allowed: once"),
+        (["--data", "areas=shm", "--areas", "ssh"], "--data: found 'areas' twice"),
+        (["--areas", "shmm"], "--areas: found 'shmm' (no such area, did you mean shm?)"),
+        (["--areas", ""], "--areas: found '' (no such area)"),
+        (["--batch", "0"], "--batch: found '0'; allowed: a number of nodes"),
+        (["--batch", "half"], "--batch: found 'half'; allowed: a number of nodes"),
+        (
+            ["--batch", "1", "--data", "change=a100-01"],
+            "found --batch with --data change=; allowed: one of them",
+        ),
+    ],
+)
+def test_bad_words(world: World, deploy: Deploy, words: list[str], message: str) -> None:
+    """Before any node is asked."""
+    code, out, err = deploy("-y", *words)
+    assert (code, out, world.runs, world.given) == (1, "", [], [])
+    assert message in err

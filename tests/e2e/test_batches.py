@@ -1,0 +1,82 @@
+"""`gpu-node deploy --batch`: a batch that is not proved ends the run, and changes no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpu_node.lab import nodes, roster
+from tests.e2e.conftest import WriteInventory
+from tests.e2e.running import changed, manifest, on, run
+
+pytestmark = pytest.mark.lab_slow
+
+NODES = ("a100-01", "v100-01", "v100-02")
+FIRST, *OTHERS = NODES
+# It ends well and mounts nothing: only the proof finds out.
+IDLE_MOUNT = "printf '#!/bin/sh\\n' >/usr/local/sbin/mount; chmod 755 /usr/local/sbin/mount"
+WORK = "rm -f /usr/local/sbin/mount"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Three nodes as found, which let this machine in."""
+    nodes.reset(NODES)
+    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
+    on("v100-02", f"mkdir -p -m 700 /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+
+
+@pytest.fixture
+def path(three: None, inventory: WriteInventory) -> str:
+    """An inventory that manages only their shared memory."""
+    path = inventory({})
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "shm": {"size": "128M"}}
+    cluster["hosts"]["v100-02"] = {
+        "address": roster.NODES["v100-02"].address,
+        "group": "v100",
+    }
+    for group in cluster["groups"]:
+        cluster["groups"][group] = {}
+    for name in cluster["hosts"]:
+        kept = ("address", "group")
+        cluster["hosts"][name] = {key: cluster["hosts"][name][key] for key in kept}
+    file.write_text(yaml.safe_dump(cluster))
+    return path
+
+
+def sizes() -> dict[str, str]:
+    """How large /dev/shm is."""
+    return {node: on(node, "df -m /dev/shm | awk 'END { print $2 }'").strip() for node in NODES}
+
+
+def test_the_first_batch_is_not_proved(path: str) -> None:
+    """Exit 1; the other nodes are read, and no file of theirs is touched."""
+    on(FIRST, IDLE_MOUNT)
+    before = {node: manifest(node) for node in OTHERS}
+    done = run("gpu-node", "deploy", path, "-y", "--areas", "shm", "--batch", "1")
+    assert done.code == 1, done.err
+    assert "Batch 1 is not proved; not changed: v100-[01-02]." in done.err
+    assert all(changed(before[node], manifest(node)) == set() for node in OTHERS)
+    assert sizes() == dict.fromkeys(NODES, "64")
+
+
+def test_batch_after_batch(path: str) -> None:
+    """A node of each GPU model first; all are repaired in the end, and the report is clean."""
+    on(FIRST, WORK)
+    done = run("gpu-node", "deploy", path, "-y", "--areas", "shm", "--batch", "1")
+    assert done.code == 0, done.err
+    assert [line for line in done.err.splitlines() if line.startswith("== batch")] == [
+        f"== batch {number} of 3: {node}" for number, node in enumerate(NODES, 1)
+    ]
+    assert sizes() == dict.fromkeys(NODES, "128")
+    assert done.out.splitlines()[-1] == "3 nodes, 3 ok: no problems"
+
+
+def test_a_dry_run_and_a_second_run(path: str) -> None:
+    """Nothing is left to do."""
+    done = run("gpu-node", "deploy", path, "--areas", "shm", "--dry")
+    assert (done.code, done.err) == (0, "Nothing to repair.\n")
