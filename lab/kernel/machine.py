@@ -187,8 +187,17 @@ class Machine:
         raise self._failed(f"no SSH within {seconds:g} s")
 
     def set_clock(self) -> None:
-        """Set it as NTP does: an emulated clock loses seconds at a boot and under load."""
-        self.read(f"date --set=@{time.time():.3f}")
+        """Set it as NTP does; the time is sent into a session, as a login may take seconds."""
+        script = 'echo ready; read -r now && date --set="@$now" >/dev/null'
+        with subprocess.Popen(
+            [*self._ssh(), script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as session:
+            assert session.stdin is not None and session.stdout is not None
+            if session.stdout.readline() == "ready\n":
+                session.stdin.write(f"{time.time():.3f}\n")
+                session.stdin.flush()
+        if session.returncode != 0:
+            raise self._failed("its clock cannot be set")
 
     def reboot(self) -> None:
         """Reboot as `systemctl reboot` does, and wait for the new boot."""
