@@ -15,6 +15,7 @@ from gpu_node.inventories.errors import InventoryError, Problem, dotted, reason,
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.addresses import is_address
 from gpu_node.inventories.model import Model
+from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import one_spelling
 from gpu_node.inventories.wanted import complaints
 
@@ -118,7 +119,7 @@ def read_csv(path: Path) -> list[Newcomer]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return content(path).decode("utf-8-sig")
     except OSError as error:
         found = reason(error).removeprefix("is ")
         problem = f"{path}: found {found}; allowed: a file with lines of {_ORDER}"

@@ -259,7 +259,8 @@ def complaints(model: type[BaseModel], value: object, *, partial: bool = False) 
         for detail in error.errors():
             missing_inside = detail["type"] == "missing" and len(detail["loc"]) > 1
             if not (partial and missing_inside):
-                found.setdefault(detail["loc"], _problem(model, detail))
+                problem = _problem(model, detail)
+                found.setdefault(problem.path, problem)
     return list(found.values())
 
 
@@ -293,6 +294,8 @@ def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
 
 def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     path, kind = detail["loc"], detail["type"]
+    if path[-1:] == ("[key]",):  # pydantic's mark for the key of a mapping
+        path = path[:-1]
     holder, field = _field(model, path)
     if kind == "extra_forbidden":
         known = sorted(_keys(holder))
@@ -352,6 +355,8 @@ def _field(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], Fiel
     field = None
     for key in path:
         inner = _section(field) if field else None
+        if field and not inner:  # an entry of a mapping such as env
+            break
         model = inner or model
         field = _keys(model).get(str(key))
         if field is None:

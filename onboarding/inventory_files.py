@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, pyinfra_file, wrong_suffix
 from gpu_node.inventories.cluster import Cluster
+from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import InventoryError, load
 from gpu_node.onboarding.errors import FileError
 
@@ -33,7 +34,7 @@ class Site:
     def text(self) -> str:
         """Return the cluster file byte for byte."""
         try:
-            return self.file.read_bytes().decode("utf-8")
+            return content(self.file).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise FileError(f"{self.file}: cannot be read: {error}") from None
 

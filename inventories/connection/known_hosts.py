@@ -9,8 +9,10 @@ from pathlib import Path
 from paramiko import HostKeys
 
 from gpu_node.inventories.atomic_write import replace
+from gpu_node.inventories.regular_file import content
 
 SSH_PORT = 22
+_MOST_BYTES = 16_000_000
 # Patterns, kind and key with the blanks around them; what follows is a comment.
 _REVOKED = re.compile(r"[ \t]*@revoked[ \t]+(\S+)[ \t]+(\S+)[ \t]+(\S+).*", re.DOTALL)
 _LINE = re.compile(r"([ \t]*)([^#@\s]\S*)([ \t]+)(\S+)([ \t]+)([^\s]+)(.*)", re.DOTALL)
@@ -21,7 +23,7 @@ def read(file: Path) -> str:
 
     One that is not there is empty. Raises OSError.
     """
-    return file.read_bytes().decode("latin-1") if file.exists() else ""
+    return content(file, _MOST_BYTES).decode("latin-1") if file.exists() else ""
 
 
 def lookups(name: str, address: str, port: int) -> tuple[str, ...]:

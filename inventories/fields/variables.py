@@ -28,36 +28,31 @@ _SHELLS_OWN = [
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)")
 
 
-def _variables(value: object) -> dict[str, str]:
-    """Environment variables with their values; each fits on one line of a start file."""
-    if not isinstance(value, dict):
-        raise ValueError("")
-    return {_variable(name): _value_of(str(name), text) for name, text in value.items()}
-
-
 def _variable(name: object) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{name!r} is not a variable name")
+        raise ValueError("not a variable name")
     if name == IFNAME:
-        raise ValueError(f"{name} differs by host: set it with network: {{interface: ...}}")
+        raise ValueError("it differs by host: set it with network: {interface: ...}")
     if _SECRET.search(name):
-        raise ValueError(f"{name} looks like a secret, and reports show values: keep it elsewhere")
+        raise ValueError("it looks like a secret, and reports show values: keep it elsewhere")
     if name in _SHELLS_OWN:
-        raise ValueError(f"a login needs its own value of {name}")
+        raise ValueError("a login needs its own value of it")
     return name
 
 
-def _value_of(name: str, value: object) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool | int | float) or not isinstance(value, str):
-        raise ValueError(f"{name}: put its value in quotes")
+        raise ValueError("put the value in quotes")
     if not value.isascii() or not value.isprintable():
-        raise ValueError(f"{name}: a value has one line of plain ASCII")
+        raise ValueError("a value has one line of plain ASCII")
     return value
 
 
 Variables = Annotated[
-    dict[str, str],
-    BeforeValidator(_variables),
+    dict[
+        Annotated[str, BeforeValidator(_variable)],
+        Annotated[str, BeforeValidator(_value)],
+    ],
     Field(
         description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}""",
         title="environment variables of the training user's shells",

@@ -1,18 +1,23 @@
 """YAML with the line of every value, and without the surprises of YAML 1.1."""
 
+import errno
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from typing_extensions import override
 
 from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, dotted, quoted, reason
+from gpu_node.inventories.regular_file import MOST_BYTES, content
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _TAB = "found character '\\t' that cannot start any token"
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
+# A cluster file has at most six levels; the parser's time grows with the square of the levels.
+_MOST_LEVELS = 50
 
 
 @dataclass
@@ -48,32 +53,79 @@ class Document:
         return f"{self.file}:{line}:{key} {problem}"
 
 
+class _TooDeep(Exception):
+    """Nesting that has more levels than any cluster file; `line` is where."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """The parser, with a limit on levels; an alias is a problem: it can loop or swell."""
+
+    def __init__(self, text: str, document: Document) -> None:
+        super().__init__(text)
+        self._document, self._level = document, 0
+
+    @override
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            return self._without(self.get_event())  # type: ignore[no-untyped-call]
+        if self._level > _MOST_LEVELS:
+            raise _TooDeep(self.line + 1)
+        self._level += 1
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        return node
+
+    def _without(self, alias: yaml.AliasEvent) -> yaml.Node:
+        """Note the problem, and return an empty value in place of an alias."""
+        why = "an alias hides where a value comes from"
+        allowed = "the value; share it by defaults or groups"
+        mark: Any = alias.start_mark
+        self._document.add(Problem((), f"'*{alias.anchor}'", why, allowed), _line(mark))
+        return yaml.ScalarNode(f"{_TAG}null", "", mark, mark)
+
+
 def read(file: Path, text: str | None = None) -> Document:
     """The document in a file, or in the text that it will hold; InventoryError if there is none."""
     text = _text(file) if text is None else text.removeprefix("\ufeff")
     document = Document(file)
     try:
-        _refuse_aliases(document, text)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _composed(document, text)
+        document.finish()
         if node is None:
             document.add(Problem((), "an empty file", "", _EMPTY), 1)
         else:
             document.value = _value(document, node, (), _line(node.start_mark))
     except yaml.YAMLError as error:
         document.problems = [_unparsed(error, text)]
-    except RecursionError:
-        document.problems = [(1, Problem((), "nesting too deep to read", "", _EMPTY))]
+    except _TooDeep as error:
+        why = f"more than {_MOST_LEVELS} levels"
+        document.problems = [(error.line, Problem((), "nesting too deep", why, _EMPTY))]
     if not isinstance(document.value, dict):
         document.finish()
     return document
 
 
+def _composed(document: Document, text: str) -> yaml.Node | None:
+    loader = _Loader(text, document)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
 def _text(file: Path) -> str:
     try:
-        raw = file.read_bytes()
+        raw = content(file)
     except OSError as error:
         found = reason(error).removeprefix("is ")
-        raise InventoryError([f"{file}: found {found}; allowed: a cluster file (YAML)"]) from None
+        limit = f" of at most {MOST_BYTES // 1_000_000} MB" if error.errno == errno.EFBIG else ""
+        raise InventoryError(
+            [f"{file}: found {found}; allowed: a cluster file (YAML){limit}"]
+        ) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -85,38 +137,64 @@ def _text(file: Path) -> str:
 
 
 def _unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
-    """Return the line and the problem of an error of the parser."""
-    line, what, context = 1, "", ""
+    """Return the line and the problem of an error of the parser.
+
+    The line is where a bracket, a quote or a key begins that has no end.
+    """
+    line, why = 1, ""
     if isinstance(error, yaml.MarkedYAMLError):
-        if error.problem == _TAB and (mark := error.problem_mark):
+        begin, mark = error.context_mark, error.problem_mark
+        if error.problem == _TAB and mark:
             return _line(mark), Problem((), f"a tab in column {mark.column + 1}", "", "blanks")
-        line = _line(error.problem_mark or error.context_mark)
-        what, context = error.problem or "", error.context or ""
+        line = _line(mark or begin)
+        why = ", ".join(part for part in (error.context, error.problem) if part)
+        if open_at := _unclosed(error, text):
+            line, why = _line(begin), open_at
+        elif mark and (key := _without_colon(error, text.splitlines())):
+            line, why = key[0], f"no ':' after {quoted(key[1])}"
     elif isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        what = f"control character {error.character:#04x}"
-    why = " ".join(", ".join(part for part in (context, what) if part).split())
-    return line, Problem((), "text that is not YAML", why, "valid YAML")
+        why = f"control character {error.character:#04x}"
+    return line, Problem((), "text that is not YAML", " ".join(why.split()), "valid YAML")
+
+
+def _unclosed(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return what is wrong if a bracket or a quote is not closed; empty for other errors."""
+    begin, mark = error.context_mark, error.problem_mark
+    is_open = "flow" in (error.context or "") or "quoted" in (error.context or "")
+    if not begin or not mark or not is_open or mark.line == begin.line:
+        return ""
+    sign = text[begin.index : begin.index + 1]
+    end = "the end of the file" if not text[mark.index :].strip() else f"line {mark.line + 1}"
+    return f"the {sign} in column {begin.column + 1} is not closed before {end}"
+
+
+def _without_colon(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[int, str] | None:
+    """Return the line and the text of a key that has no colon; None for other errors."""
+    begin, mark = error.context_mark, error.problem_mark
+    problem = error.problem or ""
+    if mark and begin and problem == "could not find expected ':'" and begin.line < mark.line:
+        return _line(begin), lines[begin.line].strip()
+    is_comment_between = problem.startswith("expected <block end>, but found '<block mapping")
+    if not mark or not (is_comment_between or problem == "mapping values are not allowed here"):
+        return None
+    for at in range(mark.line - 1, -1, -1):
+        written = lines[at].partition(" #")[0].strip()
+        if written and not written.startswith("#"):
+            # A text without a colon goes on in the next line, whose colon is then one too many.
+            is_other = re.search(r":(\s|$)", written) or (is_comment_between and written[0] == "-")
+            return None if is_other else (at + 1, written)
+    return None
 
 
 def _line(mark: Any) -> int:
     return mark.line + 1 if mark else 1
 
 
-def _refuse_aliases(document: Document, text: str) -> None:
-    """Aliases can loop or swell, and hide which line a value comes from."""
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            why = "an alias hides where a value comes from"
-            problem = Problem(
-                (), f"'*{event.anchor}'", why, "the value; share it by defaults or groups"
-            )
-            document.add(problem, _line(event.start_mark))
-    document.finish()
-
-
 def _value(document: Document, node: yaml.Node, path: KeyPath, line: int) -> object:
     document.lines[path] = line
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
+        _refuse_tag(document, node, path)
     if isinstance(node, yaml.MappingNode):
         return _mapping(document, node, path)
     if isinstance(node, yaml.SequenceNode):
@@ -162,5 +240,9 @@ def _scalar(document: Document, node: yaml.Node, path: KeyPath) -> object:
         why = "YAML reads this as a number in another notation"
         document.add(Problem(path, quoted(text), why, "plain decimal digits, or text in quotes"))
     elif kind not in ("str", "timestamp"):
-        document.add(Problem(path, f"the tag {quoted(node.tag)}", "", "a value without a tag"))
+        _refuse_tag(document, node, path)
     return text
+
+
+def _refuse_tag(document: Document, node: yaml.Node, path: KeyPath) -> None:
+    document.add(Problem(path, f"the tag {quoted(node.tag)}", "", "a value without a tag"))

@@ -1,5 +1,6 @@
 """Bad cluster files: the messages of each, line by line (a case is bad/NAME.yml and NAME.txt)."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,14 +35,36 @@ def test_missing_file(tmp_path: Path) -> None:
     assert messages(path) == [f"{path}: {why}"]
 
 
+def test_a_named_pipe_in_place_of_a_file(tmp_path: Path) -> None:
+    """Nothing waits for its writer."""
+    os.mkfifo(tmp_path / "pipe.yml")
+    why = "found a named pipe, not a file; allowed: a cluster file (YAML)"
+    assert messages(tmp_path / "pipe.yml") == [f"{tmp_path}/pipe.yml: {why}"]
+
+
+def test_a_device_in_place_of_a_file() -> None:
+    why = "found a device, not a file; allowed: a cluster file (YAML)"
+    assert messages("/dev/zero") == [f"/dev/zero: {why}"]
+
+
+def test_a_large_file(tmp_path: Path) -> None:
+    """It is not parsed: that would take a minute."""
+    path = tmp_path / "large.yml"
+    path.write_text("# a comment\n" * 200_000)
+    why = "found too large: 2,400,000 bytes; allowed: a cluster file (YAML) of at most 1 MB"
+    assert messages(path) == [f"{path}: {why}"]
+
+
 def test_folder_in_place_of_a_file(tmp_path: Path) -> None:
     assert messages(tmp_path) == [f"{tmp_path}: found a directory; allowed: a cluster file (YAML)"]
 
 
 def test_nesting_without_end(tmp_path: Path) -> None:
     path = tmp_path / "deep.yml"
-    path.write_text("[" * 1000 + "]" * 1000)
-    assert messages(path)[0].startswith(f"{path}:1: found nesting too deep")
+    for text in ("[" * 100_000, "a: " + "[\n" * 3000 + "]\n" * 3000, "- " * 3000):
+        path.write_text(text)
+        (line,) = messages(path)
+        assert "found nesting too deep (more than 50 levels); allowed: a mapping" in line
 
 
 def test_a_new_file(tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""Reads a file of a limited size: a named pipe or a device would never end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MOST_BYTES = 1_000_000
+_KINDS = (
+    (stat.S_ISFIFO, "is a named pipe, not a file"),
+    (stat.S_ISSOCK, "is a socket, not a file"),
+    (stat.S_ISCHR, "is a device, not a file"),
+    (stat.S_ISBLK, "is a device, not a file"),
+)
+
+
+def content(file: Path, most: int = MOST_BYTES) -> bytes:
+    """Return the bytes of a file; OSError if it is not a regular file, or has more than `most`."""
+    # Without O_NONBLOCK, opening a named pipe waits for its writer.
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as opened:
+        mode = os.fstat(descriptor).st_mode
+        for is_kind, what in _KINDS:
+            if is_kind(mode):
+                raise OSError(errno.EINVAL, what, str(file))
+        found = opened.read(most + 1)
+        if len(found) > most:
+            size = max(os.fstat(descriptor).st_size, len(found))
+            raise OSError(errno.EFBIG, f"is too large: {size:,} bytes", str(file))
+    return found
