@@ -43,6 +43,7 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
         _with_next_step(inventory, name, answer),
         answer.reached,
         peers_of(answer.data),
+        answer.data.get("_sudo") is True,
     )
 
 

@@ -22,7 +22,10 @@ it needs manual action. `because of` names the rules whose findings explain one 
 report's JSON has the first of such a chain as `root`. `gpu-node explain RULE` prints the same.
 
 Beside these, AREA.unreadable (error) reports a fact that the probe could not read. A fact that is
-unknown counts as wrong.
+unknown counts as wrong. The table sums up those that only root can read as `needs-root`.
+
+`without root` is what a user without root can do where the manual repair needs root. The table
+shows it for nodes whose facts were read by such a user.
 
 `docs/rules.py` writes this page; do not edit it."""
 _WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
@@ -57,6 +60,8 @@ def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
         if rule.repair:
             yield f"- repair: {rule.repair}"
         yield f"- manual repair: {rule.manual}"
+        if rule.alone:
+            yield f"- without root: {rule.alone}"
         if rule.because_of:
             causes = [f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of]
             yield f"- because of: {'; '.join(causes)}"

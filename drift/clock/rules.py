@@ -75,6 +75,7 @@ def _is_apart(one: Offset, other: Offset) -> bool:
     between=True,
     why="Certificates and signatures of packages fail, and logs of the nodes cannot be compared.",
     manual="Set the clock by NTP (chronyd, systemd-timesyncd).",
+    alone="Take the offset into account when you compare logs.",
 )
 def skew(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The node's clock differs from this machine's or from another node's."""

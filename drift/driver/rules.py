@@ -74,6 +74,7 @@ def _enrol(found: DriverState) -> str:
     "error",
     why="Nodes of one job with different drivers can run different CUDA releases.",
     manual="Install the driver packages of the wanted version while no process uses the GPUs.",
+    alone="Use a torch that is built for the CUDA of the oldest driver.",
 )
 def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The installed driver is not the one that the inventory wants."""
@@ -98,6 +99,8 @@ def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
     "boot into one.",
     manual="Install dkms (on CentOS and Rocky from EPEL).",
     repair="Installs the package dkms.",
+    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
+    "the repair.",
 )
 def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The driver's sources are there, and no dkms that would build them."""
@@ -131,6 +134,8 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     manual="Install kernel-devel-KERNEL, or linux-headers-KERNEL on Debian and Ubuntu, for "
     "exactly this kernel.",
     repair="Installs the headers of the running kernel and of a kernel that may boot next.",
+    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
+    "the repair.",
 )
 def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """A kernel has no headers to build the module against."""
@@ -169,6 +174,7 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
     manual="Run dkms install -m NAME -v VERSION -k KERNEL, or install the module the way the "
     "driver was installed.",
     repair="Builds the module with dkms for the running kernel.",
+    alone="Leave the node out of the job.",
 )
 def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The running kernel has no module of the driver's version."""
@@ -239,6 +245,8 @@ def _stale_image(
     why="A reboot into such a kernel loses the GPUs.",
     manual="Build the module for that kernel, or choose a default kernel that has it.",
     repair="Builds the module with dkms for each kernel that may boot.",
+    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
+    "the repair.",
 )
 def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """A reboot would lose the GPUs: a kernel that may boot has no module of the driver."""

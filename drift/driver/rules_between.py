@@ -30,6 +30,7 @@ _TEXT = Text(
     "between such nodes.",
     manual="Install one driver version on all nodes, and name it in the inventory: driver: "
     "{version: ...}.",
+    alone="Use a torch on all nodes that is built for the CUDA of the oldest driver.",
 )
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The node has another driver than the other nodes."""

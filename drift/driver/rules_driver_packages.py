@@ -38,6 +38,7 @@ def _way(found: NodeState, wanted: DriverWanted) -> str:
     manual="Install the driver packages of the wanted version with the package manager.",
     repair="Installs the packages that the inventory names, builds the module with dkms, and "
     "loads it.",
+    alone="Leave the node out of the job.",
 )
 def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
@@ -65,6 +66,7 @@ def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "may not fit together.",
     manual="Install the missing packages in the version of the others.",
     repair="Installs the missing driver packages.",
+    alone="Leave the node out of the job.",
 )
 def package_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Some of the driver's packages that the inventory names are there, and others are not."""

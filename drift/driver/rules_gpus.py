@@ -45,6 +45,7 @@ def _holders(found: DriverState) -> str:
     why="There are no GPUs until the module is loaded.",
     manual="Run modprobe nvidia.",
     repair="Loads the module. With --data reboot=true the node reboots where loading fails.",
+    alone="Leave the node out of the job.",
 )
 def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The running kernel has the module, and it is not loaded."""
@@ -79,6 +80,7 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "or reboot.",
     repair="Unloads and loads the module while no process uses the GPUs. With --data "
     "reboot=true the node reboots where that fails.",
+    alone="Leave the node out of the job.",
 )
 def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The loaded module is not of the version of the user-space library."""
@@ -119,6 +121,7 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     why="The driver ignores a GPU that it does not support, and programs do not find it.",
     manual="Install a driver branch, and the kind of module (open or proprietary), that "
     "supports the GPU.",
+    alone="Leave the node out of the job.",
 )
 def unsupported_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
@@ -186,6 +189,7 @@ def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[F
     because_of=(on_node(package_missing), on_node(unsupported_gpu)),
     why="No GPU answers: one may have fallen off the bus, or the driver does not support it.",
     manual="Look for NVRM and Xid in dmesg. A GPU that is off the bus needs a power cycle.",
+    alone="Leave the node out of the job.",
 )
 def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """nvidia-smi fails although the module is loaded and fits the library."""
@@ -261,6 +265,7 @@ def _wanted_suffices(driver: Subject) -> bool:
     because_of=(on_node(version_differs, explains=_wanted_suffices),),
     why="torch finds no GPU: 'The NVIDIA driver on your system is too old'.",
     manual="Install a newer driver branch, or a torch that is built for an older CUDA.",
+    alone="Install a torch that is built for the CUDA of the installed driver.",
 )
 def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver is older than the CUDA of an environment's torch asks for.
@@ -299,6 +304,7 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     manual="Run nvidia-smi -pm 1, and systemctl --no-reload enable nvidia-persistenced.",
     repair="Enables nvidia-persistenced, or a unit gpu-node-persistence.service, and turns the"
     " mode on.",
+    alone="Keep the GPUs open: run nvidia-smi -l 60 >/dev/null in the background.",
 )
 def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Persistence mode is off on a GPU, or will be after the next boot."""

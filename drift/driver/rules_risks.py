@@ -26,6 +26,7 @@ from gpu_node.inventories.schema import DriverWanted
     "reboot.",
     repair="Writes /etc/modprobe.d/gpu-node-nouveau.conf, rebuilds initramfs files, and "
     "unloads nouveau. With --data reboot=true the node reboots if the console uses it.",
+    alone="Leave the node out of the job.",
 )
 def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """nouveau has the GPUs, or takes them at the next boot before nvidia does."""
@@ -72,6 +73,8 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "grub.",
     repair="Changes the default kernel of the boot loader, or restores the default from before"
     " the hold.",
+    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
+    "the repair.",
 )
 def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """The newest kernel with the module is not the held default, or is held and should not be."""
@@ -110,6 +113,7 @@ def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     " rejected by service'.",
     manual="Run mokutil --import KEY and confirm it at the console during a boot, or turn "
     "Secure Boot off.",
+    alone="Leave the node out of the job.",
 )
 def secure_boot(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Secure Boot is on, and a kernel's nvidia module is not signed, or with an unknown key."""
@@ -175,6 +179,7 @@ def _key(boot: SecureBoot, module: Module) -> str | None:
     why="An automatic update can replace the driver under a running job, or install a "
     "kernel without GPUs.",
     manual="Exclude kernel and driver packages from automatic updates.",
+    alone="Save checkpoints: an update can end a job at any time.",
 )
 def unattended_updates(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """Updates that come by themselves may replace the kernel or the driver."""

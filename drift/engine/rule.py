@@ -94,6 +94,8 @@ class Rule:
     why: str = ""
     manual: str = ""
     repair: str = ""
+    # What a user without root can do where the manual repair needs root; empty: it does not.
+    alone: str = ""
 
     def __call__(self, *given: object) -> Iterator[Fault]:
         """Yield the faults in what the check is given."""
@@ -155,12 +157,14 @@ def rule(
     why: str,
     manual: str,
     repair: str = "",
+    alone: str = "",
 ) -> Callable[[Check], Rule]:
     """Make a rule of a check and register it under its id.
 
     `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
     the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
     `under` names the area, or the rule, that one step repairs with it: they are one problem.
+    `alone`: what a user without root can do, where the manual repair needs root.
     """
 
     def register(check: Check) -> Rule:
@@ -180,6 +184,7 @@ def rule(
             why,
             manual,
             repair,
+            alone,
         )
         return made
 

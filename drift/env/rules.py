@@ -42,6 +42,7 @@ _KINDS = {
     why="Launchers log in with one user name on every node.",
     manual="Create the user with the same uid as on the other nodes, or name another user in "
     "the inventory.",
+    alone="Name a user in the inventory that exists on all nodes: launcher: {user: ...}.",
 )
 def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node has no user of the name that is to train."""

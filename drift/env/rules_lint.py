@@ -73,6 +73,7 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
     whole=True,
     why="A variable that no library reads has no effect, and no error shows that.",
     manual="Correct the name, or remove the line.",
+    alone="Export the variable with the right name in ~/.bashrc.",
 )
 def unknown_variable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable looks like NCCL's or PyTorch's, and neither reads one of that name."""
@@ -101,6 +102,7 @@ def _conf_paths(found: NodeState) -> set[str]:
     whole=True,
     why="The variable has no effect, or only until the next release of the library.",
     manual="Use the name that the library reads now.",
+    alone="Export the variable with its new name in ~/.bashrc.",
 )
 def deprecated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable has another name by now, is read no more, or not yet by the NCCL in use."""
@@ -127,6 +129,7 @@ def _torch(found: NodeState) -> Version | None:
     whole=True,
     why="The setting fills logs, slows down each step or hides an error, in every job.",
     manual="Remove the line. For one run set the variable in front of the command.",
+    alone="Unset the variable in ~/.bashrc, or in the script that starts the job.",
 )
 def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A setting for the search of a fault stands in a file that every process reads."""
@@ -153,6 +156,7 @@ def _misread(each: Setting) -> str:
     whole=True,
     why="NCCL reports no error for a value that it cannot read, and uses another one.",
     manual="Write a valid value, or remove the line.",
+    alone="Export a valid value in ~/.bashrc.",
 )
 def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL reads a value as another one, or ignores a line of its configuration file."""

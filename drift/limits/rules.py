@@ -109,6 +109,16 @@ def _written(line: Line, item: Item) -> str:
     return str(line.value if line.value == "unlimited" else int(line.value) // UNITS[item])
 
 
+def _line(found: LimitsState, wanted: LimitsWanted, item: Item) -> str:
+    """Return the line for an SSH user who is not root, to ask the administrator for."""
+    if found.user is None or found.user.uid == 0 or " " in found.user.name:
+        return ""
+    kinds = ["soft"] if item == "stack" else lacking(found, wanted, item)
+    expected = getattr(wanted, item)
+    value = expected if expected == "unlimited" else int(expected) // UNITS[item]
+    return f": `{found.user.name} {'-' if kinds[1:] else kinds[0]} {item} {value}`"
+
+
 def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
     if not lacking(found, wanted, item) or _granted(found, wanted, item):
         return  # the files grant it: that is limits.not-effective
@@ -119,7 +129,7 @@ def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[F
         found=_session_value(found, item),
         wanted=expected,
         cause=f"{_decided(found, wanted, item)}{_CAUSES[item]}",
-        fix=manual_fix or f"raise {item} to {expected} in {OWN_FILE}",
+        fix=manual_fix or f"raise {item} to {expected} in {OWN_FILE}{_line(found, wanted, item)}",
         fixable=manual_fix is None,
     )
 
@@ -133,6 +143,7 @@ def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[F
     "systems refuses the login.",
     manual="Lower the limit, or first raise fs.nr_open with sysctl.",
     repair="Rewrites the limits file of gpu-node in /etc/security/limits.d.",
+    alone="Keep one session open: new logins may fail.",
 )
 def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """More open files are asked for than fs.nr_open allows; PAM may then refuse every login."""
@@ -159,6 +170,8 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     why="Tokenising with many processes, and NCCL's sockets, end with 'Too many open files'.",
     manual="Raise nofile in a file in /etc/security/limits.d, then log in again.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
+    alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the "
+    "hard limit.",
 )
 def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session may open fewer files than wanted."""
@@ -174,6 +187,8 @@ def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'.",
     manual="Raise memlock in a file in /etc/security/limits.d, then log in again.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
+    alone="Run ulimit -l $(ulimit -Hl) before the job. If the hard limit is too low, set "
+    "NCCL_IB_DISABLE=1, which is slow.",
 )
 def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session may lock less memory than wanted."""
@@ -187,6 +202,8 @@ def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     under="limits",
     why="The files grant the limit, but sshd or a start file of the shell sets another one.",
     manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
+    alone="Raise the soft limits to the hard limits before the job: ulimit -n $(ulimit "
+    "-Hn), ulimit -l $(ulimit -Hl).",
 )
 def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """The limit files grant what is wanted, and a fresh session does not have it."""
@@ -290,6 +307,7 @@ def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault
     "overflow (NCCL before 2.28).",
     manual="Set a soft stack limit in /etc/security/limits.d.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
+    alone="Run ulimit -s 8192 before the job.",
 )
 def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session has an unlimited stack, a documented crash hazard of NCCL before 2.28."""
@@ -309,6 +327,8 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
         wanted=limit(wanted.stack, True),
         cause=f"{_decided(found, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
         "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
-        fix=manual_fix or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}",
+        fix=manual_fix
+        or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}"
+        + _line(found, wanted, "stack"),
         fixable=manual_fix is None,
     )

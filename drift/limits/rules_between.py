@@ -33,6 +33,8 @@ _TEXTS = {
     compares=True,
     why="A job fails only on the node with the lowest limit.",
     manual="Name the limit in the inventory, and run the deploy.",
+    alone="Set the same limits on all nodes before the job (ulimit -n, -l, -s), at most the "
+    "lowest hard limit.",
 )
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A fresh session of the node has other limits than on the other nodes."""

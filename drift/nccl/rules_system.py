@@ -26,6 +26,10 @@ _SPARED = (
     "torch's wheels load their own libnccl by DT_RPATH and never this one; nccl-tests, MPI "
     "programs and torch built from source do"
 )
+_ALONE = (
+    "Use the NCCL of an environment, such as nvidia-nccl-cu12 for CUDA 12; for programs outside of "
+    "Python put its lib folder into LD_LIBRARY_PATH."
+)
 
 
 def _way(found: NcclState, wanted: NcclWanted, names: str, more: str = "") -> str:
@@ -57,6 +61,7 @@ def _versions(found: NcclState) -> dict[str, list[str]]:
     manual="Remove all versions but the right one.",
     repair="Installs the right version of the libnccl packages, and removes the others in the "
     "same transaction.",
+    alone=_ALONE,
 )
 def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The system has one libnccl package in several versions."""
@@ -80,6 +85,7 @@ def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "warning",
     why="No run of gpu-node wrote this lock, so the deploy respects it.",
     manual="Remove the lock, or replace it: --data override_locks=true.",
+    alone=_ALONE,
 )
 def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An administrator's lock, exclude or pin keeps the wanted libnccl from being installed."""
@@ -110,6 +116,7 @@ def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "another version than torch.",
     manual="Install the libnccl packages of the version that torch is built for.",
     repair="Installs and holds the libnccl packages of the right version.",
+    alone=_ALONE,
 )
 def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The system's libnccl is not of the version that torch is built for."""
@@ -139,6 +146,7 @@ def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     why="nccl-tests, MPI programs and builds of CUDA extensions need the system's libnccl.",
     manual="Install the libnccl packages of the version that torch is built for.",
     repair="Installs and holds the libnccl packages.",
+    alone=_ALONE,
 )
 def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The inventory wants the system's libnccl, and a package of it is not installed."""
@@ -176,6 +184,7 @@ def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "library.",
     manual="Reinstall the packages.",
     repair="Reinstalls the libnccl packages.",
+    alone=_ALONE,
 )
 def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """Files of the system's libnccl are missing, or not what its package brought."""
@@ -206,6 +215,7 @@ def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     why="The next update of the system installs a newer build on this node alone.",
     manual="Hold the packages with apt-mark hold, or with versionlock.",
     repair="Holds the libnccl packages.",
+    alone="Run the report before a long job: an update can replace the packages.",
 )
 def package_unheld(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The right libnccl is installed, and the next update of the system would replace it."""

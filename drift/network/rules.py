@@ -112,6 +112,7 @@ def _address_fault(subject: Interface | str, text: str, wanted: NodeWanted) -> F
     whole=True,
     why="The other nodes cannot reach this node over the interface.",
     manual="Run ip link set NAME up, and check its cable and switch port.",
+    alone="Train over another interface: network: {interface: NAME} in the inventory.",
 )
 def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The interface to train over is down."""
@@ -135,6 +136,7 @@ def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     why="The kernel sends over either interface and answers for both addresses: connections"
     " break or are slow.",
     manual="Bond both interfaces, or put one of them into another subnet.",
+    alone="Set NCCL_SOCKET_IFNAME to one interface, as =NAME.",
 )
 def subnet_shared(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Another interface is in the same subnet as the one to train over."""
@@ -166,6 +168,7 @@ def _is_judged(found: NodeState, wanted: NodeWanted) -> str | None:
     why="NCCL chooses an interface itself, and a different one when the node gets more interfaces.",
     manual="Set NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
     repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
+    alone="Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc.",
 )
 def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME is not set, so NCCL chooses an interface by itself."""
@@ -192,6 +195,7 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "fails at its start.",
     manual="Correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
     repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
+    alone="Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc.",
 )
 def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME does not select exactly the interface that the other nodes reach."""
@@ -310,6 +314,7 @@ def _has_deepspeed(found: NodeState) -> bool:
     why="Large packets are dropped on the way: small messages pass, and the first large "
     "all-reduce hangs.",
     manual="Set the same MTU on all nodes, also in the configuration of the interface.",
+    alone="Leave the node out of the job.",
 )
 def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The interface has another MTU than those of the other nodes."""

@@ -10,16 +10,28 @@ from rich.text import Text
 
 from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report.problems import NEEDS_ROOT
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 
 _WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
-# Of each area that the probe reads.
-UNREADABLE = tuple(f"{area}.unreadable" for area in AREAS)
+# Of each area that the probe reads, and what the table sums up of all areas.
+UNREADABLE = (*(f"{area}.unreadable" for area in AREAS), NEEDS_ROOT)
 _UNREAD = (
     ("checks", "The probe could not read a fact of this area."),
     ("why", "What is unknown counts as wrong: the nodes cannot be compared."),
     ("repair", "manual: the finding names what failed and what it needs"),
+)
+_ROOT_ONLY = (
+    ("checks", "Only root can read these facts, and the SSH user is not root and has no sudo."),
+    ("why", "What is unknown counts as wrong. JSON and --full list each fact as AREA.unreadable."),
+    ("repair", "manual: the deploy changes nothing"),
+    (
+        "manual",
+        "Write ssh: {sudo: true} into the inventory, where sudo needs no password, or "
+        "ssh: {user: root}.",
+    ),
+    ("without root", "Repair the other problems: each names what that user can do."),
 )
 
 
@@ -31,7 +43,7 @@ def in_order() -> list[Rule]:
 def texts(word: str) -> RenderableType:
     """Return the texts of one rule, or of all rules of an area; KeyError: there is no such one."""
     if word in UNREADABLE:
-        return entry(_head(word, "error"), _UNREAD)
+        return entry(_head(word, "error"), _ROOT_ONLY if word == NEEDS_ROOT else _UNREAD)
     rules = [each for each in in_order() if each.area == word] or [RULES[word]]
     return Group(*(entry(_head(rule.id, rule.severity), _lines(rule)) for rule in rules))
 
@@ -60,6 +72,8 @@ def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "why", rule.why
     yield "repair", rule.repair or "manual: the deploy changes nothing"
     yield "manual", rule.manual
+    if rule.alone:
+        yield "without root", rule.alone
     if rule.because_of:
         causes = (f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of)
         yield "because of", "; ".join(causes)

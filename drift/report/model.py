@@ -39,6 +39,8 @@ class HostReport(_Part):
     error: str | None = None
     facts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     findings: list[Finding] = Field(default_factory=list)
+    # Whether its facts were read as a user who is not root and has no sudo; not part of the JSON.
+    without_root: bool = Field(default=False, exclude=True)
 
 
 class Summary(_Part):
@@ -103,6 +105,16 @@ class Seen:
     reached: bool = True
     # Every node of its cluster, itself among them.
     nodes: tuple[Peer, ...] = ()
+    # Whether the inventory allows sudo.
+    sudo: bool = False
+
+    @property
+    def without_root(self) -> bool:
+        """Whether the SSH user is known, is not root, and did not become root by sudo."""
+        if self.state is None or self.state.limits.user is None:
+            return False
+        has_sudo = self.sudo and self.state.ssh.sudo_refusal is None
+        return self.state.limits.user.uid != 0 and not has_sudo
 
 
 def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) -> Report:
@@ -129,7 +141,9 @@ def _host(node: Seen, findings: list[Finding]) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
     facts = node.state.model_dump(mode="json", exclude=_LEFT_OUT)
-    return HostReport(status=_status(findings), facts=facts, findings=findings)
+    return HostReport(
+        status=_status(findings), facts=facts, findings=findings, without_root=node.without_root
+    )
 
 
 def _less(host: HostReport, areas: Collection[str]) -> HostReport:

@@ -8,11 +8,14 @@ from typing import Literal, NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 
+# The id of the problem that has the facts which only root can read, of all areas and nodes.
+NEEDS_ROOT = "needs-root"
 Repair = Literal["deploy", "partly", "manual"]
 _SEVERITIES = list(SEVERITY_STYLES)
 _ORDER = {rule: number for number, rule in enumerate(RULES)}
@@ -31,7 +34,8 @@ class OnNode(NamedTuple):
 class Problem:
     """What one repair mends: findings of one rule or of siblings, and those that they explain.
 
-    `id` is the rule, or the area where several rules of it have findings that one step repairs.
+    `id` is the rule, or the area where several rules of it have findings that one step repairs, or
+    NEEDS_ROOT.
     """
 
     id: str
@@ -65,8 +69,7 @@ def problems(hosts: Mapping[str, HostReport]) -> list[Problem]:
     gathered: dict[str, list[OnNode]] = {}
     for name, host in hosts.items():
         for finding in host.findings:
-            first = finding.root.rule if finding.root else finding.rule
-            gathered.setdefault(_under(first), []).append(OnNode(name, finding))
+            gathered.setdefault(_first(finding), []).append(OnNode(name, finding))
     found = [_problem(under, each) for under, each in gathered.items()]
     return sorted(found, key=lambda each: (_SEVERITIES.index(each.severity), _place(each)))
 
@@ -90,6 +93,11 @@ def chosen(found: Iterable[Problem], words: Collection[str]) -> Iterator[Problem
 
 def text(problem: Problem, nodes: Collection[str]) -> str:
     """Return what is wrong in words, a part of each rule first; `nodes` are those of the report."""
+    if problem.id == NEEDS_ROOT:
+        facts = list(dict.fromkeys(each.finding.subject for each in problem.own))
+        count = f"{len(facts)} facts" if facts[1:] else "a fact"
+        verb = "are" if facts[1:] else "is"
+        return f"{count} {verb} readable by root only: {', '.join(facts)}"
     by_rule: dict[str, list[str]] = {}
     for (rule, words), on in _distinct(problem.own or problem.explained).items():
         where = "" if len(on) == len(problem.nodes) else f" ({ranges(on, nodes)})"
@@ -97,6 +105,36 @@ def text(problem: Problem, nodes: Collection[str]) -> str:
     depth = max(map(len, by_rule.values()))
     parts = [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
     return "; ".join(parts)
+
+
+def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
+    """Return what a user without root can do about a problem, and what root has to do.
+
+    `nodes` are those whose facts such a user read; both texts are empty if it has none of them.
+    """
+    alone: list[str] = []
+    admin: list[str] = []
+    for each in (each.finding for each in problem.own or problem.explained if each.node in nodes):
+        rule = RULES.get(each.rule)
+        if problem.id == NEEDS_ROOT:
+            admin.append(each.fix)
+        elif rule is not None and rule.alone and not _is_in_home(each.fix):
+            alone.append(rule.alone)
+            admin.append(each.fix)
+        else:
+            alone.append(each.fix)
+    return _joined(alone), _joined(admin)
+
+
+def _is_in_home(fix: str) -> bool:
+    """Whether a fix changes only files of the user's home."""
+    return "~/" in fix and "/etc/" not in fix
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Return texts one behind the other, each once; some are sentences."""
+    ended = [each if each.endswith(".") else f"{each};" for each in dict.fromkeys(texts)]
+    return " ".join(ended).removesuffix(";")
 
 
 def _distinct(found: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
@@ -128,6 +166,13 @@ def _names(words: Collection[str], rule: str) -> bool:
     return rule in words or rule.split(".")[0] in words
 
 
+def _first(finding: Finding) -> str:
+    """Return under what a finding is gathered: the rule of its root, or its own."""
+    if finding.root is None and isinstance(finding.about, RootOnly):
+        return NEEDS_ROOT
+    return _under(finding.root.rule if finding.root else finding.rule)
+
+
 def _under(rule: str) -> str:
     return (RULES[rule].under if rule in RULES else "") or rule
 
@@ -139,7 +184,7 @@ def _problem(under: str, found: Iterable[OnNode]) -> Problem:
         (explained if each.finding.root else own).append(each)
     rules = sorted({each.finding.rule for each in own}, key=_of_rule)
     is_area = under in AREAS and len(rules) > 1
-    named = under if is_area or under in rules or not rules else rules[0]
+    named = under if is_area or under == NEEDS_ROOT or under in rules or not rules else rules[0]
     return Problem(named, tuple(own), tuple(explained))
 
 

@@ -13,15 +13,15 @@ from gpu_node.drift.report import full
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.problems import Problem, chosen, problems
+from gpu_node.drift.report.problems import Problem, chosen, problems, without_root
 from gpu_node.drift.report.problems import text as what
 from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 
-# Lines of one problem: what is wrong, and what follows from it.
-_LINES, _AFTER = 2, 1
+# Lines of one problem: what is wrong, what follows from it, and what helps without root.
+_LINES, _AFTER, _ALONE = 2, 1, 6
 _GAP = 2
 # With less room beside the other columns, what is wrong stands below them.
 _ROOM = 24
@@ -57,7 +57,7 @@ def render(
         parts += [matrix(report.hosts, width, alike=True), Text()]
     parts.append(_counts(report, found))
     if shown:
-        parts += [Text(), _problems(shown, list(report.hosts), width)]
+        parts += [Text(), _problems(shown, report.hosts, width)]
     if len(shown) < len(found):
         parts += [Text(), Text(_left_out(len(found) - len(shown)), style="dim")]
     parts += _unreached(report.hosts, only)
@@ -98,7 +98,9 @@ def _counted(count: int, thing: str, plural: str = "s") -> str:
     return f"{count or 'no'} {thing}{plural if count != 1 else ''}"
 
 
-def _problems(found: Sequence[Problem], nodes: Collection[str], width: int) -> RenderableType:
+def _problems(
+    found: Sequence[Problem], nodes: Mapping[str, HostReport], width: int
+) -> RenderableType:
     """Return a table with a row for each problem, or a list where it has no room."""
     names = [Text(visible(ranges(each.nodes, nodes))) for each in found]
     widest = min(max(name.cell_len for name in (*names, Text(_HEADS[1]))), max(width // 6, 8))
@@ -115,33 +117,55 @@ def _problems(found: Sequence[Problem], nodes: Collection[str], width: int) -> R
     table.add_column(_HEADS[3], no_wrap=True)
     table.add_column(_HEADS[4], no_wrap=True, justify="right")
     for each, name in zip(found, names, strict=True):
-        lines = Text("\n").join(
-            [
-                *_cut(Text.assemble((each.id, "bold"), "  ", visible(what(each, nodes))), room),
-                *_cut(_after(each), room, _AFTER),
-            ]
-        )
-        table.add_row(_severity(each), _few(name, widest), lines, each.repair, str(len(each.all)))
+        head = Text.assemble((each.id, "bold"), "  ", visible(what(each, list(nodes))))
+        lines = Text("\n").join([*_cut(head, room), *_below_it(each, nodes, room)])
+        repair = _repair(each, nodes)
+        table.add_row(_severity(each), _few(name, widest), lines, repair, str(len(each.all)))
     return table
 
 
-def _below(problem: Problem, name: Text, nodes: Collection[str], width: int) -> RenderableType:
+def _below(
+    problem: Problem, name: Text, nodes: Mapping[str, HostReport], width: int
+) -> RenderableType:
     """Return a problem for a narrow console: its columns, and below them what is wrong."""
     head = Text("  ").join(
         [
             _severity(problem),
             Text(problem.id, style="bold"),
             _few(name, width),
-            Text(f"{problem.repair}, {_counted(len(problem.all), 'finding')}"),
+            Text(f"{_repair(problem, nodes)}, {_counted(len(problem.all), 'finding')}"),
         ]
     )
     room = max(width - _GAP, 8)
-    lines = _cut(Text(visible(what(problem, nodes))), room) + _cut(_after(problem), room, _AFTER)
+    lines = _cut(Text(visible(what(problem, list(nodes)))), room)
+    lines += _below_it(problem, nodes, room)
     return Group(head, Padding(Text("\n").join(lines), (0, 0, 0, _GAP)))
 
 
 def _severity(problem: Problem) -> Text:
     return Text(problem.severity, style=SEVERITY_STYLES[problem.severity])
+
+
+def _below_it(problem: Problem, nodes: Mapping[str, HostReport], room: int) -> list[Text]:
+    """Return the lines below what is wrong."""
+    lines = _cut(_after(problem), room, _AFTER)
+    for label, words in zip(
+        ("without root", "as root"), _without_root(problem, nodes), strict=True
+    ):
+        if words:
+            lines += _cut(Text(f"{label}: {visible(words)}", style="dim"), room, _ALONE)
+    return lines
+
+
+def _without_root(problem: Problem, nodes: Mapping[str, HostReport]) -> tuple[str, str]:
+    return without_root(problem, {name for name, host in nodes.items() if host.without_root})
+
+
+def _repair(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
+    """Return who repairs a problem: the admin, where the deploy has no root on any of its nodes."""
+    if all(nodes[name].without_root for name in problem.nodes) and _without_root(problem, nodes)[1]:
+        return "admin"
+    return problem.repair
 
 
 def _after(problem: Problem) -> Text:
@@ -191,5 +215,5 @@ def _next(report: Report, shown: Sequence[Problem]) -> Iterator[Text]:
         return
     yield Text()
     yield Text(f"more: gpu-node explain {shown[0].id}; every finding: --full", style="dim")
-    if any(each.repair != "manual" for each in shown):
+    if any(_repair(each, report.hosts) in ("deploy", "partly") for each in shown):
         yield Text(f"repair: {visible(deploy_command(report.inventory))}", style="dim")

@@ -49,6 +49,8 @@ def _shown(found: ShmState) -> str:
     "fails when it is full.",
     manual="Run mount -o remount,size=SIZE /dev/shm.",
     repair="Remounts /dev/shm with the wanted size. Files in it stay.",
+    alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers, or run the job in a "
+    "container: docker run --shm-size=SIZE.",
 )
 def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm is smaller than the inventory wants."""
@@ -75,6 +77,7 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     "error",
     why="A container gets 64 MB of /dev/shm by default, and cannot remount it.",
     manual="Start the container with --shm-size=SIZE.",
+    alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers.",
 )
 def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
@@ -101,6 +104,7 @@ def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     why="The next boot mounts /dev/shm with another size.",
     manual="Set size=SIZE in the line for /dev/shm in /etc/fstab.",
     repair="Writes the line for /dev/shm in /etc/fstab.",
+    alone="After a boot, check the size: df -h /dev/shm.",
 )
 def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
@@ -213,6 +217,7 @@ def _bytes(size_text: str, memory: int | None) -> int | None:
     "delete each other's.",
     manual="Run chown 0:0 /dev/shm and chmod 1777 /dev/shm.",
     repair="Sets owner and mode of /dev/shm.",
+    alone="Run the job in a container: docker run --shm-size=SIZE gives it a separate /dev/shm.",
 )
 def permissions(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """/dev/shm cannot be used by every user, or not safely."""

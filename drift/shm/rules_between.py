@@ -31,6 +31,7 @@ _TEXTS = {
     compares=True,
     why="A job that fits on one node fails on another.",
     manual="Name the size in the inventory, and run the deploy.",
+    alone="Choose NCCL_BUFFSIZE and the number of DataLoader workers for the smallest /dev/shm.",
 )
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """/dev/shm has another size than on nodes of its GPU model, or another mode than elsewhere."""

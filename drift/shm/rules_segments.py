@@ -22,6 +22,8 @@ _NEARLY_FULL = 0.9
     why="Segments of killed processes take memory that the next job needs.",
     manual="Remove the files in /dev/shm that no process uses.",
     repair="Removes the files in /dev/shm that no process has open or mapped.",
+    alone="Remove the files that are yours and that no process uses: find /dev/shm -user "
+    "$USER, fuser -v FILE.",
 )
 def stale_segments(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """Segments of ended processes take room in /dev/shm that the next job needs."""
@@ -70,6 +72,7 @@ def _blind(use: Use) -> str:
     why="A process that an earlier crash left keeps GPU memory and segments from the next job.",
     manual="Find out who started the process, then kill PID.",
     repair="Ends the process, only where the inventory has shm: {kill_orphans: true}.",
+    alone="Kill the process if it is yours.",
 )
 def orphaned_trainer(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
     """A training process holds GPUs or segments though its launcher is gone."""

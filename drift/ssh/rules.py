@@ -244,6 +244,7 @@ def unconfirmed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     why="ssh asks for a confirmation that a launcher cannot give: 'Host key verification failed'.",
     manual="Add the host keys of the node to /etc/ssh/ssh_known_hosts.",
     repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
+    alone="Compare the fingerprints of the host keys, then add the keys to ~/.ssh/known_hosts.",
 )
 def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""
@@ -276,6 +277,8 @@ def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
     why="ssh refuses the login: 'REMOTE HOST IDENTIFICATION HAS CHANGED'.",
     manual="Find out why the key changed, then replace the old key.",
     repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
+    alone="Find out why the key changed. Run ssh-keygen -R NODE, then add the new key to "
+    "~/.ssh/known_hosts.",
 )
 def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Another host key is known here than the one that a node has."""

@@ -81,6 +81,7 @@ def _own_key(state: SshState) -> Iterable[str]:
     why="ssh cannot distinguish the nodes, and one can pose as the other.",
     manual="On all but one of them remove /etc/ssh/ssh_host_*, run ssh-keygen -A, and restart "
     "sshd.",
+    alone="Log in with keys, not with passwords.",
 )
 def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one host key."""

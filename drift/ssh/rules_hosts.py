@@ -21,6 +21,8 @@ from gpu_node.inventories.schema import NodeWanted
     why="cloud-init replaces /etc/hosts at each boot: the names of the nodes do not resolve"
     " after the next one.",
     manual="Set manage_etc_hosts: false in the configuration of cloud-init.",
+    alone="Put `Host NAME` and `HostName ADDRESS` into ~/.ssh/config, and use an address as "
+    "MASTER_ADDR.",
 )
 def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """cloud-init writes /etc/hosts at each boot, in a way that takes the nodes' names away."""

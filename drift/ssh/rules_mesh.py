@@ -62,6 +62,8 @@ _PUNISHED = (
     manual="Add a line with the address and the name of the node to /etc/hosts.",
     repair="Writes marked lines in /etc/hosts, and comments out the line 127.0.1.1 of Debian's"
     " installer.",
+    alone="Put `Host NAME` and `HostName ADDRESS` into ~/.ssh/config, and use an address as "
+    "MASTER_ADDR.",
 )
 def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's name does not resolve here, or means something else than its address."""

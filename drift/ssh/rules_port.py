@@ -27,6 +27,7 @@ from gpu_node.inventories.schema import NodeWanted
     "first value counts.",
     repair=f"Writes the ports of all nodes to {PORTS}, if ssh_config includes it and sets no other "
     "port.",
+    alone="Put `Host NAME` and `Port PORT` into ~/.ssh/config.",
 )
 def port_unset(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """On this node `ssh NAME` connects to another port than the inventory gives for NAME."""

@@ -17,6 +17,7 @@ from gpu_node.inventories.schema import NodeWanted
     whole=True,
     why="Facts that only root can read are unknown, and no repair is possible.",
     manual="Allow the SSH user to run sudo without a password and without a terminal.",
+    alone="Repair the problems that need no root.",
 )
 def sudo_refused(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The inventory says that the SSH user may use sudo, and the node's sudo refuses."""

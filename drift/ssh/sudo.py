@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_node.facts.ask.sudo import AS_ROOT, is_refusal, why_refused
+from gpu_node.facts.ask.sudo import AS_ROOT, is_refusal, line_for, why_refused
 from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 
 # How sections of the probe, and what they run, show that only root can read something.
@@ -29,8 +29,8 @@ def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None
     cause = f"the report asks as {ssh_user(found) or 'the SSH user'}, who is not root"
     if found.ssh.sudo_refusal is not None:
         return f"{cause}, and sudo refuses", "let sudo run, see ssh.sudo-refused"
-    allow = "where sudo needs no password, write `ssh: {sudo: true}` into the inventory"
-    return cause, f"{allow}; {AS_ROOT} (ssh: {{user: root}})"
+    allow = "write `ssh: {sudo: true}` into the inventory; if sudo asks for a password there"
+    return cause, f"{allow}, {line_for(ssh_user(found))}; {AS_ROOT} (ssh: {{user: root}})"
 
 
 def ssh_user(found: NodeState) -> str:

@@ -70,6 +70,7 @@ def _linking(cmakes: Cmakes, version: str, text: str) -> str:
     why="Builds of CUDA extensions end with 'CMake 3.25 or higher is required'.",
     manual="Unpack a newer release into /opt, and link its programs in /usr/local/bin.",
     repair="Unpacks the release into /opt, and links its programs in /usr/local/bin.",
+    alone="Install it in the environment that builds: pip install cmake==VERSION.",
 )
 def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
     """No cmake in PATH is new enough."""

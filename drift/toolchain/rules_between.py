@@ -25,6 +25,7 @@ _CMAKE = {
     compares=True,
     why="A CUDA extension that builds on one node may not build on another.",
     manual="Name the release in the inventory: toolchain: {cmake: ...}.",
+    alone="Install one release in each environment that builds: pip install cmake==VERSION.",
 )
 def cmake_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The first cmake in PATH has another version than on the other nodes."""

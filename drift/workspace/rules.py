@@ -28,6 +28,7 @@ from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
     why="What a training reads and writes there fails only on this node.",
     manual="Run install -d -m MODE -o OWNER -g GROUP PATH.",
     repair="Creates the directory, or sets its owner and mode.",
+    alone="Name a folder in the inventory that you can write to.",
 )
 def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A wanted directory is missing, or has another owner, group or mode."""
@@ -116,6 +117,7 @@ def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator
     why="Without rsync the workspace cannot be compared or copied.",
     manual="Install rsync.",
     repair="Installs the package rsync.",
+    alone="Copy with scp, or install rsync with conda.",
 )
 def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """There is no rsync to copy with, and to list the workspace."""

@@ -32,7 +32,8 @@ class _Known(NamedTuple):
     asks_password: bool = False
 
 
-_ALLOW = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`; {AS_ROOT}"
+_LINE = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`"
+_ALLOW = f"{_LINE}; {AS_ROOT}"
 # The first kind that matches a line of output counts: a request for a password is the last line.
 _KNOWN = (
     _Known(
@@ -96,6 +97,11 @@ def why_refused(output: str, user: str = "") -> Refusal:
             if re.search(known.pattern, line):
                 return _refusal(known, line, user)
     return _refusal(_OTHER, lines[-1] if lines else "no output", user)
+
+
+def line_for(user: str) -> str:
+    """Return how to let a user run sudo without a password: the line for sudoers."""
+    return _LINE.replace("USER", user or "USER")
 
 
 def _refusal(known: _Known, words: str, user: str) -> Refusal:

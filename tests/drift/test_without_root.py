@@ -1,0 +1,156 @@
+"""A report as an ordinary user: one line for what only root reads, and what that user can do."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.report import explained
+from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.problems import NEEDS_ROOT, problems
+from tests.drift import states
+from tests.drift.reports import FRESH, concise, drawn, report
+
+ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
+CLOSED: dict[str, Any] = {
+    "unreadable": [
+        {"area": "driver", "section": "driver.next", "reason": "only root can read /boot/grub2"},
+        {
+            "area": "limits",
+            "section": "limits.pending",
+            "reason": "exit 1: /etc/security/limits.d is closed",
+        },
+    ]
+}
+TTY = {"ssh": {"sudo_refusal": "sudo: sorry, you must have a tty to run sudo"}}
+HANGS = {"unreadable": [{"area": "shm", "section": "shm.size", "reason": "no answer within 5 s"}]}
+
+
+def _seen(*changes: dict[str, Any], sudo: bool = False) -> Seen:
+    change: Any = {}
+    for each in changes:
+        change = states.merged(change, each)
+    return Seen(states.wanted(), states.found(change), sudo=sudo)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_what_only_root_can_read_is_one_line(width: int) -> None:
+    """For all nodes and areas; its number is that of its findings."""
+    nodes = {name: _seen(ALICE, CLOSED) for name in ("a", "b", "c")}
+    (one,) = problems(report(nodes).hosts)
+    assert (one.id, one.severity, len(one.all)) == (NEEDS_ROOT, "error", 6)
+    text = concise(nodes, width)
+    assert max(map(len, text.splitlines())) <= width
+    words = _words(concise(nodes, 300))
+    assert "needs-root 2 facts are readable by root only: driver.next, limits.pending" in words
+    assert "as root: write `ssh: {sudo: true}` into the inventory" in words
+    assert "`alice ALL=(ALL) NOPASSWD: ALL`" in words
+    assert re.search(r"(?m)^error +all +needs-root .* admin +6$", concise(nodes, 120))
+
+
+def test_the_json_has_each_fact() -> None:
+    """The exit code is 1; what no root can read, either, is another problem."""
+    made = report({"a": _seen(ALICE, CLOSED)})
+    found = made.model_dump(mode="json")["hosts"]["a"]
+    assert {each["rule"] for each in found["findings"]} == {
+        *("driver.unreadable", "limits.unreadable")
+    }
+    assert "without_root" not in found
+    assert made.exit_code() == 1
+    (one,) = problems(report({"a": _seen(ALICE, HANGS)}).hosts)
+    assert one.id == "shm.unreadable"
+    assert "driver.unreadable" in drawn({"a": _seen(ALICE, CLOSED)}, 100)
+
+
+def test_a_refused_sudo_explains_them() -> None:
+    """Its line counts them, with the line for sudoers."""
+    nodes = {"a": _seen(ALICE, CLOSED, TTY, sudo=True)}
+    (one,) = problems(report(nodes).hosts)
+    assert (one.id, len(one.all)) == ("ssh.sudo-refused", 3)
+    assert "as root: with visudo -f /etc/sudoers.d/gpu-node, add `Defaults:alice" in _words(
+        concise(nodes, 200)
+    )
+
+
+def test_each_problem_has_what_that_user_can_do() -> None:
+    """And the exact lines to ask the administrator for."""
+    text = concise({"a": _seen(ALICE, FRESH)}, 300)
+    assert "without root: Set NCCL_BUFFSIZE=1048576" in text
+    assert "docker run --shm-size=SIZE" in text
+    assert "add to /etc/fstab: tmpfs /dev/shm tmpfs defaults,nosuid,nodev,size=8G 0 0" in text
+    assert "without root: Run ulimit -n $(ulimit -Hn) before the job" in text
+    assert "/etc/security/limits.d/99-gpu-node.conf: `alice - nofile 131072`" in text
+    assert re.search(r"(?m)^error +a +shm\.too-small .* admin +2$", text)
+    assert "repair: gpu-node deploy" not in text
+
+
+def test_the_lines_for_limits() -> None:
+    """Only the soft limit, where the hard one is enough; in the units of limits.conf(5)."""
+    session = {
+        "memlock": {"soft": 65536, "hard": "unlimited"},
+        "stack": {"soft": "unlimited", "hard": "unlimited"},
+    }
+    node = _seen(ALICE, {"limits": {"session": session, "files": []}})
+    wanted = states.wanted({"limits_memlock": "8M", "limits_stack": "8M"})
+    text = concise({"a": Seen(wanted, node.state)}, 300)
+    assert "`alice soft memlock 8192`" in text
+    assert "`alice soft stack 8192`" in text
+
+
+def test_a_repair_in_the_home_needs_no_root() -> None:
+    """The user can do it, and the deploy as well."""
+    node = _seen(ALICE, {"env": {"launcher": {}}})
+    text = concise({"a": Seen(states.wanted({"env": {"OMP_NUM_THREADS": "4"}}), node.state)}, 200)
+    assert "without root: rewrite the block in ~/.bashrc" in _words(text)
+    assert "as root" not in text
+    assert re.search(r"(?m) deploy +2$", text)
+
+
+@pytest.mark.parametrize(
+    "node", [_seen(FRESH), _seen(ALICE, FRESH, sudo=True), _seen({"limits": {"user": None}}, FRESH)]
+)
+def test_a_node_that_was_read_by_root_is_as_before(node: Seen) -> None:
+    """Or with sudo, or by a user who is not known."""
+    text = concise({"a": node}, 120)
+    assert "root:" not in text
+    assert re.search(r"(?m)^error +a +shm\.too-small .* deploy +2$", text)
+
+
+def test_a_problem_of_both_kinds_of_nodes() -> None:
+    """The deploy repairs the others."""
+    text = concise({"a": _seen(ALICE, FRESH), "b": _seen(FRESH)}, 200)
+    assert re.search(r"(?m)^error +all +shm\.too-small .* deploy +4$", text)
+    assert "without root: Set NCCL_BUFFSIZE" in text
+
+
+def test_it_can_be_chosen_and_explained() -> None:
+    nodes = {"a": _seen(ALICE, CLOSED, FRESH)}
+    text = concise(nodes, 120, only=[NEEDS_ROOT])
+    assert "needs-root" in text
+    assert "shm.too-small" not in text
+    assert "driver.next" in concise(nodes, 120, only=["driver.unreadable"])
+    assert "ssh: {sudo: true}" in _explained(NEEDS_ROOT)
+    assert "without root  Set NCCL_BUFFSIZE=1048576" in _explained("shm.too-small")
+
+
+def _explained(word: str) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(explained.texts(word))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_a_text_is_sentences(rule: Any) -> None:
+    """Where the manual repair writes a file of the system, there is one."""
+    assert not rule.alone or rule.alone.endswith(".")
+    assert rule.alone or not re.search(r"/etc/(fstab|security|hosts|modprobe)", rule.manual)
