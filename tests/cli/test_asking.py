@@ -42,3 +42,14 @@ def test_a_session_that_ended_at_once_was_no_silence() -> None:
     """paramiko says the same of one that sshd hung up on, after too many keys."""
     error = ConnectError("SSH error (No existing session)")
     assert str(NotConnected(error, 0.5)) == "SSH error (No existing session)"
+
+
+@pytest.mark.parametrize("sudo", [True, False])
+def test_a_node_without_root(folder: Path, monkeypatch: pytest.MonkeyPatch, sudo: bool) -> None:
+    """Its SSH user is not root, and the inventory allows no sudo."""
+    user = {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}
+    found = states.found({"limits": {"user": user}})
+    answer = Answer({**states.BASE["wanted"], "_sudo": sudo}, found)
+    monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
+    (seen,) = ask(str(folder / "site.py")).values()
+    assert seen.without_root is not sudo
