@@ -43,7 +43,7 @@ class Host:
     """One node: `wanted` is what it should be, `data` the flat data of its own entry."""
 
     name: str
-    group: str
+    group: str | None
     wanted: NodeWanted
     data: Data
 
@@ -64,7 +64,11 @@ class Cluster:
         The three levels stay apart so that pyinfra's own precedence (--data, host, group, all)
         and a user's group_data files work as they do in any inventory.
         """
-        groups: dict[str, PyinfraGroup] = {"all": (list(self.hosts), self._data_of_all())}
+        hosts = [
+            name if host.group is not None else (name, dict(host.data))
+            for name, host in self.hosts.items()
+        ]
+        groups: dict[str, PyinfraGroup] = {"all": (hosts, self._data_of_all())}
         for group, data in self.groups.items():
             members = [host for host in self.hosts.values() if host.group == group]
             groups[group] = ([(host.name, dict(host.data)) for host in members], dict(data))
@@ -73,7 +77,7 @@ class Cluster:
     def data_of(self, name: str) -> Data:
         """The flat data that pyinfra will show for a host."""
         host = self.hosts[name]
-        return {**self._data_of_all(), **self.groups[host.group], **host.data}
+        return {**self._data_of_all(), **self.groups.get(host.group or "", {}), **host.data}
 
     def level(self, group: str | None) -> Data:
         """The flat data that a group's hosts have of it and of the defaults; None: of these."""
@@ -97,7 +101,7 @@ class Cluster:
     def _value_of(self, name: str, key: str) -> Any:
         """A host's value of a key, from the level nearest to it that has one."""
         host = self.hosts[name]
-        levels = (host.data, self.groups[host.group], self.defaults)
+        levels = (host.data, self.groups.get(host.group or "", {}), self.defaults)
         return next((level[key] for level in levels if key in level), None)
 
 

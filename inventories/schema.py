@@ -65,6 +65,8 @@ __all__ = [
     "parse_size",
 ]
 
+# What a host says directly, in place of `ssh: {...}`.
+OF_SSH = ("user", "port", "key")
 RESERVED = ("all", "self")  # pyinfra needs these words for itself where group names go
 
 
@@ -90,7 +92,12 @@ class HostEntry(Layer):
     """One node."""
 
     address: fields.Address = Field(title="the address of the node; only under hosts")
-    group: fields.Name = Field(title="the group of the node, a name under groups; only under hosts")
+    group: fields.Name | None = Field(
+        default=None, title="the group of the node, a name under groups; only under hosts"
+    )
+    user: fields.User | None = Field(default=None, title="the same as ssh.user; only under hosts")
+    port: fields.Port | None = Field(default=None, title="the same as ssh.port; only under hosts")
+    key: fields.FilePath | None = Field(default=None, title="the same as ssh.key; only under hosts")
 
 
 class ClusterFile(Model):
@@ -147,6 +154,10 @@ def _is_new(document: Document) -> bool:
 
 def _spell_out(document: Document) -> None:
     """Put the mapping for text that stands for one: levels then merge whatever their form."""
+    for name, entry in _entries(document, "hosts").items():
+        if isinstance(entry, dict) and isinstance(entry.get("ssh", {}), dict):
+            for key in OF_SSH:
+                _under_ssh(document, name, entry, key)
     for layer, entry in _layers(document):
         for path, meant in list(spelled_out(Layer, entry)):
             assert isinstance(entry, dict) and isinstance(meant, dict)
@@ -155,6 +166,27 @@ def _spell_out(document: Document) -> None:
                 inner, outer = (*layer, *path, key), (*layer, *path)
                 document.lines[inner] = document.lines[outer]
                 document.written[inner] = document.written[outer]
+
+
+def _under_ssh(document: Document, host: str, entry: dict[str, object], key: str) -> None:
+    """Move a host's `port` to its `ssh: {port}`, unless it says both."""
+    ssh = entry.get("ssh", {})
+    assert isinstance(ssh, dict)
+    if key not in entry or key in ssh:
+        return
+    entry["ssh"] = {**ssh, key: entry.pop(key)}
+    direct, inner = ("hosts", host, key), ("hosts", host, "ssh", key)
+    document.lines[inner] = document.lines[direct]
+    document.lines.setdefault(inner[:-1], document.lines[direct])
+    document.written[inner] = document.written[direct]
+
+
+def _said_twice(document: Document) -> Iterator[Problem]:
+    for name, entry in _entries(document, "hosts").items():
+        for key in OF_SSH:
+            if isinstance(entry, dict) and key in entry and isinstance(entry.get("ssh"), dict):
+                why = f"hosts.{name}.ssh.{key} is set, too"
+                yield Problem(("hosts", name, key), shown(entry[key]), why, "one of the two")
 
 
 def _as_written(document: Document, problem: Problem) -> Problem:
@@ -183,6 +215,7 @@ def _problems(document: Document) -> Iterator[Problem]:
     yield from _bad_names(document)
     yield from _bad_groups(document)
     yield from _shared_addresses(document)
+    yield from _said_twice(document)
     for path, entry in _layers(document):
         model = HostEntry if path[0] == "hosts" else Layer
         for problem in complaints(model, {} if entry is None else entry, partial=True):
@@ -218,14 +251,12 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
         if entry is not None and not isinstance(entry, dict):
             continue
         group = at(entry, ("group",))
-        if not isinstance(group, str) or group not in groups:
+        if group is not None and (not isinstance(group, str) or group not in groups):
             path = ("hosts", name, "group")
             yield Problem(path, shown(group), _why_no_group(group, groups), allowed)
 
 
 def _why_no_group(group: object, groups: dict[str, object]) -> str:
-    if group is None:
-        return "a host needs a group"
     if isinstance(group, str):
         return f"no such group{did_you_mean(group, groups)}"
     return "this does not read as text: put it in quotes"
@@ -270,7 +301,8 @@ def _incomplete(document: Document) -> Iterator[Problem]:
 
 def _levels(document: Document, host: str) -> list[KeyPath]:
     group = at(document.value, ("hosts", host, "group"))
-    return [("defaults",), ("groups", str(group)), ("hosts", host)]
+    groups: list[KeyPath] = [] if group is None else [("groups", str(group))]
+    return [("defaults",), *groups, ("hosts", host)]
 
 
 def _spelled(document: Document, levels: Iterable[KeyPath]) -> list[object]:
@@ -290,7 +322,8 @@ def _cluster(document: Document) -> Cluster:
     hosts = {}
     for name in _entries(document, "hosts"):
         wanted = NodeWanted.model_validate(_wanted(document, name), context=fields.WRITTEN)
-        group = str(at(document.value, ("hosts", name, "group")))
+        group = at(document.value, ("hosts", name, "group"))
+        group = None if group is None else str(group)
         hosts[name] = Host(name, group, wanted, data(*_levels(document, name)))
     groups = _entries(document, "groups")
     return Cluster(

@@ -67,7 +67,7 @@ def _out_of_inventory(
     console.print(editing.diff(text, new, str(site.file)))
     data = cluster.data_of(name)
     group = cluster.hosts[name].group
-    if [each.group for each in cluster.hosts.values()].count(group) == 1:
+    if group is not None and [each.group for each in cluster.hosts.values()].count(group) == 1:
         console.say(f"group {group} has no other host; it stays in {site.file}")
     gone = Journal(
         name=name,

@@ -184,7 +184,7 @@ def _cut(words: Text, room: int, most: int = _LINES) -> list[Text]:
     """Return words as lines of a width; what exceeds `most` lines is left out."""
     if not words.plain:
         return []
-    lines = list(words.wrap(Console(width=room), room, overflow="fold"))
+    lines = list(words.wrap(Console(width=room, markup=False, emoji=False), room, overflow="fold"))
     for line in lines:
         line.rstrip()
     if len(lines) > most:

@@ -74,3 +74,16 @@ def test_a_lone_cluster_file_is_loaded_as_the_copied_inventory_is(
         same = copied.get_host(host.name)
         assert (host.groups, host.data.dict()) == (same.groups, same.data.dict())
     assert lone.get_host("v100-01").data.colour == "green"
+
+
+def test_hosts_without_a_group(folder: Path) -> None:
+    """pyinfra has them, with their own data."""
+    lines = CLUSTER.replace("groups: {v100: {}}\n", "").replace(", group: v100", ", port: 2222")
+    (folder / "site.yml").write_text(lines)
+    with loadable("site.yml") as file:
+        hosts = list(loaded(file))
+    assert [(host.name, host.groups) for host in hosts] == [
+        (name, ["site"]) for name in ("v100-01", "a100-01")
+    ]
+    assert {host.data.ssh_port for host in hosts} == {2222}
+    assert [host.data.ssh_hostname for host in hosts] == ["192.0.2.11", "192.0.2.10"]

@@ -233,3 +233,41 @@ def test_a_word_for_nccl_is_its_version_on_any_level(tmp_path: Path) -> None:
     assert cluster.hosts["a-02"].data["nccl_version"] == "2.19.3+cuda12.3"
     for name, host in cluster.hosts.items():
         assert NodeWanted.from_data(cluster.data_of(name)) == host.wanted
+
+
+ALONE = """
+cluster: c
+defaults:
+  ssh: {user: root, key: keys/id, known_hosts: keys/known, port: 2200}
+  shm: {size: 8G}
+groups:
+  a100:
+hosts:
+  n1: {address: 10.0.0.4}
+  n2: {address: 10.0.0.5, user: alice, port: 2222, key: keys/other, ssh: {sudo: true}}
+  n3: {address: 10.0.0.6, group: a100}
+"""
+
+
+def test_a_host_needs_no_group(tmp_path: Path) -> None:
+    """What it says itself beats the defaults; user, port and key need no `ssh`."""
+    (tmp_path / "keys").mkdir()
+    for name in ("id", "known", "other"):
+        (tmp_path / "keys" / name).touch()
+    cluster = load(tmp_path / "c.yml", ALONE)
+    names = ("ssh_user", "ssh_port", "ssh_key", "_sudo", "shm_size")
+    data = {name: [cluster.data_of(name).get(key) for key in names] for name in cluster.hosts}
+    keys = str(tmp_path / "keys")
+    assert data["n1"] == ["root", 2200, f"{keys}/id", None, "8G"]
+    assert data["n2"] == ["alice", 2222, f"{keys}/other", True, "8G"]
+    assert [each["port"] for each in cluster.nodes()] == [2200, 2222, 2200]
+    groups = cluster.pyinfra_groups()
+    assert [host if isinstance(host, str) else host[0] for host in groups["all"][0]] == [
+        *("n1", "n2", "n3")
+    ]
+    assert dict(each for each in groups["all"][0] if not isinstance(each, str))["n2"] == {
+        **{"address": "10.0.0.5"},
+        **{"ssh_hostname": "10.0.0.5", "ssh_user": "alice", "ssh_port": 2222, "_sudo": True},
+        "ssh_key": f"{keys}/other",
+    }
+    assert [host[0] for host in groups["a100"][0]] == ["n3"]
