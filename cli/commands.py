@@ -13,6 +13,7 @@ from gpu_node.cli.drift import drift
 from gpu_node.cli.explain import explain
 from gpu_node.cli.host_key import host_key
 from gpu_node.cli.hostfile import hostfile
+from gpu_node.cli.init import init
 from gpu_node.cli.lab import lab
 from gpu_node.cli.onboard import onboard
 from gpu_node.cli.remove import remove
@@ -31,6 +32,7 @@ commands.add_command(drift)
 commands.add_command(explain)
 commands.add_command(host_key)
 commands.add_command(hostfile)
+commands.add_command(init)
 commands.add_command(lab)
 commands.add_command(onboard)
 commands.add_command(remove)

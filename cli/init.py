@@ -1,0 +1,67 @@
+"""`gpu-node init`: an inventory of servers that you can log in to, and the first report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
+
+
+@click.command()
+@click.argument("folder", metavar="DIR")
+@click.argument("nodes", metavar="[NAME=ADDRESS]...", nargs=-1)
+@click.option("--user", default="root", show_default=True, callback=words.user, help="Log in as.")
+@click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True)
+@click.option("--key", metavar="FILE", help="The private key; default: the agent's and ~/.ssh's.")
+@click.option("--sudo", is_flag=True, help="Commands run through sudo, without a password.")
+@click.option(
+    "--accept-host-key",
+    "accept",
+    multiple=True,
+    callback=words.fingerprints,
+    metavar="SHA256:...",
+    help="Fingerprint of a host key to accept; default: ask.",
+)
+@click.option(
+    "--known-hosts",
+    "known",
+    metavar="FILE",
+    default="~/.ssh/known_hosts",
+    show_default=True,
+    help="A host key in this file is accepted without a question.",
+)
+def init(
+    folder: str,
+    nodes: tuple[str, ...],
+    user: str,
+    port: int,
+    key: str | None,
+    sudo: bool,
+    accept: tuple[str, ...],
+    known: str,
+) -> int:
+    """Write the inventory of your servers into DIR, and report on them. Changes no server.
+
+    Asks for names and addresses where none are given. All host keys are shown and confirmed with
+    one question. DIR gets site.yml, site.py and known_hosts; what was found on the nodes (GPUs,
+    driver, interface, Python environments with torch) stands in site.yml as comments.
+
+    \b
+    Exit status:  as gpu-node drift; 1 also if nothing was written
+    Examples:     gpu-node init cluster a100-01=10.0.0.4 v100-01=10.0.0.5
+                  gpu-node init cluster --user alice --sudo
+    """
+    with loading():
+        from gpu_node.cli.initialising import Initialising
+        from gpu_node.onboarding.console import UserConsole
+        from gpu_node.onboarding.errors import FAILURES
+        from gpu_node.onboarding.new_site import Access
+    private = Path(key).expanduser().absolute() if key else None
+    access = Access(user or "root", port, private, sudo, accept, Path(known))
+    try:
+        return Initialising(Path(folder), access, UserConsole()).run(nodes)
+    except FAILURES as error:
+        raise click.ClickException(str(error)) from None

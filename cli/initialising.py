@@ -1,0 +1,69 @@
+"""One run of `gpu-node init`: the nodes, their keys, the two files, and the first report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gpu_node.cli.asking import ask
+from gpu_node.cli.reporting import report_of
+from gpu_node.drift.report import table
+from gpu_node.facts.ask.gather import ask_each
+from gpu_node.inventories.interrupt import at_once
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.new_site import ENVIRONMENTS, Access, NewNode, NewSite, nodes_of
+
+
+class Initialising:
+    """Writes the inventory of a folder and reports on its nodes."""
+
+    def __init__(self, folder: Path, access: Access, console: UserConsole) -> None:
+        self.site = NewSite(folder, access, console)
+        self.console = console
+
+    def run(self, words: Sequence[str]) -> int:
+        """Return the exit code of the first report; raises what `FAILURES` lists."""
+        nodes = nodes_of(words) if words else self._asked()
+        with at_once():
+            self.site.create(nodes)
+        self.console.say(f"wrote {self.site.file} and {self.site.inventory.name}")
+        inventory = str(self.site.inventory)
+        seen = ask(inventory)
+        states = {name: each.state for name, each in seen.items() if each.state is not None}
+        if states:
+            with at_once():
+                answers = ask_each(inventory, list(states), [ENVIRONMENTS])
+            places = {
+                name: each.sections[ENVIRONMENTS.name].text
+                for name, each in answers.items()
+                if not isinstance(each, str) and each.sections[ENVIRONMENTS.name].rc == 0
+            }
+            self.site.suggest(nodes, states, places)
+        report = report_of(inventory, seen)
+        self.console.show(table.render(report, self.console.width, facts=True))
+        self.console.say(
+            f"next: say in {self.site.file} what the nodes should be, then: "
+            f"gpu-node drift {inventory}"
+        )
+        return report.exit_code()
+
+    def _asked(self) -> list[NewNode]:
+        """Return the nodes that a user at a terminal names, one a line."""
+        if not self.console.is_attended:
+            raise Stopped("no nodes given, and no terminal to ask; give NAME=ADDRESS words")
+        nodes: list[NewNode] = []
+        while True:
+            word = click.prompt(
+                "A node, as NAME=ADDRESS (Enter: no more)", default="", show_default=False, err=True
+            )
+            if not word.strip():
+                if nodes:
+                    return nodes
+                raise Stopped("no nodes given; nothing was written")
+            try:
+                nodes = nodes_of([*(f"{n.name}={n.address}" for n in nodes), word.strip()])
+            except Stopped as error:
+                self.console.say(str(error))

@@ -1,0 +1,311 @@
+"""A new inventory: nodes by name and address, their host keys pinned, what was found suggested."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from paramiko import PKey
+
+from gpu_node.drift.report.ranges import ranges
+from gpu_node.drift.tables import short_model
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.inventories import atomic_write
+from gpu_node.inventories.errors import InventoryError, shown
+from gpu_node.inventories.schema import load
+from gpu_node.inventories.servers_csv import wrong
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import ContactError, Stopped
+from gpu_node.onboarding.trust.host_keys import (
+    ON_ITS_CONSOLE,
+    Server,
+    accepted,
+    choose,
+    offered,
+    pin,
+    pinned,
+)
+
+KNOWN_HOSTS = "known_hosts"
+USERS_KNOWN_HOSTS = "~/.ssh/known_hosts"
+# First contacts at the same time.
+_PARALLEL = 20
+_INVENTORY = '''\
+"""The nodes of this cluster for pyinfra, from site.yml beside this file."""
+
+from gpu_node.inventories.groups import groups_of
+
+globals().update(groups_of(__file__))
+'''
+_SECONDS = 20
+_MOST_ENVIRONMENTS = 20
+# Where Python environments usually are; a torch that is not installed by pip is not found.
+ENVIRONMENTS = Section(
+    "init.environments",
+    f"""for each in "$HOME"/*conda*/envs/* "$HOME"/mamba*/envs/* "$HOME"/.conda/envs/* \\
+  "$HOME"/*conda* "$HOME"/.venv "$HOME"/venv* "$HOME"/*/.venv "$HOME"/*/venv \\
+  /opt/*conda*/envs/* /opt/*conda* /opt/venv* /opt/*/venv; do
+  for file in "$each"/lib/python3*/site-packages/torch/version.py; do
+    [ ! -f "$file" ] || printf '%s\\n' "$each"
+  done
+done | head -n {_MOST_ENVIRONMENTS}
+exit 0""",
+    _SECONDS,
+)
+# What a node sends is written into a file: only plain words are.
+_PATH = re.compile(r"/[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}")
+_VERSION = re.compile(r"[0-9]{3}\.[0-9]{2,3}(\.[0-9]{1,3})?")
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """A node as the user names it."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Access:
+    """How this machine logs in to all of them, and the fingerprints that the user gave."""
+
+    user: str = "root"
+    port: int = 22
+    key: Path | None = None
+    sudo: bool = False
+    accept: tuple[str, ...] = ()
+    # What is known of them already.
+    known: Path = Path(USERS_KNOWN_HOSTS)
+
+
+def nodes_of(words: Iterable[str]) -> list[NewNode]:
+    """Return the nodes that NAME=ADDRESS words name; Stopped lists everything that is wrong."""
+    nodes: list[NewNode] = []
+    problems = []
+    for word in words:
+        name, equals, address = word.partition("=")
+        if not equals:
+            problems.append(f"found {shown(word)}; allowed: NAME=ADDRESS, as a100-01=10.0.0.4")
+            continue
+        problems += [f"{shown(word)}: {each.path[0]}: {each}" for each in wrong(name, address)]
+        if name in [each.name for each in nodes]:
+            problems.append(f"found {shown(name)} twice; allowed: one name a node")
+        nodes.append(NewNode(name, address))
+    if problems:
+        raise Stopped("\n".join(problems))
+    return nodes
+
+
+class NewSite:
+    """The folder of a new inventory: site.yml, site.py and known_hosts."""
+
+    def __init__(self, folder: Path, access: Access, console: UserConsole) -> None:
+        self.folder, self.access, self.console = folder, access, console
+        self.file, self.inventory = folder / "site.yml", folder / "site.py"
+        for each in (self.file, self.inventory):
+            if os.path.lexists(each):
+                raise Stopped(f"{each} exists; give another folder, or add nodes with onboard")
+        if folder.exists() and not folder.is_dir():
+            raise Stopped(f"{folder} is not a folder; give another one")
+
+    def create(self, nodes: Sequence[NewNode]) -> None:
+        """Confirm all host keys, pin them, and write the inventory.
+
+        Raises Stopped with nothing written where a key is not confirmed or a node does not answer.
+        """
+        servers = [self._server(each) for each in nodes]
+        keys = self._confirmed(servers)
+        is_new = not self.folder.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for server, (key, offers) in keys.items():
+                pin(server, key, offers)
+            text = self.text(nodes)
+            load(self.file, text)
+        except (InventoryError, ContactError):
+            (self.folder / KNOWN_HOSTS).unlink(missing_ok=True)
+            if is_new:
+                self.folder.rmdir()
+            raise
+        atomic_write.replace(self.inventory, _INVENTORY.encode(), 0o644)
+        atomic_write.replace(self.file, text.encode(), 0o644)
+
+    def suggest(
+        self, nodes: Sequence[NewNode], found: Mapping[str, NodeState], places: Mapping[str, str]
+    ) -> None:
+        """Write what was found on the nodes into the cluster file, as comments."""
+        text = self.text(nodes, found, places)
+        load(self.file, text)
+        atomic_write.replace(self.file, text.encode(), 0o644)
+
+    def text(
+        self,
+        nodes: Sequence[NewNode],
+        found: Mapping[str, NodeState] | None = None,
+        places: Mapping[str, str] | None = None,
+    ) -> str:
+        """Return the cluster file; `places` has the output of ENVIRONMENTS of each node."""
+        access = self.access
+        ssh = [f"user: {access.user}"]
+        ssh += [f"port: {access.port}"] * (access.port != 22)
+        ssh += [f"key: {_quoted(str(access.key))}"] if access.key else []
+        ssh += ["sudo: true"] * access.sudo
+        ssh += [f"known_hosts: {KNOWN_HOSTS}"]
+        lines = ["cluster: site", "", "defaults:", f"  ssh: {{{', '.join(ssh)}}}"]
+        comments = list(_defaults(nodes, found or {}, places or {}))
+        if comments:
+            lines += ["  # Found on the nodes; remove the # before what all of them should keep:"]
+            lines += [f"  # {each}" for each in comments]
+        lines += ["", "hosts:"]
+        for node in nodes:
+            lines += [f"  {node.name}:", f"    address: {_quoted(node.address)}"]
+            if gpu := _gpu(found[node.name] if found and node.name in found else None):
+                lines.append(f"    # gpu: {gpu}")
+        return "\n".join([*lines, ""])
+
+    def _server(self, node: NewNode) -> Server:
+        access = self.access
+        return Server(
+            node.name,
+            node.address,
+            access.port,
+            access.user,
+            self.folder / KNOWN_HOSTS,
+            access.key,
+        )
+
+    def _confirmed(self, servers: Sequence[Server]) -> dict[Server, tuple[str, list[PKey]]]:
+        """Return the key that each server is to have, `kind key`, and those that it offers."""
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            looked = list(pool.map(_offers, servers))
+        if problems := [f"{each.name}: {offers}" for each, offers in looked if _is_text(offers)]:
+            raise Stopped("\n".join([*problems, "nothing was written"]))
+        chosen: dict[Server, tuple[str, list[PKey]]] = {}
+        unknown: list[Server] = []
+        for server, offers in looked:
+            assert isinstance(offers, list)
+            key, is_known = self._key(server, offers)
+            chosen[server] = (key, offers)
+            if not is_known:
+                unknown.append(server)
+        self._show(chosen, unknown)
+        if unknown:
+            self._ask(chosen, unknown)
+        return chosen
+
+    def _key(self, server: Server, offers: list[PKey]) -> tuple[str, bool]:
+        """Return the key of a server, and whether the user has confirmed it before.
+
+        ContactError: it is another one than the user knows, or it is revoked.
+        """
+        known = replace(server, known_hosts=self.access.known.expanduser())
+        given = accepted(known, offers, None, self.access.accept)
+        if given in [key.fingerprint for key in offers] or pinned(known):
+            return choose(known, offers, given if not pinned(known) else None, None), True
+        # A key that is revoked is refused here, too.
+        return choose(known, offers, None, lambda _: True), False
+
+    def _show(
+        self, chosen: Mapping[Server, tuple[str, list[PKey]]], unknown: Sequence[Server]
+    ) -> None:
+        width = max(len(server.name) for server in chosen)
+        at = max(len(server.at) for server in chosen)
+        for server, (key, _) in chosen.items():
+            state = "new" if server in unknown else "known"
+            line = f"{server.name:<{width}}  {server.at:<{at}}  {fingerprint(key)}  {state}"
+            self.console.say(line)
+
+    def _ask(
+        self, chosen: Mapping[Server, tuple[str, list[PKey]]], unknown: Sequence[Server]
+    ) -> None:
+        if self.console.asks is None:
+            digests = [fingerprint(chosen[server][0]).split()[1] for server in unknown]
+            options = [f"--accept-host-key {each}" for each in dict.fromkeys(digests)]
+            raise Stopped(
+                f"no terminal to confirm the host keys of {ranges(s.name for s in unknown)}; "
+                f"compare them with what {ON_ITS_CONSOLE} shows on each node's console, then give "
+                f"{' '.join(options)}; nothing was written"
+            )
+        which = "this key" if len(unknown) == 1 else f"these {len(unknown)} new keys"
+        self.console.say(f"Compare with what each node's own console shows: {ON_ITS_CONSOLE}")
+        if not self.console.asks(f"Trust {which}?"):
+            raise Stopped("not confirmed; nothing was written")
+
+
+def _offers(server: Server) -> tuple[Server, list[PKey] | str]:
+    try:
+        return server, offered(server)
+    except ContactError as error:
+        return server, str(error)
+
+
+def _is_text(offers: object) -> bool:
+    return isinstance(offers, str)
+
+
+def _defaults(
+    nodes: Sequence[NewNode], found: Mapping[str, NodeState], places: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield suggestions for all nodes, with the nodes that each was found on."""
+    names = [node.name for node in nodes]
+    for version, on in _by_value({name: _driver(state) for name, state in found.items()}):
+        yield f'driver: {{version: "{version}"}}  # {ranges(on, names)}'
+    addresses = {node.name: node.address for node in nodes}
+    links = {name: _interface(state, addresses[name]) for name, state in found.items()}
+    if listed := [f"{link} on {ranges(on, names)}" for link, on in _by_value(links)]:
+        yield f"network: auto  # {', '.join(listed)}"
+    for place, on in _by_value({name: _environments(text) for name, text in places.items()}):
+        yield f"nccl: {{environments: [{place}]}}  # {ranges(on, names)}"
+
+
+def _by_value(values: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """Return each value but the empty one, with the nodes that have it, the commonest first."""
+    found: dict[str, list[str]] = {}
+    for name, value in values.items():
+        if value:
+            found.setdefault(value, []).append(name)
+    return sorted(found.items(), key=lambda each: -len(each[1]))
+
+
+def _driver(state: NodeState) -> str:
+    loaded = state.driver.loaded.nvidia if state.driver.loaded else ""
+    return loaded if _VERSION.fullmatch(loaded) else ""
+
+
+def _interface(state: NodeState, address: str) -> str:
+    for each in state.network.addresses or ():
+        if each.address.partition("/")[0] == address and _INTERFACE.fullmatch(each.interface):
+            return each.interface
+    return ""
+
+
+def _environments(text: str) -> str:
+    found = [line for line in dict.fromkeys(text.splitlines()) if _PATH.fullmatch(line)]
+    return ", ".join(found[:_MOST_ENVIRONMENTS])
+
+
+def _gpu(state: NodeState | None) -> str:
+    """Return a node's GPUs as the cluster file has them; empty where they are not of one model."""
+    if state is None or state.driver.smi is None:
+        return ""
+    models = [short_model(gpu.name) for gpu in state.driver.smi.gpus]
+    if not models or None in models or len({*models}) > 1:
+        return ""
+    return f"{{model: {models[0]}, count: {len(models)}}}"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as YAML, in quotes where it needs them."""
+    plain = re.fullmatch(r"[A-Za-z/~][A-Za-z0-9._/~-]*|[0-9]+(\.[0-9]+){3}", text)
+    is_word = text.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n", "~")
+    if plain and not is_word:
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

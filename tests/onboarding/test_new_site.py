@@ -1,0 +1,213 @@
+"""A new inventory: keys are confirmed once, the file is valid, and what was found is a comment."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paramiko import ECDSAKey
+from typing_extensions import override
+
+from gpu_node.inventories.schema import load
+from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding.errors import ContactError, Stopped
+from gpu_node.onboarding.new_site import Access, NewNode, NewSite, nodes_of
+from tests.drift import states
+from tests.onboarding.serving import Sshd
+
+HERE = "127.0.0.1"
+NODE = NewNode("n1", HERE)
+
+
+class Answering(UserConsole):
+    """A user who answers each question alike, or is not there (None)."""
+
+    def __init__(self, answer: bool | None) -> None:
+        super().__init__()
+        self.answer = answer
+        self.lines: list[str] = []
+        self.asked: list[str] = []
+
+    @property
+    @override
+    def asks(self) -> Callable[[str], bool] | None:
+        return None if self.answer is None else self._answered
+
+    def _answered(self, question: str) -> bool:
+        self.asked.append(question)
+        return bool(self.answer)
+
+    @override
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def site(sshd: Sshd, tmp_path: Path, answer: bool | None, **access: Any) -> NewSite:
+    """The new site of one server."""
+    given = {"port": sshd.port, "known": tmp_path / "own", **access}
+    return NewSite(tmp_path / "site", Access(**given), Answering(answer))
+
+
+def digest(sshd: Sshd) -> str:
+    return sshd.keys[0].fingerprint
+
+
+def test_one_question_for_all_keys(sshd: Sshd, tmp_path: Path) -> None:
+    """Each is shown with name and address; then the files are there, and the key is pinned."""
+    made = site(sshd, tmp_path, True)
+    made.create([NODE, NewNode("n2", "localhost")])
+    console = made.console
+    assert isinstance(console, Answering)
+    assert console.asked == ["Trust these 2 new keys?"]
+    assert [line.split()[0] for line in console.lines[:2]] == ["n1", "n2"]
+    assert all(digest(sshd) in line and line.endswith("new") for line in console.lines[:2])
+    cluster = load(tmp_path / "site" / "site.yml")
+    assert [each["address"] for each in cluster.nodes()] == [HERE, "localhost"]
+    assert {each["port"] for each in cluster.nodes()} == {sshd.port}
+    known = (tmp_path / "site" / "known_hosts").read_text()
+    assert known.count(sshd.host_key) == 2
+    assert "groups_of(__file__)" in (tmp_path / "site" / "site.py").read_text()
+
+
+@pytest.mark.parametrize("answer", [False, None])
+def test_a_key_that_is_not_confirmed(sshd: Sshd, tmp_path: Path, answer: bool | None) -> None:
+    """Nothing is written; without a terminal the error has what to give."""
+    with pytest.raises(Stopped, match="nothing was written") as error:
+        site(sshd, tmp_path, answer).create([NODE])
+    assert not (tmp_path / "site").exists()
+    assert (f"--accept-host-key {digest(sshd)};" in str(error.value)) == (answer is None)
+
+
+def test_a_key_that_is_given(sshd: Sshd, tmp_path: Path) -> None:
+    made = site(sshd, tmp_path, None, accept=(digest(sshd),))
+    made.create([NODE])
+    assert sshd.host_key in (tmp_path / "site" / "known_hosts").read_text()
+
+
+def test_a_key_that_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
+    """From the user's own known_hosts, which stays as it is."""
+    (tmp_path / "own").write_text(f"[{HERE}]:{sshd.port} {sshd.host_key}\n")
+    made = site(sshd, tmp_path, None)
+    made.create([NODE])
+    assert isinstance(made.console, Answering) and made.console.lines[0].endswith("known")
+    assert (tmp_path / "own").read_text() == f"[{HERE}]:{sshd.port} {sshd.host_key}\n"
+
+
+def test_another_key_than_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
+    """It is never asked for: another machine may answer."""
+    other = ECDSAKey.generate()
+    (tmp_path / "own").write_text(f"[{HERE}]:{sshd.port} {other.get_name()} {other.get_base64()}\n")
+    with pytest.raises(ContactError, match="has changed"):
+        site(sshd, tmp_path, True).create([NODE])
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_node_that_does_not_answer(sshd: Sshd, tmp_path: Path) -> None:
+    """All that do not are named, and nothing is written."""
+    with pytest.raises(Stopped) as error:
+        site(sshd, tmp_path, True, port=1).create([NODE, NewNode("n2", HERE)])
+    lines = str(error.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["n1", "n2", "nothing was written"]
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize("name", ["site.yml", "site.py"])
+def test_what_is_there_stays(sshd: Sshd, tmp_path: Path, name: str) -> None:
+    """A folder with other files may be used, one with an inventory not; a link is there, too."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "notes").write_text("mine")
+    site(sshd, tmp_path, True)
+    (tmp_path / "site" / name).symlink_to("nowhere")
+    with pytest.raises(Stopped, match=f"{name} exists"):
+        site(sshd, tmp_path, True)
+
+
+def test_a_file_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "site").write_text("mine")
+    with pytest.raises(Stopped, match="is not a folder"):
+        site(sshd, tmp_path, True)
+
+
+def test_a_name_that_no_file_may_have(sshd: Sshd, tmp_path: Path) -> None:
+    """The schema decides; no half-made folder stays."""
+    with pytest.raises(Exception, match=r"hosts\.site"):
+        site(sshd, tmp_path, True).create([NewNode("site", HERE)])
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["n1"], "found 'n1'; allowed: NAME=ADDRESS, as a100-01=10.0.0.4"),
+        (["n1="], "'n1=': address: found ''"),
+        (["N 1=10.0.0.4"], "name: found 'N 1'"),
+        (["n1=10.0.0.4", "n1=10.0.0.5"], "found 'n1' twice; allowed: one name a node"),
+        (["n1=10.0.0.999"], "address: found '10.0.0.999'"),
+    ],
+)
+def test_words_that_name_no_node(words: list[str], problem: str) -> None:
+    with pytest.raises(Stopped) as error:
+        nodes_of(words)
+    assert problem in str(error.value)
+
+
+NODES = [NewNode("a", "10.0.0.1"), NewNode("b", "node-b.lab"), NewNode("c", "fd00::3")]
+
+
+def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
+    """As comments that make a valid file without their #."""
+    made = site(sshd, tmp_path, True, user="alice", sudo=True, key=tmp_path / "my key")
+    (tmp_path / "my key").touch()
+    address = {"interface": "bond0", "address": "10.0.0.1/24", "scope": "global"}
+    found = {
+        "a": states.found({"network": {"addresses": [address]}}),
+        "b": states.found({}),
+        "c": states.found({"driver": {"smi": None, "loaded": {"nvidia": "$(reboot)"}}}),
+    }
+    places = {"a": "/opt/envs/dis\n/opt/a: [b\n", "b": "/opt/envs/dis\n", "c": "x\x1b\n"}
+    text = made.text(NODES, found, places)
+    assert '# driver: {version: "535.154.05"}  # a, b' in text
+    assert "# network: auto  # bond0 on a" in text
+    assert "# nccl: {environments: [/opt/envs/dis]}  # a, b" in text
+    assert text.count("# gpu: {model: A100, count: 2}") == 2
+    assert "reboot" not in text and "\x1b" not in text and "[b" not in text
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "known_hosts").touch()
+    before = load(tmp_path / "site" / "site.yml", text)
+    assert before.hosts["a"].wanted.gpu is None
+    assert before.defaults["ssh_key"] == str(tmp_path / "my key")
+    after = load(tmp_path / "site" / "site.yml", re.sub(r"(?m)^( +)# (?=\w+: [{a])", r"\1", text))
+    wanted = after.hosts["a"].wanted
+    assert wanted.driver is not None and wanted.driver.version == "535.154.05"
+    assert wanted.gpu is not None and (wanted.gpu.model, wanted.gpu.count) == ("A100", 2)
+    assert wanted.nccl is not None and list(wanted.nccl.environments or ()) == ["/opt/envs/dis"]
+
+
+def test_from_nothing_to_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
+    """One command, without a terminal: the files, what was found, and the report."""
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "id"], check=True
+    )
+    (sshd.home / ".ssh").mkdir()
+    sshd.authorized_keys.write_text((tmp_path / "id.pub").read_text())
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "gpu_node.cli.main", "init", "site", f"n1={HERE}"),
+            *("--port", str(sshd.port), "--key", "id", "--accept-host-key", digest(sshd)),
+        ],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr, done.stderr
+    assert "wrote site/site.yml and site.py" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("then: gpu-node drift site/site.py")
+    assert "toolchain.kernel" in done.stdout and "1 node, 1 " in done.stdout
+    load(tmp_path / "site" / "site.yml")
