@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 
 from gpu_node.inventories.interrupt import during_imports, stop
@@ -14,9 +16,12 @@ def main() -> None:
         import click
 
         from gpu_node.cli.commands import commands
-        from gpu_node.cli.streams import take_every_character
+        from gpu_node.cli.streams import open_closed, take_every_character
         from gpu_node.inventories.escape import visible_lines
 
+    if problem := open_closed():
+        print(f"gpu-node: {problem}", file=sys.stderr)
+        sys.exit(1)
     take_every_character(sys.stdout)
     try:
         sys.exit(commands.main(prog_name="gpu-node", standalone_mode=False) or 0)
@@ -29,8 +34,27 @@ def main() -> None:
     except Exception as error:
         if not _is_expected(error):
             raise
-        print(f"gpu-node: {visible_lines(str(error))}", file=sys.stderr)
+        reason = _without_file(error) or str(error)
+        print(f"gpu-node: {visible_lines(reason)}", file=sys.stderr)
     sys.exit(1)
+
+
+def _without_file(error: Exception) -> str:
+    """Return what is wrong where a system's error names no file; empty for others."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return f"cannot write to stdout, or to a temporary file: {error.strerror}"
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return "found a working directory that was deleted; next: cd to one that exists"
+    return ""
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _is_expected(error: Exception) -> bool:

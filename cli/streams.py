@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
+import sys
 from typing import TextIO
 
 from gpu_node.drift.report.signs import WRONG
@@ -11,6 +13,26 @@ from gpu_node.drift.report.signs import WRONG
 _HANDLER = "gpu-node"
 # The sign beside what is wrong has a stand-in of its own width.
 _PLAIN_WRONG = "x"
+
+
+def open_closed() -> str:
+    """Open /dev/null in place of a closed stdin or stderr; return the problem of a closed stdout.
+
+    Without it, the next file or connection that is opened would become that stream.
+    """
+    is_closed = [stream is None for stream in (sys.stdin, sys.stdout, sys.stderr)]
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    if is_closed[0]:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (open until the end)
+    if is_closed[2]:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if not is_closed[1]:
+        return ""
+    return "found a closed stdout; allowed: an open one; next: write to /dev/null or to a file"
 
 
 def take_every_character(stream: TextIO) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -15,6 +16,8 @@ from gpu_node.inventories.fields.addresses import is_address
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
+# How many inventories of a folder an error lists.
+_MOST_MEANT = 5
 
 
 def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
@@ -24,12 +27,33 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     """
     looks_like_file = word.lower().endswith((".py", ".yml", ".yaml")) or os.sep in word
     is_folder, is_file = not word or Path(word).is_dir(), Path(word).is_file()
-    if is_folder or (looks_like_file and not is_file):
-        raise click.UsageError(f"no such inventory file: {word}")
+    meant = [] if is_file else _meant(Path(word))
+    if is_folder or (not is_file and (looks_like_file or meant)):
+        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+        raise click.UsageError(f"no such inventory file: {word}{hint}")
     # pyinfra allows an inventory without a suffix.
     if is_file and Path(word).suffix and (error := wrong_suffix(word)):
         raise click.UsageError(error)
     return pyinfra_file(word)
+
+
+def _meant(path: Path) -> list[str]:
+    """Return the inventories that a path without a file may stand for: a folder's, or a name's."""
+    inside = path if path.is_dir() else path.parent
+    try:
+        clusters = sorted(each for each in inside.glob("*.yml") if each.is_file())
+    except OSError:
+        return []
+    found = [each.with_suffix(".py") for each in clusters]
+    files = [str(each if each.is_file() else each.with_suffix(".yml")) for each in found]
+    if not path.is_dir():
+        files = get_close_matches(str(path), [each for each in files if _is_near(each, path)], n=1)
+    return files[:_MOST_MEANT]
+
+
+def _is_near(file: str, path: Path) -> bool:
+    """Whether a path is a file's without its suffix, or another spelling of it."""
+    return bool(path.suffix) or Path(file).stem == path.name
 
 
 def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:

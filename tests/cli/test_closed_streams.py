@@ -1,0 +1,60 @@
+"""Streams that are closed or full, and a working directory that is gone: one line, exit 1."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import BIN, SECONDS, environment
+
+CLOSED = "gpu-node: found a closed stdout; allowed: an open one; next: write to /dev/null or to a"
+FULL = "gpu-node: cannot write to stdout, or to a temporary file: No space left on device\n"
+GONE = "gpu-node: found a working directory that was deleted; next: cd to one that exists\n"
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of sh, in which gpu-node is the installed command."""
+    return subprocess.run(
+        ["sh", "-c", line.replace("gpu-node", str(BIN / "gpu-node"))],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", ["drift site.py", "hostfile site.py", "rules", "--help"])
+def test_a_closed_stdout(folder: Path, words: str) -> None:
+    """No connection and no file becomes stdout."""
+    done = shell(f"gpu-node {words} >&-", folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith(CLOSED) and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["drift site.py", "rules", "--help"])
+def test_a_full_stdout(folder: Path, words: str) -> None:
+    done = shell(f"gpu-node {words} >/dev/full", folder)
+    assert (done.returncode, done.stderr) == (1, FULL)
+
+
+def test_a_closed_stdin_and_stderr(folder: Path) -> None:
+    """The report is whole."""
+    done = shell("gpu-node drift site.py <&- 2>&-", folder)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "unreachable  a100-01" in done.stdout
+
+
+def test_a_reader_that_ends_early(folder: Path) -> None:
+    done = shell("gpu-node rules | head -c 1 >/dev/null", folder)
+    assert done.stderr == ""
+
+
+def test_a_deleted_working_directory(folder: Path) -> None:
+    (folder / "gone").mkdir()
+    done = shell(f"cd gone && rmdir ../gone && gpu-node drift {folder}/site.py", folder)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", GONE)
