@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 LANES := check quick lab kernel faults lab-slow kernel-slow slow pip fuzz
-.PHONY: demo test test-slow setup tools packages picture clean $(LANES) test-real-wheels
+.PHONY: demo test test-slow setup setup-dev tools packages picture release clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
@@ -12,9 +12,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # What each target needs of the machine, beside a virtual environment: groups of lab/needs.tsv.
 GOALS := $(or $(MAKECMDGOALS),demo)
-ON_LAB := $(filter demo picture test test-slow setup lab kernel faults lab-slow,$(GOALS))
-ON_KERNEL := $(filter test test-slow setup kernel kernel-slow,$(GOALS))
-TESTS := $(filter-out demo picture check,$(GOALS))
+ON_LAB := $(filter demo picture test test-slow setup-dev lab kernel faults lab-slow,$(GOALS))
+ON_KERNEL := $(filter test test-slow setup-dev kernel kernel-slow,$(GOALS))
+TESTS := $(filter-out demo picture check setup release,$(GOALS))
 GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(TESTS),tests)
 
 ## demo: two broken servers are reported, repaired and proved
@@ -30,23 +30,26 @@ demo: setup
 	@$(BIN)/gpu-node drift inventories/lab.py
 
 ## test: format, lint, types, unit and contract tests, the tests on the lab and on real kernels
-test: setup
+test: setup-dev
 	@$(BIN)/python -m tests.lanes check quick lab kernel
 
 ## test-slow: the whole catalogue of faults, further cases, pip in each shell, NVIDIA's own wheels
-test-slow: setup
+test-slow: setup-dev
 	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow pip fuzz real-wheels
 
 ## check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, pip, fuzz, test-real-wheels: one lane alone
-$(LANES) test-real-wheels: setup
+$(LANES) test-real-wheels: setup-dev
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)
 
 ## packages: print the names of all packages that set-up may install; installs nothing
 packages:
 	@sh lab/install.sh packages
 
-## setup: what apt and pip install
+## setup: the commands gpu-node and pyinfra in .venv/bin, without the lab
 setup: .venv/.ready
+
+## setup-dev: all that the tests and the hooks of pre-commit need, with the lab
+setup-dev: .venv/.ready-dev
 
 tools:
 	@PYTHON="$(PYTHON)" sh lab/install.sh install $(GROUPS)
@@ -55,12 +58,19 @@ tools:
 .venv/.ready: requirements.lock pyproject.toml | tools
 	@exec flock .venv.lock sh lab/environment.sh "$(PYTHON)" $@ $^
 
+.venv/.ready-dev: requirements-dev.lock .venv/.ready | tools
+	@exec flock .venv.lock sh lab/environment.sh "$(PYTHON)" $@ $^
+
 ## picture: record a report, draw it for the README, and write the JSON Schema anew
 picture: setup
 	@$(BIN)/gpu-node lab up >/dev/null && $(BIN)/gpu-node lab reset
 	@$(BIN)/gpu-node drift inventories/lab.py --format json -o docs/drift.json || [ $$? = 2 ]
 	@$(BIN)/python docs/picture.py
 
+## release: build wheel and sdist in dist/, and try them in a new environment
+release: setup-dev
+	@$(BIN)/python -m tests.release
+
 clean:
 	@[ ! -x $(BIN)/gpu-node ] || $(BIN)/gpu-node lab down
-	@rm -rf .venv .lab .lanes .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .lab .lanes dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-LOCK = Path(__file__).resolve().parents[1] / "requirements.lock"
+LOCK = Path(__file__).resolve().parents[1] / "requirements-dev.lock"
 # A flaw by its id, and why it does not concern this project. An entry that no package needs fails.
 ACCEPTED: Mapping[str, str] = {}
 SECONDS = 120

@@ -38,7 +38,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     lacking = [name for name in _needed(chosen) if shutil.which(name) is None]
     if lacking:
         are = "is" if len(lacking) == 1 else "are"
-        message = f"tests: {', '.join(lacking)} {are} not installed; run: make setup"
+        message = f"tests: {', '.join(lacking)} {are} not installed; run: make setup-dev"
         pytest.exit(message, returncode=pytest.ExitCode.USAGE_ERROR)
 
 

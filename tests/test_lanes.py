@@ -111,7 +111,9 @@ def test_ci_runs_every_lane() -> None:
     assert targets == ["test", "test-slow"]
     named = []
     for target in targets:
-        (recipe,) = re.findall(rf"^{target}: setup\n\t@\S+ -m tests\.lanes (.*)$", makefile, re.M)
+        (recipe,) = re.findall(
+            rf"^{target}: setup-dev\n\t@\S+ -m tests\.lanes (.*)$", makefile, re.M
+        )
         named += [each for name in recipe.split() for each in lanes.GROUPS.get(name, [name])]
     assert sorted(named) == sorted(lanes.LANES)
 
