@@ -18,8 +18,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.release import ROOMS, missing, top_of
+
 REPOSITORY = Path(__file__).parents[1]
-ROOMS = {path.name for path in (REPOSITORY / "src" / "gpu_node").iterdir() if path.is_symlink()}
 PYINFRA = Path(sys.executable).parent / "pyinfra"
 GPU_NODE = ("-c", "from gpu_node.cli.main import main; main()")
 OLD_IMPORT = "from inventories.groups import groups_of"
@@ -90,21 +91,41 @@ def tracked() -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the tracked files, built without a network."""
-    copy = tmp_path_factory.mktemp("copy")
+def copied(folder: Path) -> Path:
+    """Copy the tracked files into a folder."""
     for name in tracked():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(REPOSITORY / name, copy / name, follow_symlinks=False)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+def wheel_of(source: Path, folder: Path) -> Path:
+    """Return the wheel of a source tree or an sdist, built without a network."""
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", *offline, "-w", copy / "wheels", copy],
+        [sys.executable, "-m", "pip", "wheel", "-q", *offline, "-w", folder, source],
         env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         check=True,
     )
-    (wheel,) = (copy / "wheels").iterdir()
+    (wheel,) = folder.iterdir()
     return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the tracked files."""
+    return wheel_of(copied(tmp_path_factory.mktemp("copy")), tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist of the tracked files."""
+    folder = tmp_path_factory.mktemp("sdist")
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    copy = copied(tmp_path_factory.mktemp("copy"))
+    subprocess.run([sys.executable, "-c", build], cwd=copy, capture_output=True, check=True)
+    (sdist,) = folder.iterdir()
+    return sdist
 
 
 @pytest.fixture(scope="module")
@@ -156,10 +177,49 @@ def test_the_wheel_has_no_generic_name(wheel: Path) -> None:
 
 def test_the_wheel_has_every_file_of_the_rooms(wheel: Path) -> None:
     """Shell, tables, templates and schemas are installed beside the modules."""
-    names = set(zipfile.ZipFile(wheel).namelist())
-    rooms = [name for name in tracked() if name.split("/")[0] in ROOMS]
-    assert {Path(name).suffix for name in rooms} >= {".sh", ".tsv", ".j2", ".json", ".yml", ".py"}
-    assert [name for name in rooms if f"gpu_node/{name}" not in names] == []
+    suffixes = {Path(name).suffix for name in tracked() if name.split("/")[0] in ROOMS}
+    assert suffixes >= {".sh", ".awk", ".tsv", ".j2", ".json", ".yml", ".py"}
+    assert missing(tracked(), wheel) == []
+
+
+def test_the_sdist_makes_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    """File by file; beside them it has what describes the project, and no tests."""
+    made = wheel_of(sdist, tmp_path)
+    assert made.name == wheel.name
+    sums = [
+        {each.filename: each.CRC for each in zipfile.ZipFile(w).filelist} for w in (made, wheel)
+    ]
+    assert sums[0] == sums[1]
+    described = {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "requirements.lock"}
+    assert top_of(sdist) == {*described, "MANIFEST.in", "PKG-INFO", "setup.cfg", "src"}
+
+
+def strings(path: Path) -> Iterator[str]:
+    """Yield the texts of a module, less its docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)
+
+
+# A program as it is typed, with what follows it.
+TYPED = re.compile(r"\bpyinfra (?:-|[A-Z]{2}|\S+\.(?:py|yml)\b)|\bdeploy/\w+\.py")
+
+
+def test_only_commands_of_the_wheel_are_printed() -> None:
+    """pipx offers `gpu-node` alone: not pyinfra's commands, nor files of the repository."""
+    assert TYPED.search("run pyinfra INVENTORY --dry") and TYPED.search("deploy/gpu_node.py")
+    modules = [name for name in tracked() if name.split("/")[0] in ROOMS and name.endswith(".py")]
+    printed = [(name, text) for name in modules for text in strings(REPOSITORY / name)]
+    assert len(printed) > 1000
+    assert [(name, text) for name, text in printed if TYPED.search(text)] == []
 
 
 def test_another_project_has_its_own_facts_and_deploy(installed: Path, project: Path) -> None:

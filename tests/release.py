@@ -1,0 +1,137 @@
+"""Builds the sdist and the wheel in dist/, and tries them: `python -m tests.release`.
+
+They are made of the last commit. The wheel is installed with requirements.lock into a new
+environment, as a user's would be, and its first commands run outside of the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DIST = REPOSITORY / "dist"
+LOCK = REPOSITORY / "requirements.lock"
+ROOMS = sorted(
+    path.name for path in (REPOSITORY / "src" / "gpu_node").iterdir() if path.is_symlink()
+)
+# At port 1 of this machine no server listens.
+CLUSTER = """cluster: site
+defaults:
+  ssh: {user: unused, key: key, known_hosts: known_hosts, port: 1}
+  shm: {size: 8G}
+groups: {a100: {}}
+hosts: {a100-01: {address: 127.0.0.1, group: a100}}
+"""
+REFUSED = "Unable to connect to port 1 on 127.0.0.1"
+SECONDS = 600
+
+
+class Failed(Exception):
+    """Why there is no release."""
+
+
+def main() -> int:
+    """Return 0 where both files are built and the wheel's first commands work, else 1."""
+    try:
+        with TemporaryDirectory(prefix="gpu-node-release-") as folder:
+            sdist, wheel = _build(Path(folder))
+            _commands(Path(folder), wheel)
+    except Failed as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    print(f"release: {sdist.relative_to(REPOSITORY)} and {wheel.relative_to(REPOSITORY)} work")
+    return 0
+
+
+def missing(files: Sequence[str], wheel: Path) -> list[str]:
+    """Return those of the repository's files that a wheel should have and has not."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    rooms = [name for name in files if name.split("/")[0] in ROOMS]
+    return [name for name in rooms if f"gpu_node/{name}" not in names]
+
+
+def top_of(sdist: Path) -> set[str]:
+    """Return the names at the top of an sdist, in its one folder."""
+    with tarfile.open(sdist) as archive:
+        parts = [Path(name).parts for name in archive.getnames()]
+    return {each[1] for each in parts if len(each) > 1}
+
+
+def _build(folder: Path) -> tuple[Path, Path]:
+    """Build the sdist of a clean checkout, and the wheel of the sdist."""
+    if changed := _output(["git", "status", "--porcelain"]).splitlines():
+        raise Failed(f"{len(changed)} files are not committed, as {changed[0][3:]}; commit them")
+    checkout = str(folder / "checkout")
+    _output(["git", "clone", "-q", str(REPOSITORY), checkout])
+    DIST.mkdir(exist_ok=True)
+    for old in DIST.iterdir():
+        old.unlink()
+    python = [sys.executable, "-m"]
+    _output([*python, "build", "--no-isolation", "--outdir", str(DIST), checkout], cwd=folder)
+    (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
+    _output([*python, "twine", "check", "--strict", str(sdist), str(wheel)], cwd=folder)
+    if lacking := missing(_output(["git", "ls-files"]).splitlines(), wheel):
+        raise Failed(f"{wheel.name} lacks {len(lacking)} files, as {lacking[0]}")
+    return sdist, wheel
+
+
+def _commands(folder: Path, wheel: Path) -> None:
+    """Install a wheel in a new environment, and try its first commands in an empty folder."""
+    venv.create(folder / "environment", with_pip=True)
+    programs = folder / "environment" / "bin"
+    pip = [str(programs / "python"), "-m", "pip", "install", "-q"]
+    _output([*pip, "--require-hashes", "-r", str(LOCK)], cwd=folder)
+    _output([*pip, "--no-deps", str(wheel)], cwd=folder)
+    site = folder / "site"
+    site.mkdir()
+    (site / "site.yml").write_text(CLUSTER)
+    (site / "known_hosts").touch()
+    _output(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "key"], cwd=site)
+    gpu_node = str(programs / "gpu-node")
+    version = wheel.name.split("-")[1]
+    _expect(_output([gpu_node, "--version"], cwd=site), version)
+    _expect(_output([gpu_node, "rules"], cwd=site), "shm.too-small")
+    _expect(_output([gpu_node, "drift", "site.yml"], cwd=site, code=1), REFUSED)
+
+
+def _expect(output: str, text: str) -> None:
+    """Fail unless a text is in exactly one line of the output."""
+    if len([line for line in output.splitlines() if text in line]) != 1:
+        raise Failed(f"not one line with {text!r} in:\n{output}")
+
+
+def _output(words: Sequence[str], cwd: Path = REPOSITORY, code: int = 0) -> str:
+    """Return the output of a command; raise Failed where it ends otherwise than with a code."""
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env=_environment(os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if done.returncode != code:
+        shown = " ".join(words).replace(f"{sys.executable} -m ", "")
+        raise Failed(f"{shown} ended with {done.returncode}, not {code}:\n{done.stdout}")
+    return done.stdout
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which no module of the repository is found, and lines are long."""
+    kept = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
+    return {**kept, "COLUMNS": "200"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
