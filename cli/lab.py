@@ -25,11 +25,14 @@ def lab() -> None:
 @lab.command()
 def up() -> None:
     """Bring the lab up; install by apt what it lacks."""
-    from gpu_node.lab import life
+    from gpu_node.lab import life, roster
 
     with plain_errors():
         life.up()
     print_status()
+    # The README names it as it is in the repository; a wheel has it in its own folder.
+    if (inventory := roster.inventory()) != "inventories/lab.py":
+        click.echo(f"report: gpu-node drift {inventory}", err=True)
 
 
 @lab.command()

@@ -1,6 +1,7 @@
 """The machines of the lab, their names and addresses, and the places of its files."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -52,6 +53,13 @@ def node(name: str) -> Node:
     if name not in NODES:
         raise LabError(f"no node {name!r} in the lab; known: {', '.join(NODES)}")
     return NODES[name]
+
+
+def inventory() -> str:
+    """Return the path of the lab's inventory for a command, from the current folder."""
+    file = REPOSITORY / "inventories" / "lab.py"
+    here = Path.cwd()
+    return shlex.quote(str(file.relative_to(here) if file.is_relative_to(here) else file))
 
 
 def cache() -> Path:

@@ -139,8 +139,7 @@ def unread(area: str, subject: str, reason: str) -> Finding:
         wanted="an answer that can be judged",
         cause="what cannot be judged never counts as correct; the other rules and the other "
         "nodes are judged without it",
-        fix="look at the raw answer: pyinfra INVENTORY --limit NODE fact "
-        "gpu_node.facts.node.NodeProbe -vvv",
+        fix="look at the node's other facts: gpu-node drift INVENTORY --limit NODE --format json",
         fixable=False,
         step=area,
     )

@@ -11,7 +11,6 @@ from gpu_node.lab.errors import LabError
 from gpu_node.lab.machine import last_line
 
 HERE = Path(__file__).parent
-CONVERGE = "pyinfra inventories/lab.py deploy/gpu_node.py"
 Rule = Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z][a-z-]*$")]
 Sentence = Annotated[str, StringConstraints(min_length=10, pattern=r"^[^\n]+$")]
 Script = Annotated[str, StringConstraints(min_length=1)]
@@ -162,5 +161,5 @@ def _inject(fault: Fault) -> None:
         reason = last_line(done.stderr) or last_line(done.stdout) or f"exit code {done.returncode}"
         raise LabError(
             f"{fault.name} needs a converged node, but {fault.node} is not converged ({reason}); "
-            f"converge it first: {CONVERGE} --limit {fault.node}"
+            f"converge it first: gpu-node deploy {roster.inventory()} --limit {fault.node}"
         )

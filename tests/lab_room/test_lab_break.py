@@ -10,7 +10,7 @@ from gpu_node.cli.lab import lab
 from gpu_node.lab import disks, lock, nodes, podman, roster
 
 FAULT = "cmake-links-gone"
-CONVERGE = "pyinfra inventories/lab.py deploy/gpu_node.py --limit a100-01"
+CONVERGE = "gpu-node deploy inventories/lab.py --limit a100-01"
 TOO = (
     "a100-01 is as found: its own faults are reported, too, and may hide this one. "
     "To see it alone, converge, then break it again.\n"
