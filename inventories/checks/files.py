@@ -1,12 +1,25 @@
 """The files that a cluster file names: each is there, can be read, and is what it has to be."""
 
+import base64
+import binascii
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_node.inventories.cluster import FILES, NO_FILE, full_path
 from gpu_node.inventories.errors import KeyPath, Problem, at, shown
 from gpu_node.inventories.yaml.read import Document
+
+# Names, the type of a key, and the key.
+_HOST_KEY = re.compile(r"[ \t]*(?:@\S+[ \t]+)?[^#\s]\S*[ \t]+(?:ssh|ecdsa|sk)-\S+[ \t]+\S")
+_ENTRY = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+_PRIVATE = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----")
+_ENCRYPTED = re.compile(r"^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
+# The start of OpenSSH's format, and the word in it for a key that has no passphrase.
+_MAGIC, _PLAIN = b"openssh-key-v1\0", b"\0\0\0\4none"
+_OF_OTHERS = 0o077
 
 
 def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
@@ -26,6 +39,46 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
         elif path in FILES and "-----BEGIN PGP PUBLIC KEY" not in Path(file).read_text("utf-8"):
             allowed = "a public key as text, as gpg --armor --export writes it"
             yield Problem((*layer, *path), shown(written), f"{file} is not a public key", allowed)
+        elif path == ("ssh", "known_hosts"):
+            yield from _not_known_hosts((*layer, *path), written, file)
+        elif path == ("ssh", "key"):
+            yield from _unusable_key((*layer, *path), written, file)
+
+
+def _not_known_hosts(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
+    text = Path(file).read_text("utf-8")
+    if _ENTRY.search(text) and not any(map(_HOST_KEY.match, text.splitlines())):
+        allowed = "a known_hosts file: lines of names, key type and key; an empty file"
+        yield Problem(path, shown(written), f"no line of {file} is a host key", allowed)
+
+
+def _unusable_key(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
+    """Yield why ssh or pyinfra would not use a private key; other files are left to them."""
+    text = Path(file).read_text("utf-8")
+    begin = _PRIVATE.search(text)
+    if text.startswith(("ssh-", "ecdsa-", "sk-")):
+        why, allowed = f"{file} is a public key", "the private key, without .pub"
+        yield Problem(path, shown(written), why, allowed)
+    elif begin and (mode := os.stat(file).st_mode & 0o777) & _OF_OTHERS:
+        why = f"other users can read {file}: its mode is {mode:03o}, and ssh refuses that"
+        allowed = f"mode 600; next: chmod 600 {shlex.quote(file)}"
+        yield Problem(path, shown(written), why, allowed)
+    elif begin and _is_encrypted(begin[1], text):
+        why = f"{file} is encrypted with a passphrase"
+        next_step = f"ssh-add {shlex.quote(file)}, and remove this line: the agent's keys are used"
+        yield Problem(path, shown(written), why, f"a key without a passphrase; next: {next_step}")
+
+
+def _is_encrypted(kind: str, text: str) -> bool:
+    """Whether a private key has a passphrase; `kind` is the first word of its PEM header."""
+    if kind != "OPENSSH ":
+        return kind == "ENCRYPTED " or bool(_ENCRYPTED.search(text))
+    body = "".join(line for line in text.splitlines() if not line.startswith("-----"))
+    try:
+        raw = base64.b64decode(body)
+    except binascii.Error:
+        return False
+    return raw.startswith(_MAGIC) and not raw.startswith(_MAGIC + _PLAIN)
 
 
 def _is_text(file: str) -> bool:

@@ -1,6 +1,7 @@
 """Bad cluster files: the messages of each, line by line (a case is bad/NAME.yml and NAME.txt)."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,59 @@ def test_a_key_that_is_no_file(tmp_path: Path) -> None:
         "cluster: c\ngroups: {g: }\nhosts:\n  h: {address: 10.0.0.1, group: g, ssh: {key: .}}\n"
     )
     assert messages(path)[0].startswith(f"{path}:4: hosts.h.ssh.key: found '.' (no readable file")
+
+
+def _of_key(folder: Path, mode: int, *options: str) -> list[str]:
+    """Return what is wrong with a cluster file whose key ssh-keygen makes."""
+    if not (folder / "key").exists():
+        words = ["ssh-keygen", "-q", "-f", str(folder / "key"), *options]
+        subprocess.run(words, check=True)
+    (folder / "key").chmod(mode)
+    (folder / "c.yml").write_text(
+        "cluster: c\ndefaults:\n  ssh:\n    key: key\ngroups: {g: }\n"
+        "hosts:\n  h: {address: 10.0.0.1, group: g}\n"
+    )
+    try:
+        load(folder / "c.yml")
+    except InventoryError as error:
+        return list(error.lines)
+    return []
+
+
+@pytest.mark.parametrize("kind", [["-t", "ed25519"], ["-t", "rsa", "-m", "PEM"], ["-m", "PKCS8"]])
+def test_a_key_with_a_passphrase(tmp_path: Path, kind: list[str]) -> None:
+    """The error names the agent; a key without one is accepted."""
+    (line,) = _of_key(tmp_path, 0o600, *kind, "-N", "secret")
+    assert line == (
+        f"{tmp_path}/c.yml:4: defaults.ssh.key: found 'key' ({tmp_path}/key is encrypted with a "
+        f"passphrase); allowed: a key without a passphrase; next: ssh-add {tmp_path}/key, and "
+        "remove this line: the agent's keys are used"
+    )
+    (tmp_path / "key").unlink()
+    assert _of_key(tmp_path, 0o600, *kind, "-N", "") == []
+
+
+def test_a_key_that_others_can_read(tmp_path: Path) -> None:
+    """Ssh refuses it; the error has the command."""
+    (line,) = _of_key(tmp_path, 0o644, "-t", "ed25519", "-N", "")
+    assert "its mode is 644, and ssh refuses that); allowed: mode 600; next: chmod 600 " in line
+    assert _of_key(tmp_path, 0o400) == []
+    (tmp_path / "key").write_text((tmp_path / "key.pub").read_text())
+    (line,) = _of_key(tmp_path, 0o644)
+    assert "is a public key); allowed: the private key, without .pub" in line
+
+
+def test_known_hosts_that_are_another_file(tmp_path: Path) -> None:
+    """A file with host keys, a hashed one, comments or nothing is one; any other text is not."""
+    path, known = tmp_path / "c.yml", tmp_path / "known"
+    path.write_text(
+        "cluster: c\ngroups: {g: }\nhosts:\n"
+        "  h: {address: 10.0.0.1, group: g, ssh: {known_hosts: known}}\n"
+    )
+    for text in ("", "# a\n\n", "|1|a=|b= ssh-rsa AAAAB\nx\n", "@revoked * ssh-rsa AAAAB"):
+        known.write_text(text)
+        load(path)
+    for text in ("[defaults]\n", "cluster: c\nhosts:\n  a: b\n", "#!/bin/sh\necho\n"):
+        known.write_text(text)
+        (line,) = messages(path)
+        assert f"found 'known' (no line of {known} is a host key); allowed: a known_hosts" in line
