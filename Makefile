@@ -61,11 +61,13 @@ tools:
 .venv/.ready-dev: requirements-dev.lock .venv/.ready | tools
 	@exec flock .venv.lock sh lab/environment.sh "$(PYTHON)" $@ $^
 
-## picture: record a report, draw it for the README, and write the JSON Schema anew
+## picture: record the demo, draw it for the README, and write the JSON Schema anew
 picture: setup
 	@$(BIN)/gpu-node lab up >/dev/null && $(BIN)/gpu-node lab reset
 	@$(BIN)/gpu-node drift inventories/lab.py --format json -o docs/drift.json || [ $$? = 2 ]
-	@$(BIN)/python docs/picture.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" pyinfra -y --json inventories/lab.py deploy/gpu_node.py >.lab/run.json
+	@$(BIN)/gpu-node drift inventories/lab.py --format json -o .lab/after.json
+	@$(BIN)/python docs/picture.py .lab/run.json .lab/after.json
 
 ## release: build wheel and sdist in dist/, and try them in a new environment
 release: setup-dev

@@ -90,7 +90,9 @@ def _counts(report: Report, found: Sequence[Problem]) -> Text:
     if found:
         findings = _counted(sum(total.findings.values()), "finding")
         counts += f" ({', '.join(severities)}), {findings}"
-    line = f"{_counted(total.hosts, 'node')}, {', '.join(nodes)}: {counts}"
+    line = f"{_counted(total.hosts, 'node')}, {', '.join(nodes)}"
+    if found or not (total.unreachable or total.unreadable):
+        line += f": {counts}"
     return Text(line, style="bold green" if report.exit_code() == 0 else "bold")
 
 

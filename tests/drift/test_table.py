@@ -189,7 +189,7 @@ def test_the_facts_are_shown_where_asked_for() -> None:
 def test_nodes_without_an_answer_are_shown() -> None:
     """A few with the reason, the others by name."""
     text = concise({"a": states.seen(), "b": GONE}, 100)
-    assert text.splitlines()[0] == "2 nodes, 1 ok, 1 unreachable: no problems"
+    assert text.splitlines()[0] == "2 nodes, 1 ok, 1 unreachable"
     assert "unreachable  b\n  Could not connect, Connection refused" in text
     text = concise({f"n{number}": GONE for number in range(8)}, 100)
     assert text.count("Connection refused") == 3
