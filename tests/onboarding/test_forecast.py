@@ -45,7 +45,7 @@ def foreseen_lines(cluster: Cluster, **state: Any) -> list[str]:
 
 def test_what_the_environments_stage_copies(file: Path) -> None:
     """And what is installed by its torch's version, which is not known before."""
-    environment, packages, mesh = foreseen_lines(cluster(file), nccl=BARE_APT)
+    packages, environment, mesh = foreseen_lines(cluster(file), nccl=BARE_APT)
     assert environment == f"{MISSING}would be repaired: copied from v100-01 to the same path"
     assert packages.startswith(PACKAGES)
     assert packages.endswith("; decided when its environment is there: by its torch")
@@ -58,13 +58,13 @@ def test_what_is_not_copied(file: Path) -> None:
         FILE.replace("copy_from: v100-01, ", ""),
         FILE.replace("copy_from: v100-01", "copy_from: v100-02"),
     ):
-        environment, packages, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
+        packages, environment, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
         assert (
             "; needs manual action: " in environment
             and "; needs manual action: name a version" in packages
         )
     without_manager = {**BARE, "manager": "none", "packages": []}
-    environment, packages, _ = foreseen_lines(
+    packages, environment, _ = foreseen_lines(
         cluster(file), nccl=without_manager, workspace={"rsync": ""}
     )
     assert environment == (
@@ -80,7 +80,7 @@ def test_what_is_not_copied(file: Path) -> None:
 def test_a_version_that_is_named(file: Path) -> None:
     """It needs no environment to be known."""
     text = FILE.replace("packages: true", "packages: true, version: 2.18.1+cuda12.1")
-    _, packages, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
+    packages, _, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
     assert packages.endswith("; would be repaired: install libnccl2, libnccl-dev 2.18.1-1+cuda12.1")
 
 
