@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from paramiko import PKey
+from paramiko import PKey, SSHException
 
 from gpu_node.facts.ask.gather import host_data
 from gpu_node.facts.ask.host_key import NoHostKey, offered
@@ -34,7 +34,7 @@ def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
         raise click.ClickException(f"{node} is reached without SSH: it has no host key")
     file = Path(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts").expanduser()
     text = _read(file)
-    names = lookups(node, data["ssh_hostname"], data.get("ssh_port") or 22)
+    names = _names(node, data)
     keys = [f"{key.get_name()} {key.get_base64()}" for key in _offered(node, data)]
     if accept is not None:
         return _accept(file, text, names, keys, accept)
@@ -43,6 +43,15 @@ def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
     _show(f"offered at {names[0]}", keys, barred)
     left = [key for key in keys if key not in barred]
     return SAME if _is_same(pinned, left) else OTHER
+
+
+def _names(node: str, data: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        return lookups(
+            node, data["ssh_hostname"], data.get("ssh_port"), data.get("ssh_config_file")
+        )
+    except SSHException as error:
+        raise click.ClickException(f"{node}: {error}") from None
 
 
 def _read(file: Path) -> str:

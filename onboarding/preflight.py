@@ -150,8 +150,8 @@ def _pinned(name: str, data: Mapping[str, Any]) -> tuple[str, ...]:
         text = pinned.read(known_hosts(data))
     except OSError:
         return ()
-    port = data.get("ssh_port") or SSH_PORT
-    first, *_ = pinned.lookups(name, data.get("ssh_hostname") or name, port)
+    address = data.get("ssh_hostname") or name
+    first, *_ = pinned.lookups(name, address, data.get("ssh_port"), data.get("ssh_config_file"))
     return tuple(pinned.keys_of(text, first))
 
 

@@ -68,4 +68,5 @@ def connected(data: Mapping[str, Any]) -> Any:
     hostname, config, *_ = SSHClient().parse_config(
         name, given, data.get("ssh_config_file"), strict_host_key_checking="yes"
     )
-    return config.get("sock") or socket.create_connection((hostname, config["port"]), SECONDS)
+    port = data.get("ssh_port") or config["port"]  # as pyinfra: the inventory's wins
+    return config.get("sock") or socket.create_connection((hostname, port), SECONDS)

@@ -25,12 +25,14 @@ from gpu_node.inventories.connection.certificates import (
     is_certificate,
     require_certified,
 )
+from gpu_node.inventories.connection.ssh_config import destination
 from gpu_node.inventories.connection.trusted import GLOBAL, Trusted, trusted, without_port
 
 _RSA = "ssh-rsa"
 # How often a busy node is looked at while it agrees on keys.
 _POLL_SECONDS = 0.1
 _CHECKING, _FORWARDING = "_pyinfra_ssh_strict_host_key_checking", "_pyinfra_ssh_forward_agent"
+_CONFIG_FILE = "_pyinfra_ssh_config_file"
 # The algorithms that prove each kind of key, in the order in which OpenSSH prefers them.
 _ALGORITHMS = (
     "ssh-ed25519",
@@ -191,6 +193,7 @@ class Client(client.SSHClient):
     ) -> None:
         options = {"transport_factory": self._begin, **(_pyinfra_ssh_paramiko_connect_kwargs or {})}
         named["_pyinfra_ssh_paramiko_connect_kwargs"] = options
+        destination(hostname, named.get(_CONFIG_FILE))  # what pyinfra reads without a check
         is_jump_host = _CHECKING not in named
         named |= {_CHECKING: "yes", _FORWARDING: False}
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from paramiko import HostKeys
 
 from gpu_node.inventories.atomic_write import replace
+from gpu_node.inventories.connection.ssh_config import destination
 from gpu_node.inventories.regular_file import content
 
 SSH_PORT = 22
@@ -26,10 +27,18 @@ def read(file: Path) -> str:
     return content(file, _MOST_BYTES).decode("latin-1") if file.exists() else ""
 
 
-def lookups(name: str, address: str, port: int) -> tuple[str, ...]:
-    """Return what a node goes by in known_hosts; a connection looks for the first of them."""
-    plain = dict.fromkeys((address, name))
-    return tuple(each if port == SSH_PORT else f"[{each}]:{port}" for each in plain)
+def lookups(
+    name: str, address: str, port: int | None, config_file: str | None = None
+) -> tuple[str, ...]:
+    """Return what a node goes by in known_hosts; a connection looks for the first of them.
+
+    That is where ssh_config sends the address; without a `port` also by its port. Raises paramiko's
+    SSHException for a bad ssh_config.
+    """
+    host, configured = destination(address, config_file)
+    at = port or configured or SSH_PORT
+    plain = dict.fromkeys((host, address, name))
+    return tuple(each if at == SSH_PORT else f"[{each}]:{at}" for each in plain)
 
 
 def keys_of(text: str, lookup: str) -> list[str]:

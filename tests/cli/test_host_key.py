@@ -142,3 +142,27 @@ def test_a_revoked_key(pins: Path, server: Server) -> None:
     refused = asked(pins, "n", "--accept", key.fingerprint)
     assert "is revoked by a @revoked line" in str(refused.exception)
     assert pins.read_bytes() == before
+
+
+def test_an_alias_of_ssh_config(pins: Path, server: Server) -> None:
+    """What is pinned is what a connection looks up: the host and the port of ssh_config."""
+    config = pins.with_name("config")
+    config.write_text(f"Host gpu7\n  HostName 127.0.0.1\n  Port {server.port}\n")
+    data = {"ssh_hostname": "gpu7", "ssh_config_file": str(config)}
+    data["ssh_known_hosts_file"] = str(pins)
+    pins.with_name("nodes.py").write_text(INVENTORY.format(data=data))
+    assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
+    assert line(server) in pins.read_text()
+    assert asked(pins).return_value == 0
+
+
+@pytest.mark.parametrize("port", ["abc", "0x16", "70000", "-1"])
+def test_a_bad_port_in_ssh_config(pins: Path, port: str) -> None:
+    """The error has the file, the key and the value."""
+    config = pins.with_name(f"config{port}")
+    config.write_text(f"Host gpu7\n  Port {port}\n")
+    data = {"ssh_hostname": "gpu7", "ssh_config_file": str(config)}
+    data["ssh_known_hosts_file"] = str(pins)
+    pins.with_name("nodes.py").write_text(INVENTORY.format(data=data))
+    wanted = f"n: {config}: Port: found {port!r} for gpu7; allowed: a number of at most 65535"
+    assert wanted in str(asked(pins).exception)
