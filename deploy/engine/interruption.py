@@ -8,6 +8,7 @@ import sys
 from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.state import BaseStateCallback
+from pyinfra_cli import cli
 from typing_extensions import override
 
 from gpu_node.deploy.engine import failures
@@ -39,6 +40,18 @@ class _Errors(BaseStateCallback):
             )
 
 
+def _answer() -> str:
+    """Return the answer to pyinfra's question; without one end in one line: pyinfra would fail."""
+    try:
+        return input()
+    except EOFError:
+        interrupt.stop(
+            "\ngpu-node: found no answer to pyinfra's question, and no node was changed; allowed: "
+            "Enter on a terminal; next: run it with -y, or gpu-node deploy INVENTORY"
+        )
+        raise  # not reached
+
+
 def watch(state: State) -> None:
     """Watch errors, and end with 1 on Ctrl-C; a second call changes nothing."""
     # For an inventory that is not ours; an existing escape stays.
@@ -49,5 +62,6 @@ def watch(state: State) -> None:
     # pyinfra's own handler ends with 0, which means proved; that of pyinfra_child stays.
     if signal.getsignal(signal.SIGINT) is not interrupt.stop_silently:
         signal.signal(signal.SIGINT, interrupt.Stop(lambda: _INTERRUPTED))
+    vars(cli)["input"] = _answer
     if not sys.stdin.isatty():  # no answer to pyinfra's question whether to continue
         state.should_raise_failed_hosts = lambda _: False
