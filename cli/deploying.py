@@ -90,7 +90,8 @@ class Deployment:
         ]
         switched = any(self.data.get(key) is True for key in _SWITCHES)
         if not to_repair and not switched:
-            self.console.say("Nothing to repair.")
+            answered = [name for name, host in before.hosts.items() if not host.error]
+            self.console.say("Nothing to repair." if answered else "No node could be read.")
             return _code(before)
         if self.run.dry:
             self._announce_batches(seen, to_repair)

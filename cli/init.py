@@ -9,6 +9,8 @@ import click
 from gpu_node.cli import words
 from gpu_node.cli.loading import loading
 
+KNOWN = "~/.ssh/known_hosts"
+
 
 @click.command()
 @click.argument("folder", metavar="DIR")
@@ -29,7 +31,7 @@ from gpu_node.cli.loading import loading
     "--known-hosts",
     "known",
     metavar="FILE",
-    default="~/.ssh/known_hosts",
+    default=KNOWN,
     show_default=True,
     help="A host key in this file is accepted without a question.",
 )
@@ -59,6 +61,10 @@ def init(
         from gpu_node.onboarding.console import UserConsole
         from gpu_node.onboarding.errors import FAILURES
         from gpu_node.onboarding.new_site import Access
+    if key == "" or not folder:
+        raise click.UsageError(f"{'--key' if key == '' else 'DIR'}: found nothing; allowed: a path")
+    if known != KNOWN and not Path(known).expanduser().is_file():
+        raise click.UsageError(f"--known-hosts: found no file {known}; allowed: a known_hosts file")
     private = Path(key).expanduser().absolute() if key else None
     access = Access(user or "root", port, private, sudo, accept, Path(known))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,10 +45,16 @@ class Initialising:
             self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
         self.console.show(table.render(report, self.console.width, facts=True))
-        self.console.say(
-            f"next: say in {self.site.file} what the nodes should be, then: "
-            f"gpu-node drift {inventory}"
-        )
+        drift = f"gpu-node drift {shlex.quote(inventory)}"
+        if states:
+            self.console.say(
+                f"next: say in {self.site.file} what the nodes should be, then: {drift}"
+            )
+        else:
+            self.console.say(
+                f"next: make a login without a password work (ssh-copy-id, or `key` and `user` in "
+                f"{self.site.file}), then: {drift}"
+            )
         return report.exit_code()
 
     def _asked(self) -> list[NewNode]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from paramiko import PKey
 
@@ -18,7 +19,7 @@ from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
 from gpu_node.inventories.errors import InventoryError, shown
-from gpu_node.inventories.schema import load
+from gpu_node.inventories.schema import load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Stopped
@@ -89,6 +90,7 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
     """Return the nodes that NAME=ADDRESS words name; Stopped lists everything that is wrong."""
     nodes: list[NewNode] = []
     problems = []
+    spelled: dict[str, str] = {}
     for word in words:
         name, equals, address = word.partition("=")
         if not equals:
@@ -97,6 +99,8 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
         problems += [f"{shown(word)}: {each.path[0]}: {each}" for each in wrong(name, address)]
         if name in [each.name for each in nodes]:
             problems.append(f"found {shown(name)} twice; allowed: one name a node")
+        elif (other := spelled.setdefault(one_spelling(address), name)) != name:
+            problems.append(f"found {shown(address)} for {other} and {name}; allowed: one a node")
         nodes.append(NewNode(name, address))
     if problems:
         raise Stopped("\n".join(problems))
@@ -114,12 +118,17 @@ class NewSite:
                 raise Stopped(f"{each} exists; give another folder, or add nodes with onboard")
         if folder.exists() and not folder.is_dir():
             raise Stopped(f"{folder} is not a folder; give another one")
+        if "=" in str(folder):
+            raise Stopped(
+                f"DIR: found {shown(str(folder))}, which looks like NAME=ADDRESS; allowed: a folder"
+            )
 
     def create(self, nodes: Sequence[NewNode]) -> None:
         """Confirm all host keys, pin them, and write the inventory.
 
         Raises Stopped with nothing written where a key is not confirmed or a node does not answer.
         """
+        self._check(nodes)
         servers = [self._server(each) for each in nodes]
         keys = self._confirmed(servers)
         is_new = not self.folder.exists()
@@ -136,6 +145,16 @@ class NewSite:
             raise
         atomic_write.replace(self.inventory, _INVENTORY.encode(), 0o644)
         atomic_write.replace(self.file, text.encode(), 0o644)
+
+    def _check(self, nodes: Sequence[NewNode]) -> None:
+        """Raise Stopped where the cluster file would not be valid, before any node is contacted."""
+        with TemporaryDirectory(prefix="gpu-node-") as folder:
+            (Path(folder) / KNOWN_HOSTS).touch()
+            try:
+                load(Path(folder) / self.file.name, self.text(nodes))
+            except InventoryError as error:
+                lines = [re.sub(r"^[^:]*:\d+: ", "", line) for line in error.lines]
+                raise Stopped("\n".join([*lines, "nothing was written"])) from None
 
     def suggest(
         self, nodes: Sequence[NewNode], found: Mapping[str, NodeState], places: Mapping[str, str]
@@ -161,11 +180,13 @@ class NewSite:
         lines = ["cluster: site", "", "defaults:", f"  ssh: {{{', '.join(ssh)}}}"]
         comments = list(_defaults(nodes, found or {}, places or {}))
         if comments:
-            lines += ["  # Found on the nodes; remove the # before what all of them should keep:"]
+            lines += [
+                "  # Found on the nodes. Remove the # before what all should keep, one line a key:"
+            ]
             lines += [f"  # {each}" for each in comments]
         lines += ["", "hosts:"]
         for node in nodes:
-            lines += [f"  {node.name}:", f"    address: {_quoted(node.address)}"]
+            lines += [f"  {_quoted(node.name)}:", f"    address: {_quoted(node.address)}"]
             if gpu := _gpu(found[node.name] if found and node.name in found else None):
                 lines.append(f"    # gpu: {gpu}")
         return "\n".join([*lines, ""])
@@ -207,10 +228,15 @@ class NewSite:
         """
         known = replace(server, known_hosts=self.access.known.expanduser())
         given = accepted(known, offers, None, self.access.accept)
-        if given in [key.fingerprint for key in offers] or pinned(known):
-            return choose(known, offers, given if not pinned(known) else None, None), True
-        # A key that is revoked is refused here, too.
-        return choose(known, offers, None, lambda _: True), False
+        if given in [key.fingerprint for key in offers]:
+            return choose(known, offers, given, None), True
+        try:
+            is_known = bool(pinned(known))
+            # A key that is revoked is refused here, too.
+            return choose(known, offers, None, None if is_known else lambda _: True), is_known
+        except ContactError as error:
+            words, _, _ = str(error).partition(", or for a node of the inventory")
+            raise ContactError(f"{server.name}: {words}; nothing was written") from None
 
     def _show(
         self, chosen: Mapping[Server, tuple[str, list[PKey]]], unknown: Sequence[Server]
@@ -221,6 +247,10 @@ class NewSite:
             state = "new" if server in unknown else "known"
             line = f"{server.name:<{width}}  {server.at:<{at}}  {fingerprint(key)}  {state}"
             self.console.say(line)
+        for key, same in _by_value({server.name: key for server, (key, _) in chosen.items()}):
+            if len(same) > 1 and key:
+                who = ranges(same)
+                self.console.say(f"{who} have one host key: one machine, or a cloned image")
 
     def _ask(
         self, chosen: Mapping[Server, tuple[str, list[PKey]]], unknown: Sequence[Server]
@@ -303,7 +333,7 @@ def _gpu(state: NodeState | None) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text as YAML, in quotes where it needs them."""
-    plain = re.fullmatch(r"[A-Za-z/~][A-Za-z0-9._/~-]*|[0-9]+(\.[0-9]+){3}", text)
+    plain = re.fullmatch(r"[A-Za-z/][A-Za-z0-9._/-]*|[0-9]+(\.[0-9]+){3}", text)
     is_word = text.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n", "~")
     if plain and not is_word:
         return text

@@ -35,6 +35,8 @@ def run_pyinfra(
 ) -> Ended:
     """Run a deploy over an inventory, with pyinfra's options, without questions.
 
+    With `--dry` pyinfra lists the operations; with `-y` as well it would list none.
+
     `without` names variables of the environment that pyinfra does not get.
 
     Raises Interrupted where a signal ended it, and OSError where no temporary file can be written.
@@ -44,7 +46,8 @@ def run_pyinfra(
         loadable(inventory) as file,
     ):
         child = [sys.executable, "-m", CHILD, str(os.getpid()), failed.name]
-        code = _Run(without).ended([*child, "-y", file, str(deploy), *options])
+        yes = [] if "--dry" in options else ["-y"]
+        code = _Run(without).ended([*child, *yes, file, str(deploy), *options])
         return Ended(code, tuple(failed.read().splitlines()))
 
 

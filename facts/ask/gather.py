@@ -76,6 +76,11 @@ class NotConnected(Exception):
         # paramiko has the same error, at once, for an sshd that closes the connection.
         if UNFINISHED in reason and seconds >= CONNECT_SECONDS:
             reason = f"it accepts connections, but sshd sends nothing within {CONNECT_SECONDS} s"
+        if "No authentication methods available" in reason:
+            reason = (
+                "no key to log in with: ssh.key is not set, and neither ~/.ssh nor an agent has "
+                "one; next: give ssh.key, or ssh-add"
+            )
         super().__init__(reason or type(cause).__name__)
         self.cause = cause
 

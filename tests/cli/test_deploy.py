@@ -135,6 +135,13 @@ def test_nothing_to_repair(world: World, deploy: Deploy) -> None:
     assert "shm.container" in out and "manual" in out
 
 
+def test_no_node_answers(world: World, deploy: Deploy) -> None:
+    """That is not "nothing to repair"."""
+    world.changes = {"a100-01": GONE}
+    code, _, err = deploy("-y")
+    assert (code, world.runs, err) == (1, [], "No node could be read.\n")
+
+
 def test_a_switch_is_a_run(world: World, deploy: Deploy) -> None:
     """--data reboot=true repairs what no other run does."""
     world.changes = {"a100-01": {}}

@@ -66,6 +66,7 @@ def test_one_question_for_all_keys(sshd: Sshd, tmp_path: Path) -> None:
     assert console.asked == ["Trust these 2 new keys?"]
     assert [line.split()[0] for line in console.lines[:2]] == ["n1", "n2"]
     assert all(digest(sshd) in line and line.endswith("new") for line in console.lines[:2])
+    assert console.lines[2] == "n[1-2] have one host key: one machine, or a cloned image"
     cluster = load(tmp_path / "site" / "site.yml")
     assert [each["address"] for each in cluster.nodes()] == [HERE, "localhost"]
     assert {each["port"] for each in cluster.nodes()} == {sshd.port}
@@ -102,15 +103,19 @@ def test_another_key_than_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
     """It is never asked for: another machine may answer."""
     other = ECDSAKey.generate()
     (tmp_path / "own").write_text(f"[{HERE}]:{sshd.port} {other.get_name()} {other.get_base64()}\n")
-    with pytest.raises(ContactError, match="has changed"):
+    with pytest.raises(ContactError, match=r"^n1: .* has changed.*; nothing was written$") as error:
         site(sshd, tmp_path, True).create([NODE])
     assert not (tmp_path / "site").exists()
+    assert f"--accept-host-key {digest(sshd)}" in str(error.value)
+    assert "INVENTORY" not in str(error.value)  # there is none yet
+    site(sshd, tmp_path, None, accept=(digest(sshd),)).create([NODE])
+    assert sshd.host_key in (tmp_path / "site" / "known_hosts").read_text()
 
 
 def test_a_node_that_does_not_answer(sshd: Sshd, tmp_path: Path) -> None:
     """All that do not are named, and nothing is written."""
     with pytest.raises(Stopped) as error:
-        site(sshd, tmp_path, True, port=1).create([NODE, NewNode("n2", HERE)])
+        site(sshd, tmp_path, True, port=1).create([NODE, NewNode("n2", "localhost")])
     lines = str(error.value).splitlines()
     assert [line.split(":")[0] for line in lines] == ["n1", "n2", "nothing was written"]
     assert not (tmp_path / "site").exists()
@@ -135,9 +140,24 @@ def test_a_file_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
 
 def test_a_name_that_no_file_may_have(sshd: Sshd, tmp_path: Path) -> None:
     """The schema decides; no half-made folder stays."""
-    with pytest.raises(Exception, match=r"hosts\.site"):
-        site(sshd, tmp_path, True).create([NewNode("site", HERE)])
+    made = site(sshd, tmp_path, True)
+    with pytest.raises(Stopped, match=r"^hosts\.site: found 'site' .*\nnothing was written$"):
+        made.create([NewNode("site", HERE)])
+    assert isinstance(made.console, Answering) and made.console.asked == []
     assert not (tmp_path / "site").exists()
+
+
+def test_names_that_yaml_takes_for_something_else(sshd: Sshd, tmp_path: Path) -> None:
+    nodes = [NewNode("null", "10.0.0.1"), NewNode("1", "10.0.0.2"), NewNode("on", "10.0.0.3")]
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "known_hosts").touch()
+    cluster = load(tmp_path / "site" / "site.yml", site(sshd, tmp_path, True).text(nodes))
+    assert list(cluster.hosts) == ["null", "1", "on"]
+
+
+def test_an_address_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
+    with pytest.raises(Stopped, match="looks like NAME=ADDRESS; allowed: a folder"):
+        NewSite(tmp_path / "n1=10.0.0.1", Access(), Answering(True))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +168,10 @@ def test_a_name_that_no_file_may_have(sshd: Sshd, tmp_path: Path) -> None:
         (["N 1=10.0.0.4"], "name: found 'N 1'"),
         (["n1=10.0.0.4", "n1=10.0.0.5"], "found 'n1' twice; allowed: one name a node"),
         (["n1=10.0.0.999"], "address: found '10.0.0.999'"),
+        (
+            ["n1=fd00::1", "n2=FD00:0::1"],
+            "found 'FD00:0::1' for n1 and n2; allowed: one a node",
+        ),
     ],
 )
 def test_words_that_name_no_node(words: list[str], problem: str) -> None:
