@@ -29,7 +29,10 @@ match-torch`, `network: auto` and `launcher: deepspeed` are short for `driver: {
 
 `docs/inventory.py` writes this page; do not edit it."""
 _TABLE = "| key | what it does | value | default |\n|---|---|---|---|"
-_ABOUT = {"address": "hosts", "group": "hosts", "drain": "reboot", "resume": "reboot"}
+_ABOUT = {
+    **dict.fromkeys(("address", "group", "user", "port", "key"), "hosts"),
+    **dict.fromkeys(("drain", "resume"), "reboot"),
+}
 # Sizes that the models hold as bytes.
 _BYTES = ("workspace.backup.max",)
 _PERCENT = ("workspace.delete_limit",)
@@ -37,8 +40,8 @@ _PERCENT = ("workspace.delete_limit",)
 
 def page() -> str:
     """Return the page as Markdown."""
-    # One table for address and group first, then one for each area.
-    keys = sorted(_keys(), key=lambda key: not key.is_needed or len(key.path) > 1)
+    # What hosts alone have, then one table for each area.
+    keys = sorted(_keys(), key=lambda key: _area(key) != "hosts")
     parts = [_HEAD]
     for area, rows in groupby(keys, key=_area):
         parts.append("\n".join([f"## {area}", "", _TABLE, *map(_row, rows)]))
