@@ -11,7 +11,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+from gpu_node.facts.probe.frame import READER, by_stdin
 from gpu_node.facts.probe.protocol import Readings, Section, read, render
+
+# A little less than MAX_ARG_STRLEN of Linux.
+LONGEST_ARGUMENT = 120_000
 
 SHELLS: dict[str, list[str]] = {
     "dash": ["dash"],
@@ -48,7 +52,12 @@ def run(
     env: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a script as one -c argument of a shell, as pyinfra does on a node."""
+    """Run a script as one -c argument of a shell, as pyinfra does on a node.
+
+    A script without other `stdin` that is longer than an argument may be is sent as a probe's is.
+    """
+    if not stdin and len(script) > LONGEST_ARGUMENT:
+        script, stdin = READER, "".join(f"{line}\n" for line in by_stdin(script)).encode()
     program, *options = SHELLS[shell]
     path = shutil.which(program)
     assert path is not None, f"{program} is not installed"

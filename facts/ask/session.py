@@ -15,12 +15,17 @@ from pyinfra.connectors.base import BaseConnector
 from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
 from gpu_node.facts.node import NodeProbe, NodeState
 from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import request_of
 from gpu_node.facts.workspace.source import with_source
 
 # The error for a login shell that ends before our script begins.
 SILENT = "the login shell ended first (does ~/.bashrc exit?)"
+EATEN = (
+    "a start file of the login shell read its stdin; next: add </dev/null to the commands of "
+    "~/.bashrc that read stdin, such as ssh, read or cat"
+)
 
 
 # Seconds until a connection to a node that is gone breaks: if it is idle, and if it sends.
@@ -74,11 +79,13 @@ def ask(
 def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
     """Return the lines that a probe's script prints. Raises ProbeError."""
     try:
-        status, output = execute(connector, script, seconds)
+        status, output = execute(connector, READER, seconds, stdin=by_stdin(script))
     except NoAnswerInTime:
         raise ProbeError(f"no answer to the probe within {seconds} s") from None
     except NoAnswer as error:
         raise ProbeError(str(error)) from error
+    if NOT_WHOLE in output.stdout_lines:
+        raise ProbeError(f"the probe could not run: {EATEN}")
     if not any(line.startswith(MARK) for line in output.stdout_lines):
         printed = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
         last = f"; its last line: {printed[-1]}" if printed else ""

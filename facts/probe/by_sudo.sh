@@ -1,15 +1,15 @@
 # One sudo runs all sections that need root, because sites log each use. The script is sent by
-# stdin, so that the log shows only `sh`. It starts in /: root may have no access to the user's
-# home. A marker in the output shows that sudo ran it. Where sudo refuses, the sections run as the
-# SSH user; where it hangs, they do not run.
+# stdin: the log shows only `sh`, and no limit of arguments or variables applies to its length. It
+# starts in /: root may have no access to the home of the user. A marker in the output shows that
+# sudo ran it. Where sudo refuses, the sections run as the SSH user; where it hangs, they do not run.
 gn_by_sudo() {
   if [ "$(id -u)" = 0 ]; then eval "$gn_rooted"; return; fi
   gn_script="$gn_prologue
 cd /; gn_user=\$SUDO_USER gn_top=$gn_top; export gn_user gn_top
 $gn_rooted"
+  # A command in the background, as gn_limit may have, reads /dev/null in place of stdin.
   gn_text=$( {
-    export gn_script
-    gn_limit "$1" 'printf "%s\n" "$gn_script" 2>/dev/null | sudo -n -H sh' @most@
+    printf '%s\n' "$gn_script" 2>/dev/null | { gn_limit "$1" 'sudo -n -H sh <&3' @most@; } 3<&0
   } 2>&1 </dev/null ); gn_rc=$?
   gn_answer=
   case $gn_text in

@@ -19,3 +19,12 @@ wait "$gn_beat" 2>/dev/null
 :"""
 
 BY_SUDO = shell("probe/by_sudo", most=str(_MOST_OF_ALL))
+
+# Runs a script that comes by stdin, where no limit applies to its length; see `by_stdin`.
+READER = shell("probe/whole", mark=MARK)
+NOT_WHOLE = f"{MARK} script is not whole"
+
+
+def by_stdin(script: str) -> list[str]:
+    """Return the lines that `READER` takes for a script."""
+    return [f"# {MARK} script", script, f"# {MARK} end of script"]

@@ -50,9 +50,9 @@ class Section:
     """One question to a node: `command` is POSIX sh, `seconds` and `bytes` are its limits.
 
     `shared` are variables with values, in the command's environment: a text that several sections
-    need is sent once. The whole script is one argument of at most 128 KiB. A section with `root`
-    runs with sudo where an inventory allows it; then `gn_user` is the SSH user. `place` puts it
-    before or after all others, for a clock that is read at both ends of a probe.
+    need is sent once. A command is one argument of at most 128 KiB. A section with `root` runs with
+    sudo where an inventory allows it; then `gn_user` is the SSH user. `place` puts it before or
+    after all others, for a clock that is read at both ends of a probe.
     """
 
     name: str

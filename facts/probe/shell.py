@@ -36,7 +36,7 @@ def assigned(**values: object) -> str:
 def compact(script: str) -> str:
     """Return a script without comments, indents and empty lines.
 
-    A probe is one argument, and Linux limits an argument to 128 KiB.
+    Linux limits an argument, such as the command of a section, to 128 KiB.
     """
     lines = (line.strip() for line in script.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))

@@ -270,7 +270,7 @@ def test_the_ends_of_a_probe(shell: str, sudo: bool, tmp_path: Path) -> None:
 
 
 def test_the_probe_has_one_way_to_run_sh_as_the_training_user() -> None:
-    """Each section would have it again: a probe is one argument of at most 128 KiB."""
+    """Each section would have it again, and every node is sent all of it."""
     peers = (Peer(name="a", address="192.0.2.1"),)
     request = ProbeRequest(nodes=peers, user="train", mesh=True)
     assert render(node.sections(request)).count("su -s /bin/sh") == 2  # the other is owner.sh's

@@ -13,7 +13,8 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.facts.ask.session import ProbeError, probe
 from gpu_node.facts.node import NodeProbe
-from tests.shells import as_lines, at_an_empty_home, run
+from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
+from tests.shells import SHELLS, as_lines, at_an_empty_home, run
 
 # What an inventory says of the node.
 NOTHING = HostData(cast(Host, None))
@@ -72,6 +73,36 @@ def test_a_shell_that_speaks_and_exits(status: bool) -> None:
 def test_an_answer_that_breaks_off(whole: list[str]) -> None:
     """The shell was killed in the middle: the node is asked again, not judged by one half."""
     assert reason(Connector(False, whole[:20])) == "the probe was cut off before its end; ask again"
+
+
+def sent(script: str) -> bytes:
+    """What goes to stdin of a node for a script."""
+    return "".join(f"{line}\n" for line in by_stdin(script)).encode()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("eaten", ["read -r line", "cat >/dev/null", "head -c 200 >/dev/null"])
+def test_a_login_shell_that_reads_stdin(shell: str, eaten: str) -> None:
+    """Nothing runs of a script whose beginning is gone, and the reason says what to do."""
+    script = "\n".join([*["# a comment"] * 50, "echo half a script ran"])
+    answer = run(shell, f"{eaten}\n{READER}", stdin=sent(script))
+    assert as_lines(answer.stdout) == [NOT_WHOLE]
+    assert "next: add </dev/null" in reason(Connector(True, as_lines(answer.stdout)))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_that_is_cut_off(shell: str) -> None:
+    """Where the connection ends before the script does, nothing runs."""
+    whole = sent("echo half a script ran\n" * 9)
+    assert as_lines(run(shell, READER, stdin=whole[:-30]).stdout) == [NOT_WHOLE]
+    assert as_lines(run(shell, READER, stdin=whole).stdout) == ["half a script ran"] * 9
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_longer_than_an_argument(shell: str) -> None:
+    """Linux takes 128 KiB of one; the probe of a large cluster has more."""
+    script = "\n".join([*[f": {'x' * 90}"] * 3000, "echo all of it"])
+    assert as_lines(run(shell, READER, stdin=sent(script)).stdout) == ["all of it"]
 
 
 @pytest.mark.parametrize(

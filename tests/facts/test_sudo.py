@@ -80,6 +80,18 @@ def test_without_sudo_in_the_inventory_none_is_used(shell: str, tmp_path: Path) 
     assert (answer.refusal, node.uses()) == (None, [])
 
 
+@pytest.mark.parametrize("less", [(), ("timeout",)], ids=["timeout", "no-timeout"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_sudo_asks_more_than_an_argument_takes(
+    shell: str, less: tuple[str, ...], tmp_path: Path
+) -> None:
+    """128 KiB is also the limit of one environment variable."""
+    long = "\n".join([*[f": {'x' * 90}"] * 500, WHO])
+    asked = [Section(f"root.{count}", long, root=True) for count in range(4)]
+    answer = Node(tmp_path, SUDO, *less).ask(shell, *asked)
+    assert [each.require() for each in answer.sections.values()] == ["0 alice"] * 4
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_root_needs_no_sudo(shell: str, tmp_path: Path) -> None:
     """An inventory may say so for all nodes, and one of them lets root in."""
