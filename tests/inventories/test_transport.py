@@ -73,7 +73,10 @@ def after_a_greeting(channel: Channel, first: bytes, command: bytes) -> None:
     """Answer as a shell does whose start files print something."""
     import subprocess
 
-    done = subprocess.run(["sh", "-c", command.decode()], capture_output=True, check=False)
+    with channel.makefile("rb") as sent:
+        done = subprocess.run(
+            ["sh", "-c", command.decode()], input=sent.read(), capture_output=True, check=False
+        )
     channel.sendall(first + done.stdout)
     channel.send_exit_status(done.returncode)
     channel.close()
