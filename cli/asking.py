@@ -36,7 +36,8 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
     try:
         wanted = NodeWanted.from_data(answer.data)
     except InventoryError as error:
-        raise click.ClickException(f"{name}: {error}") from error
+        lines = [f"{name}: {line}" for line in error.lines]
+        raise click.ClickException("\n".join(lines)) from error
     return Seen(
         wanted,
         answer.state,

@@ -6,6 +6,7 @@ import click
 
 from gpu_node.cli import words
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import failure
 
 
 @click.command()
@@ -51,4 +52,4 @@ def deploy(
     try:
         return Deployment(run, UserConsole(yes)).done()
     except FAILURES as error:
-        raise click.ClickException(str(error)) from None
+        raise failure(error) from None

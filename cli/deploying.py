@@ -17,9 +17,10 @@ from gpu_node.drift.report.model import Report, Seen
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.ranges import ranges
 from gpu_node.facts.areas import AREAS
-from gpu_node.inventories.errors import did_you_mean, shown
+from gpu_node.inventories.errors import did_you_mean, shown, worded
 from gpu_node.inventories.interrupt import LINE, Interrupted
 from gpu_node.inventories.interrupt import report as report_line
+from gpu_node.inventories.pyinfra_groups import unknown_data
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.trust.password import VARIABLE
 
@@ -42,23 +43,25 @@ class InventoryRun:
         """Return the values in place of the inventory's; UsageError where one is no KEY=VALUE."""
         words = [*self.data, *([f"areas={self.areas}"] if self.areas is not None else [])]
         found: dict[str, object] = {}
+        problems: list[str] = []
         for word in words:
             key, equals, value = word.partition("=")
             if not key or not equals:
-                raise click.UsageError(
-                    f"--data: found {shown(word)}; allowed: KEY=VALUE, such as shm_size=16G"
-                )
-            if key in found:
-                raise click.UsageError(f"--data: found {shown(key)} twice; allowed: once")
-            found[key] = parse_cli_arg(value)
+                example = "KEY=VALUE, such as shm_size=16G"
+                problems.append(f"--data: {worded(shown(word), '', example)}")
+            elif key in found:
+                problems.append(f"--data: {worded(f'{shown(key)} twice', '', 'once')}")
+            else:
+                problems += unknown_data(key)
+                found[key] = parse_cli_arg(value)
         for area in _words(found.get("areas")) or ():
             if area not in AREAS:
                 why = f"no such area{did_you_mean(area, AREAS)}"
-                raise click.UsageError(
-                    f"--areas: found {shown(area)} ({why}); allowed: {', '.join(AREAS)}"
-                )
+                problems.append(f"--areas: {worded(shown(area), why, ', '.join(AREAS))}")
         if self.batch is not None and "change" in found:
-            raise click.UsageError("found --batch with --data change=; allowed: one of them")
+            problems.append(worded("--batch with --data change=", "", "one of them"))
+        if problems:
+            raise click.UsageError("\n".join(problems))
         return found
 
 

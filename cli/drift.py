@@ -6,13 +6,15 @@ import click
 
 from gpu_node.cli import words
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import Choice
 from gpu_node.drift.report.formats import FORMATS
+from gpu_node.inventories.errors import worded
 
 
 @click.command()
 @click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
-@click.option("--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE, not stdout.")
 @click.option(
     "--deep",
@@ -51,12 +53,13 @@ def drift(
     with loading():
         from gpu_node.cli.asking import ask
         from gpu_node.cli.reporting import check_only, report_of, write
-    if (only or facts or full) and form != FORMATS[0]:
-        raise click.UsageError(
-            f"--only, --facts and --full are for the table; leave them out with --format {form}"
-        )
+    given = {"--only": bool(only), "--facts": facts, "--full": full}
+    if form != FORMATS[0] and any(given.values()):
+        names = ", ".join(name for name, is_given in given.items() if is_given)
+        found = f"{names} with --format {form}"
+        raise click.UsageError(worded(found, "for the table alone", "one of them"))
     if only and full:
-        raise click.UsageError("found --only with --full; allowed: one of them")
+        raise click.UsageError(worded("--only with --full", "", "one of them"))
     report = report_of(inventory, ask(inventory, limit, deep))
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)

@@ -22,11 +22,11 @@ def explain(rule: str) -> None:
         from gpu_node.cli.console import show
         from gpu_node.drift.report import explained
         from gpu_node.facts.areas import AREAS
-        from gpu_node.inventories.errors import did_you_mean, shown
+        from gpu_node.inventories.errors import did_you_mean, shown, worded
     known = [*(each.id for each in explained.in_order()), *explained.UNREADABLE, *AREAS]
     if rule not in known:
         why = f"an unknown rule{did_you_mean(rule, known)}"
         raise click.UsageError(
-            f"found {shown(rule)} ({why}); allowed: a rule or an area, see gpu-node rules"
+            f"RULE: {worded(shown(rule), why, 'a rule or an area', 'gpu-node rules')}"
         )
     show(explained.texts(rule))

@@ -29,4 +29,4 @@ def hostfile(inventory: str, limit: tuple[str, ...]) -> None:
     try:
         click.echo(rendered(ask(inventory, limit)), nl=False)
     except NoHostfile as error:
-        raise click.ClickException("no hostfile:\n" + "\n".join(error.reasons)) from None
+        raise click.ClickException("\n".join(error.reasons)) from None

@@ -8,6 +8,8 @@ import click
 
 from gpu_node.cli import words
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import Number, failure
+from gpu_node.inventories.errors import shown, worded
 
 KNOWN = "~/.ssh/known_hosts"
 
@@ -16,7 +18,7 @@ KNOWN = "~/.ssh/known_hosts"
 @click.argument("folder", metavar="DIR")
 @click.argument("nodes", metavar="[NAME=ADDRESS]...", nargs=-1)
 @click.option("--user", default="root", show_default=True, callback=words.user, help="Log in as.")
-@click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True)
+@click.option("--port", type=Number(1, 65535), default=22, show_default=True)
 @click.option("--key", metavar="FILE", help="The private key; default: the agent's and ~/.ssh's.")
 @click.option("--sudo", is_flag=True, help="Commands run through sudo, without a password.")
 @click.option(
@@ -62,12 +64,14 @@ def init(
         from gpu_node.onboarding.errors import FAILURES
         from gpu_node.onboarding.new_site import Access
     if key == "" or not folder:
-        raise click.UsageError(f"{'--key' if key == '' else 'DIR'}: found nothing; allowed: a path")
+        name = "--key" if key == "" else "DIR"
+        raise click.UsageError(f"{name}: {worded('nothing', '', 'a path')}")
     if known != KNOWN and not Path(known).expanduser().is_file():
-        raise click.UsageError(f"--known-hosts: found no file {known}; allowed: a known_hosts file")
+        problem = worded(shown(known), "no such file", "a known_hosts file")
+        raise click.UsageError(f"--known-hosts: {problem}")
     private = Path(key).expanduser().absolute() if key else None
     access = Access(user or "root", port, private, sudo, accept, Path(known))
     try:
         return Initialising(Path(folder), access, UserConsole()).run(nodes)
     except FAILURES as error:
-        raise click.ClickException(str(error)) from None
+        raise failure(error) from None

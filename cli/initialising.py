@@ -12,6 +12,7 @@ from gpu_node.cli.asking import ask
 from gpu_node.cli.reporting import report_of
 from gpu_node.drift.report import table
 from gpu_node.facts.ask.gather import ask_each
+from gpu_node.inventories.errors import worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
@@ -60,7 +61,7 @@ class Initialising:
     def _asked(self) -> list[NewNode]:
         """Return the nodes that a user at a terminal names, one a line."""
         if not self.console.is_attended:
-            raise Stopped("no nodes given, and no terminal to ask; give NAME=ADDRESS words")
+            raise Stopped(worded("no node", "no terminal to ask", "NAME=ADDRESS words"))
         nodes: list[NewNode] = []
         while True:
             word = click.prompt(
@@ -69,7 +70,7 @@ class Initialising:
             if not word.strip():
                 if nodes:
                     return nodes
-                raise Stopped("no nodes given; nothing was written")
+                raise Stopped(worded("no node", "nothing was written", "one or more"))
             try:
                 nodes = nodes_of([*(f"{n.name}={n.address}" for n in nodes), word.strip()])
             except Stopped as error:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import click
 
+from gpu_node.cli.usage import failure
 from gpu_node.lab.errors import LabError
 
 
@@ -14,7 +15,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except LabError as error:
-        raise click.ClickException(str(error)) from None
+        raise failure(error) from None
 
 
 @click.group()

@@ -6,6 +6,8 @@ import click
 
 from gpu_node.cli import words
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import Choice, Number, failure
+from gpu_node.inventories.errors import worded
 
 
 @click.command()
@@ -24,7 +26,7 @@ from gpu_node.cli.loading import loading
     callback=words.user,
     help="SSH user; default: that of the inventory, or root.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of its sshd.")
+@click.option("--port", type=Number(1, 65535), metavar="PORT", help="Port of its sshd.")
 @click.option(
     "--group",
     metavar="GROUP",
@@ -46,7 +48,7 @@ from gpu_node.cli.loading import loading
 @click.option(
     "--verify",
     "proof",
-    type=click.Choice(["auto", "nccl", "gloo", "no"]),
+    type=Choice(["auto", "nccl", "gloo", "no"]),
     default="auto",
     show_default=True,
     help="The backend of the job at the end; no: run no job.",
@@ -84,9 +86,11 @@ def onboard(
                   gpu-node onboard --from new.csv --inventory inventories/lab.yml -y
     """
     if bool(name) == (file is not None):
-        raise click.UsageError("give the NAME of a server, or --from FILE.csv")
+        found = "NAME with --from" if name else "nothing"
+        raise click.UsageError(f"NAME: {worded(found, '', 'a NAME, or --from FILE.csv')}")
     if file is not None and group:
-        raise click.UsageError("--group: not with --from: FILE.csv has the groups")
+        why, allowed = "FILE.csv has the groups", "one of them"
+        raise click.UsageError(worded("--group with --from", why, allowed))
     with loading():
         from gpu_node.cli.onboarding import Onboarding, listed
         from gpu_node.onboarding.admission import Options, Request
@@ -100,4 +104,4 @@ def onboard(
         options = Options(accept, given(password_stdin), disable_password, dry)
         return Onboarding(site_of(inventory), options, UserConsole(yes), proof).run(requests)
     except FAILURES as error:
-        raise click.ClickException(str(error)) from None
+        raise failure(error) from None

@@ -10,10 +10,12 @@ from rich.text import Text
 
 from gpu_node.cli.asking import ask
 from gpu_node.cli.reporting import report_of
+from gpu_node.cli.usage import failure
 from gpu_node.cli.verifying import render
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report
 from gpu_node.facts.ask.pyinfra_file import deploy_command
+from gpu_node.inventories.errors import as_found, as_printed, worded
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.interrupt import LINE, Interrupted, at_once, report
 from gpu_node.inventories.servers_csv import read_csv
@@ -75,10 +77,11 @@ class Onboarding:
                 if self._is_member(request):
                     members.append(request.name)
             except FAILURES as error:
-                why = str(error).removeprefix(f"{request.name}: ")
+                problem = failure(error, request.name).message
+                why = problem.replace(f"{request.name}: found ", "found ", 1)
                 self.results[request.name].append(why)
                 if requests[1:]:  # the summary is far away
-                    self.console.say(f"{request.name}: {why}")
+                    self.console.say(as_printed(problem))
         if self.admitted and not self.options.dry:
             report = self._join()
         # Members have drift until they know a new server.
@@ -128,8 +131,9 @@ class Onboarding:
         for name in members:
             self.well[name] = BEFORE
             if found := lacks(report, name, self.admitted):
-                found += next_steps(report, name, deploy_command(str(self.site.inventory)))
-                self.results[name] += ["in the inventory already", *found]
+                steps = next_steps(report, name, deploy_command(str(self.site.inventory)))
+                problem = worded(", ".join(found), "it is a member already", then=", ".join(steps))
+                self.results[name].append(problem)
 
     def _disable_passwords(self) -> None:
         """Turn password logins off where a server lacks nothing; the others may need them yet."""
@@ -165,7 +169,8 @@ class Onboarding:
     def _say(self, name: str) -> None:
         """Say what came of the one server."""
         if lacking := self.results[name]:
-            self.console.say(f"Error: {name}: " + "\n  ".join(lacking))
+            lines = [f"{name}: {as_found(line)}" for each in lacking for line in each.split("\n")]
+            self.console.say(as_printed("\n".join(lines)))
         else:
             self.console.show(f"{name}: {self.well[name]}")
 

@@ -21,6 +21,7 @@ from gpu_node.inventories.connection.known_hosts import (
     write,
 )
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
+from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import at_once
 
@@ -31,7 +32,10 @@ def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
     """Show a node's host keys, or pin the one with the fingerprint `accept`; return exit code."""
     data = host_data(inventory, node)
     if not data.get("ssh_hostname"):
-        raise click.ClickException(f"{node} is reached without SSH: it has no host key")
+        problem = worded(
+            "a node without a host key", "it is reached without SSH", "a node with SSH"
+        )
+        raise click.ClickException(f"{node}: {problem}")
     file = Path(data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts").expanduser()
     text = _read(file)
     names = _names(node, data)
@@ -58,14 +62,18 @@ def _read(file: Path) -> str:
     try:
         return read(file)
     except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror}") from None
+        raise click.ClickException(f"{file}: {_unusable(error, 'cannot be read')}") from None
 
 
 def _revoked(text: str, names: tuple[str, ...]) -> list[str]:
     try:
         return revoked_keys(text, names)
     except OSError as error:
-        raise click.ClickException(f"cannot read {GLOBAL}: {error.strerror}") from None
+        raise click.ClickException(f"{GLOBAL}: {_unusable(error, 'cannot be read')}") from None
+
+
+def _unusable(error: OSError, what: str) -> str:
+    return worded(reason(error), what)
 
 
 def _offered(node: str, data: dict[str, Any]) -> list[PKey]:
@@ -73,7 +81,7 @@ def _offered(node: str, data: dict[str, Any]) -> list[PKey]:
         with at_once():
             return offered(data)
     except NoHostKey as error:
-        raise click.ClickException(f"{node}: {error}") from None
+        raise click.ClickException(f"{node}: {worded('no host key', str(error))}") from None
 
 
 def _is_same(pinned: list[str], keys: list[str]) -> bool:
@@ -83,8 +91,8 @@ def _is_same(pinned: list[str], keys: list[str]) -> bool:
 
 def _show(title: str, keys: Iterable[str], barred: Collection[str]) -> None:
     click.echo(visible(f"{title}:"))
-    shown = [f"{fingerprint(key)}{' (revoked)' * (key in barred)}" for key in keys]
-    for each in shown or ["none"]:
+    rows = [f"{fingerprint(key)}{' (revoked)' * (key in barred)}" for key in keys]
+    for each in rows or ["none"]:
         click.echo(visible(f"  {each}"))
 
 
@@ -92,15 +100,19 @@ def _accept(file: Path, text: str, names: tuple[str, ...], keys: list[str], acce
     chosen = [key for key in keys if fingerprint(key).split()[1] == accept]
     if not chosen:
         offers = ", ".join(fingerprint(key) for key in keys)
-        raise click.ClickException(
-            f"{accept} is not one of the keys offered at {names[0]} ({offers}); nothing was changed"
-        )
+        why = f"not offered at {names[0]}, and nothing was changed"
+        raise click.ClickException(f"--accept: {worded(shown(accept), why, offers)}")
     if chosen[0] in _revoked(text, names):
-        raise click.ClickException(
-            f"{accept} is revoked by a @revoked line of {file} or {GLOBAL}: another machine may "
-            "have that key; create a new one on the node (remove the old file, then "
-            "ssh-keygen -A), or remove the line if it is wrong; nothing was changed"
+        why = (
+            f"revoked by a @revoked line of {file} or {GLOBAL}: another machine may have that key; "
+            "nothing was changed"
         )
+        then = (
+            "create a new one on the node (remove the old file, then ssh-keygen -A), or remove the "
+            "line if it is wrong"
+        )
+        problem = worded(shown(accept), why, "a key that is not revoked", then)
+        raise click.ClickException(f"--accept: {problem}")
     new = repinned(text, names, chosen[0], keys)
     if new == text:
         click.echo(visible(f"{fingerprint(chosen[0])} is pinned already in {file}"))
@@ -108,6 +120,6 @@ def _accept(file: Path, text: str, names: tuple[str, ...], keys: list[str], acce
     try:
         write(file, new)
     except OSError as error:
-        raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
+        raise click.ClickException(f"{file}: {_unusable(error, 'cannot be written')}") from None
     click.echo(visible(f"pinned {fingerprint(chosen[0])} for {names[0]} in {file}"))
     return SAME

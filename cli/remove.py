@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import failure
 from gpu_node.inventories.interrupt import LINE, Interrupted, report
 
 
@@ -38,9 +39,9 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     try:
         take_out(site_of(inventory), name, UserConsole(yes), dry)
     except (FileError, EditError) as error:
-        raise click.ClickException(str(error)) from None
+        raise failure(error) from None
     except FAILURES as error:
-        raise click.ClickException(f"{name}: {error}") from None
+        raise failure(error, name) from None
     except Interrupted:
         report(f"{LINE}; run the same command to continue")
         return 1

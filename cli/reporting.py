@@ -17,7 +17,7 @@ from gpu_node.drift.report.explained import UNREADABLE, in_order
 from gpu_node.drift.report.model import Report, Seen, Tool, build
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.atomic_write import replace
-from gpu_node.inventories.errors import did_you_mean, shown
+from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 
 FILE_WIDTH = 160
 
@@ -35,10 +35,8 @@ def check_only(report: Report, words: Iterable[str]) -> None:
     for word in words:
         if word not in known:
             why = f"an unknown word{did_you_mean(word, known)}"
-            raise click.UsageError(
-                f"--only: found {shown(word)} ({why}); allowed: a rule or an area (gpu-node rules"
-                " lists them), or a node of the report"
-            )
+            allowed = "a rule, an area or a node of the report"
+            raise click.UsageError(f"--only: {worded(shown(word), why, allowed, 'gpu-node rules')}")
 
 
 def write(
@@ -72,5 +70,5 @@ def _save(text: str, output: str) -> None:
         else:  # a pipe or a device is written into; a folder is an error
             target.write_text(text, encoding="utf-8")
     except OSError as error:
-        reason = error.strerror
-        raise click.ClickException(f"cannot write {output or repr(output)}: {reason}") from None
+        problem = worded(reason(error), f"cannot write {output or repr(output)}", "a file")
+        raise click.ClickException(f"--output: {problem}") from None

@@ -20,7 +20,8 @@ def rules(area: str | None) -> None:
         from gpu_node.cli.console import show
         from gpu_node.drift.report import explained
         from gpu_node.facts.areas import AREAS
-        from gpu_node.inventories.errors import shown
+        from gpu_node.inventories.errors import did_you_mean, shown, worded
     if area not in (None, *AREAS):
-        raise click.UsageError(f"found {shown(area)}; allowed: {', '.join(AREAS)}")
+        why = f"no such area{did_you_mean(str(area), AREAS)}"
+        raise click.UsageError(f"AREA: {worded(shown(area), why, ', '.join(AREAS))}")
     show(explained.listed(area))

@@ -9,6 +9,7 @@ import sys
 from typing import TextIO
 
 from gpu_node.drift.report.signs import WRONG
+from gpu_node.inventories.errors import worded
 
 _HANDLER = "gpu-node"
 # The sign beside what is wrong has a stand-in of its own width.
@@ -32,7 +33,7 @@ def open_closed() -> str:
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), encoding="utf-8")
     if not is_closed[1]:
         return ""
-    return "found a closed stdout; allowed: an open one; next: write to /dev/null or to a file"
+    return worded("a closed stdout", "", "an open one", "write to /dev/null or to a file")
 
 
 def take_every_character(stream: TextIO) -> None:

@@ -6,6 +6,8 @@ import click
 
 from gpu_node.cli import words
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import Choice, Number
+from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.sizes import ALLOWED, parse_size
 from gpu_node.verify.request import GLOO, NCCL, SECONDS, Request
 
@@ -16,7 +18,7 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
     try:
         return parse_size(written)
     except ValueError:
-        raise click.BadParameter(f"{written!r} is not {ALLOWED}") from None
+        raise click.BadParameter(worded(shown(written), "", ALLOWED)) from None
 
 
 @click.command()
@@ -27,12 +29,12 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
 )
 @click.option(
     "--backend",
-    type=click.Choice([NCCL, GLOO]),
+    type=Choice([NCCL, GLOO]),
     help="Default: nccl, or gloo where no node has GPUs for torch.",
 )
 @click.option(
     "--timeout",
-    type=click.IntRange(LEAST_SECONDS, 3600),
+    type=Number(LEAST_SECONDS, 3600),
     default=SECONDS,
     show_default=True,
     metavar="SECONDS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 
 from gpu_node.cli.loading import loading
 from gpu_node.facts.ask.pyinfra_file import pyinfra_file, wrong_suffix
-from gpu_node.inventories.errors import shown
+from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import is_address
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
@@ -29,12 +30,19 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     is_folder, is_file = not word or Path(word).is_dir(), Path(word).is_file()
     meant = [] if is_file else _meant(Path(word))
     if is_folder or (not is_file and (looks_like_file or meant)):
-        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-        raise click.UsageError(f"no such inventory file: {word}{hint}")
+        raise click.BadParameter(no_inventory(word, meant))
     # pyinfra allows an inventory without a suffix.
     if is_file and Path(word).suffix and (error := wrong_suffix(word)):
         raise click.UsageError(error)
     return pyinfra_file(word)
+
+
+def no_inventory(word: str, meant: Sequence[str] = ()) -> str:
+    """Return the problem of a path that is no inventory; `meant` are the likely ones."""
+    why = "a folder, not a file" if word and Path(word).is_dir() else "no such inventory file"
+    if meant:
+        why += f", did you mean {' or '.join(meant)}?"
+    return worded(shown(word), why, "pyinfra's inventory (.py), or a cluster file (.yml)")
 
 
 def _meant(path: Path) -> list[str]:
@@ -59,9 +67,8 @@ def _is_near(file: str, path: Path) -> bool:
 def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     """Take a name; an address in its place is the commonest slip."""
     if word is not None and is_address(word.strip()):
-        raise click.BadParameter(
-            f"found {shown(word)}; allowed: a name, not an address: gpu-node onboard NAME ADDRESS"
-        )
+        allowed, then = "a name, not an address", "gpu-node onboard NAME ADDRESS"
+        raise click.BadParameter(worded(shown(word), "", allowed, then))
     return word
 
 
@@ -81,11 +88,12 @@ def user(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
         return None
     is_long = len(word) > _LONGEST_LOGIN
     if is_long or not _LOGIN.fullmatch(word):
-        why = f" ({len(word)} characters)" if is_long else ""
-        raise click.BadParameter(
-            f"found {shown(word)}{why}; allowed: a login name: letters, digits, _, . and -, a "
-            f"letter or _ first, at most {_LONGEST_LOGIN} characters, such as root"
+        why = f"{len(word)} characters" if is_long else ""
+        allowed = (
+            "a login name: letters, digits, _, . and -, a letter or _ first, at most "
+            f"{_LONGEST_LOGIN} characters, such as root"
         )
+        raise click.BadParameter(worded(shown(word), why, allowed))
     return word
 
 
@@ -103,5 +111,5 @@ def fingerprints(_: click.Context, __: click.Parameter, words: tuple[str, ...]) 
 
 def _filled(word: str, allowed: str) -> str:
     if not word:
-        raise click.BadParameter(f"found {shown(word)}; allowed: {allowed}")
+        raise click.BadParameter(worded(shown(word), "", allowed))
     return word

@@ -40,16 +40,17 @@ def _slots(node: Seen) -> int | None:
 def _wrong(name: str, node: Seen) -> str:
     """Say what speaks against a node's line; nothing if it is right."""
     if node.state is None:
-        return f"{name}: {node.error}"
+        return f"{name}: found no answer ({node.error})"
     found, slots = gpus(node.state), _slots(node)
     if found is None:
-        return f"{name}: its GPUs could not be counted; look at them with: gpu-node drift"
+        return f"{name}: found GPUs that could not be counted; next: gpu-node drift"
     if not slots:
-        return f"{name}: found no GPU"
+        return f"{name}: found no GPU; allowed: one or more"
     if found != slots:
         return (
-            f"{name}: found {found} GPU{'s'[: found != 1]}, the inventory has gpu.count {slots}: "
-            "look for a GPU that fell off the bus (dmesg: Xid 79), or correct the count"
+            f"{name}: found {found} GPU{'s'[: found != 1]}; allowed: {slots}, the inventory's "
+            "gpu.count; next: look for a GPU that fell off the bus (dmesg: Xid 79), or correct the "
+            "count"
         )
     return ""
 

@@ -1,4 +1,9 @@
-"""What is wrong with an inventory, as lines a person can act on."""
+"""The one form of all errors, as lines a person can act on.
+
+    gpu-node: [FILE:LINE: ][KEY: ]found WHAT[ (WHY)][; allowed: WHAT][; next: WHAT]
+
+A part that does not exist is left out; the order never changes; a line is one problem.
+"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -17,6 +22,30 @@ def at(value: object, path: KeyPath) -> object:
     return value
 
 
+PROGRAM = "gpu-node"
+
+
+def worded(found: str, why: str = "", allowed: str = "", then: str = "") -> str:
+    """Return a problem in the form of all errors, without its place; `then` is the next step."""
+    parts = [f"found {found}{f' ({why})' if why else ''}"]
+    parts += [f"allowed: {allowed}"] * bool(allowed)
+    parts += [f"next: {then}"] * bool(then)
+    return "; ".join(parts)
+
+
+def as_found(text: str) -> str:
+    """Return what a node or a program answered as a problem, which begins with `found`."""
+    is_one = text.startswith("found ") or ": found " in text
+    return text if is_one else f"found {text}"
+
+
+def as_printed(text: str) -> str:
+    """Return problems, one a line, as a command prints them; an indented line belongs to one."""
+    return "\n".join(
+        line if line[:1] in ("", " ") else f"{PROGRAM}: {line}" for line in text.split("\n")
+    )
+
+
 class Problem(NamedTuple):
     """One thing wrong with one value; `found` is as it will be printed, `why` may be empty."""
 
@@ -24,11 +53,16 @@ class Problem(NamedTuple):
     found: str
     why: str
     allowed: str
+    then: str = ""
 
     @override
     def __str__(self) -> str:
-        why = f" ({self.why})" if self.why else ""
-        return f"found {self.found}{why}; allowed: {self.allowed}"
+        return worded(self.found, self.why, self.allowed, self.then)
+
+    def at(self, file: object, line: int = 0) -> str:
+        """Return the problem with its file and its key; line 0 is the file as a whole."""
+        key = f"{dotted(self.path)}: " if self.path else ""
+        return f"{file}{f':{line}' if line else ''}: {key}{self}"
 
 
 class InventoryError(ValueError):

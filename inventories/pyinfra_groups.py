@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
+from pyinfra.api.arguments import all_argument_meta
 from pyinfra.api.exceptions import PyinfraError
+from pyinfra.connectors.ssh import ConnectorData
 from pyinfra_cli.exceptions import CliError
 from pyinfra_cli.util import parse_cli_arg
 from typing_extensions import override
@@ -20,7 +22,14 @@ from gpu_node.inventories import terminal
 from gpu_node.inventories.cluster import Cluster, PyinfraGroup
 from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explain
-from gpu_node.inventories.errors import InventoryError, did_you_mean, quoted, shown
+from gpu_node.inventories.errors import (
+    InventoryError,
+    as_printed,
+    did_you_mean,
+    quoted,
+    shown,
+    worded,
+)
 from gpu_node.inventories.escape import visible_lines
 from gpu_node.inventories.schema import NodeWanted, load
 from gpu_node.inventories.wanted import Areas, flat_key, leaf_paths
@@ -50,7 +59,8 @@ class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[
 
     @override
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo("\n".join(map(visible_lines, self.lines)), file=file, err=file is None)
+        lines = map(visible_lines, self.lines)
+        click.echo(as_printed("\n".join(lines)), file=file, err=file is None)
 
     @override
     def __str__(self) -> str:
@@ -91,7 +101,7 @@ def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:
     chosen -= {name for word in exclude for name in _matching(cluster, word)}
     if not problems and not chosen:
         problems.append(
-            "--exclude: found every host; allowed: fewer, so that at least one host is left"
+            f"--exclude: {worded('every host', '', 'fewer, so that at least one host is left')}"
         )
     problems += _bad_data(cluster, sorted(chosen), _words(options.get("data")))
     if problems:
@@ -112,11 +122,12 @@ def _matching(cluster: Cluster, word: str) -> list[str]:
 
 def _unmatched(cluster: Cluster, option: str, word: str) -> str:
     if word in cluster.groups:
-        return f"{option}: found {shown(word)} (a group without hosts); allowed: one with hosts"
+        problem = worded(shown(word), "a group without hosts", "one with hosts")
+        return f"{option}: {problem}"
     names = [*cluster.groups, *cluster.hosts]
     why = f"matches no host{did_you_mean(word, names)}"
     allowed = f"{', '.join(names)}, or a pattern with * or ?"
-    return f"{option}: found {shown(word)} ({why}); allowed: {allowed}"
+    return f"{option}: {worded(shown(word), why, allowed)}"
 
 
 def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> list[str]:
@@ -126,14 +137,14 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
     lines = dict.fromkeys(line for key in override_data for line in _unknown_key(key))
     for key in SWITCHES:
         if not isinstance(override_data.get(key, False), bool):
-            found = shown(override_data[key])
-            lines[f"--data: {key}: found {found}; allowed: true or false"] = None
+            problem = worded(shown(override_data[key]), "", "true or false")
+            lines[f"--data {key}: {problem}"] = None
     for key, known in (("areas", AREAS), ("change", tuple(cluster.hosts))):
         for word in _listed(override_data.get(key, known)):
             if word not in known:
                 why = f"no such name{did_you_mean(str(word), known)}"
-                allowed = f"{', '.join(known)}; several with commas"
-                lines[f"--data: {key}: found {shown(word)} ({why}); allowed: {allowed}"] = None
+                allowed = f"{', '.join(known)}, several with commas"
+                lines[f"--data {key}: {worded(shown(word), why, allowed)}"] = None
     for name in hosts:
         try:
             NodeWanted.from_data({**cluster.data_of(name), **override_data})
@@ -149,9 +160,26 @@ def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
+def unknown_data(key: str) -> list[str]:
+    """Return what is wrong with a key of --data that neither our deploy nor pyinfra reads."""
+    ours = _our_keys()
+    theirs = [
+        *ConnectorData.__annotations__,
+        *(each for each in all_argument_meta if each[0] == "_"),
+    ]
+    if key in (*ours, *theirs):
+        return []
+    why = f"no such key{did_you_mean(key, [*ours, *theirs])}"
+    return [f"--data: {worded(quoted(key), why, ', '.join(ours))}"]
+
+
+def _our_keys() -> list[str]:
+    return [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES, *PARTS]
+
+
 def _unknown_key(key: str) -> list[str]:
     """What is wrong with a key that looks like one of ours; any other may mean something else."""
-    known = [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES, *PARTS]
+    known = _our_keys()
     word = re.sub("[^a-z0-9]+", "_", key.lower())
     area = word.partition("_")[0]
     # ssh_port, ssh_timeout and the like are pyinfra's.
@@ -162,4 +190,4 @@ def _unknown_key(key: str) -> list[str]:
     if key in known or not (ours or joined):
         return []
     hint = did_you_mean(word, known)
-    return [f"--data: found {quoted(key)} (no such key{hint}); allowed: {', '.join(known)}"]
+    return [f"--data: {worded(quoted(key), f'no such key{hint}', ', '.join(known))}"]

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from gpu_node.inventories.errors import InventoryError, Problem, dotted, reason, shown
+from gpu_node.inventories.errors import InventoryError, Problem, reason, shown
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.addresses import is_address
 from gpu_node.inventories.model import Model
@@ -103,15 +103,13 @@ def read_csv(path: Path) -> list[Newcomer]:
     problems: list[str] = []
     for line, written in rows[1:] if columns else rows:
         row = _by_column(columns, _cells(written))
-        problems += [
-            _line_of(path, line, each) for each in _problems_of(row, written, found, columns)
-        ]
+        problems += [each.at(path, line) for each in _problems_of(row, written, found, columns)]
         if row is not None:
             name, address = row.get("name", ""), row.get("address", "")
             group, key = row.get("group"), row.get("fingerprint")
             found.append(Newcomer(name, address, group, line, key))
     if not found and not problems:
-        problems = [_line_of(path, 1, Problem((), "no line with a machine", "", _ORDER))]
+        problems = [Problem((), "no line with a machine", "", _ORDER).at(path, 1)]
     if problems:
         raise InventoryError(problems)
     return found
@@ -122,11 +120,12 @@ def _text(path: Path) -> str:
         return content(path).decode("utf-8-sig")
     except OSError as error:
         found = reason(error).removeprefix("is ")
-        problem = f"{path}: found {found}; allowed: a file with lines of {_ORDER}"
-        raise InventoryError([problem]) from None
+        problem = Problem((), found, "", f"a file with lines of {_ORDER}")
+        raise InventoryError([problem.at(path)]) from None
     except UnicodeDecodeError:
-        problem = "found bytes that are not UTF-8 text; allowed: a file saved as CSV in UTF-8"
-        raise InventoryError([f"{path}: {problem}"]) from None
+        allowed = "a file saved as CSV in UTF-8"
+        problem = Problem((), "bytes that are not UTF-8 text", "", allowed)
+        raise InventoryError([problem.at(path)]) from None
 
 
 def _rows(text: str) -> Iterator[tuple[int, str]]:
@@ -150,7 +149,7 @@ def _named_columns(path: Path, line: int, written: str) -> tuple[str, ...] | Non
         *(f"no {each}" for each in _NEEDED if each not in named),
     )
     for why in whys:
-        raise InventoryError([_line_of(path, line, Problem((), shown(written), why, _HEADER))])
+        raise InventoryError([Problem((), shown(written), why, _HEADER).at(path, line)])
     return named
 
 
@@ -203,8 +202,3 @@ def _other_separator(written: str, columns: int) -> str:
         if columns == 1 and mark in written:
             return f"; separate columns by a comma, not {word}"
     return ""
-
-
-def _line_of(path: Path, line: int, problem: Problem) -> str:
-    key = f" {dotted(problem.path)}:" if problem.path else ""
-    return f"{path}:{line}:{key} {problem}"

@@ -40,7 +40,7 @@ def run(
             if not done.stderr.startswith(ANOTHER):
                 return done
         _pids.pop(container, None)
-    raise LabError(f"{name} does not run; run: gpu-node lab up")
+    raise LabError(f"{name}: found it not running; next: gpu-node lab up")
 
 
 def pid(container: str) -> int:

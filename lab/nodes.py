@@ -160,10 +160,10 @@ def require_up() -> None:
     """Refuse if the lab is not up, or belongs to another clone."""
     found = podman.containers().get(roster.PREFIX + roster.MIRROR)
     if found is None or not tree.place().is_dir():
-        raise LabError("the lab is not up; run: gpu-node lab up")
+        raise LabError("found no lab that is up; next: gpu-node lab up")
     home = found.labels.get(podman.REPOSITORY_LABEL)
     if home != str(roster.REPOSITORY):
-        raise LabError(f"the lab belongs to the clone in {home}; run here: gpu-node lab up")
+        raise LabError(f"found the lab of the clone in {home}; next: gpu-node lab up, run here")
 
 
 def require_running(name: str) -> None:
@@ -171,7 +171,7 @@ def require_running(name: str) -> None:
     container = podman.containers().get(roster.node(name).container)
     if container is None or not container.running:
         found = container.state if container else "absent"
-        raise LabError(f"{name} is {found}; run: gpu-node lab up")
+        raise LabError(f"{name}: found it {found}; allowed: running; next: gpu-node lab up")
 
 
 def status() -> list[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 import os
 import shlex
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -51,7 +52,10 @@ NODES = {
 def node(name: str) -> Node:
     """Return the node of that name; LabError with the known names otherwise."""
     if name not in NODES:
-        raise LabError(f"no node {name!r} in the lab; known: {', '.join(NODES)}")
+        close = get_close_matches(name, NODES, n=1)
+        hint = f", did you mean {close[0]}?" if close else ""
+        allowed = ", ".join(NODES)
+        raise LabError(f"NODE: found {name!r} (no such node of the lab{hint}); allowed: {allowed}")
     return NODES[name]
 
 

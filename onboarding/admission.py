@@ -5,6 +5,7 @@ A server that the inventory has already repeats the first stage: it must accept 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from paramiko import PKey
 from gpu_node.drift.report.preflight import table
 from gpu_node.inventories.cluster import Data
 from gpu_node.inventories.connection.known_hosts import SSH_PORT
+from gpu_node.inventories.errors import as_found, quoted, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import deferred
 from gpu_node.inventories.schema import load
@@ -74,10 +76,8 @@ def _check_characters(request: Request) -> None:
     """Raise Stopped for text that is not UTF-8: neither sshd nor a journal can take it."""
     for each in (request.name, request.address, request.user, request.group):
         if each and visible(each) != each:
-            raise Stopped(
-                "a name, address, user or group cannot contain control characters or bytes that "
-                f"are not UTF-8: {visible(each)}"
-            )
+            why, allowed = "control characters, or bytes that are not UTF-8", "plain text"
+            raise Stopped(worded(quoted(visible(each)), why, allowed))
 
 
 class Admission:
@@ -98,7 +98,8 @@ class Admission:
         if address is None and request.name in self.cluster.hosts:
             address = str(self.cluster.data_of(request.name)["ssh_hostname"])
         if address is None:
-            raise Stopped(f"no address: gpu-node onboard {request.name} ADDRESS")
+            then = f"gpu-node onboard {shlex.quote(request.name)} ADDRESS"
+            raise Stopped(worded("no address", "", "an address", then))
         if request.name in self.cluster.hosts:
             level, old = self.cluster.data_of(request.name), None
         else:
@@ -127,9 +128,8 @@ class Admission:
         }
         for option, (value, entry) in asked.items():
             if value is not None and value != entry:
-                raise Stopped(
-                    f"{option} {value}: {self.site.file} has it with {entry}; change it there"
-                )
+                why, then = f"{self.site.file} has it with {entry}", "change it there"
+                raise Stopped(f"{option}: {worded(shown(value), why, shown(entry), then)}")
 
     @property
     def is_unfinished(self) -> bool:
@@ -253,10 +253,11 @@ class Admission:
         """Install this machine's key again by the password; Stopped where there is none."""
         console = self.console
         if self.options.secret is None and not console.is_attended:
-            raise Stopped(
-                f"{_REFUSED}; give a password (GPU_NODE_PASSWORD, --password-stdin or a terminal), "
-                "and its key is let in again"
+            then = (
+                "give a password (GPU_NODE_PASSWORD, --password-stdin or a terminal), and its key "
+                "is let in again"
             )
+            raise Stopped(worded("an sshd that accepts no key of this machine", then=then))
         if self.options.dry:
             console.say(f"  {_REFUSED}: with the password it would be let in again")
             return
@@ -316,8 +317,10 @@ class Admission:
         wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
         rows = looked.rows(wanted, given.group)
         self.console.show(table(rows))
-        if stops := [f"{row.subject}: {row.why}" for row in rows if row.verdict == "stop"]:
-            raise Stopped("it cannot be a member as it is:\n  " + "\n  ".join(stops))
+        if stops := [
+            f"{row.subject}: {as_found(row.why)}" for row in rows if row.verdict == "stop"
+        ]:
+            raise Stopped("\n".join(stops))
         if refused:
             raise refused
         self._refuse_other_files(proposal)
@@ -327,10 +330,8 @@ class Admission:
         """Raise Stopped where its group has another ssh key or known_hosts than was used."""
         used, level = self._level(), self.cluster.level(proposal.group)
         if any(used.get(key) != level.get(key) for key in ("ssh_key", "ssh_known_hosts_file")):
-            raise Stopped(
-                f"group {proposal.group} has its own ssh key or known_hosts: give --group "
-                f"{proposal.group}"
-            )
+            found = f"group {proposal.group} with its own ssh key or known_hosts"
+            raise Stopped(worded(found, then=f"give --group {proposal.group}"))
 
     def _proposal(self, looked: Answers) -> Proposal:
         given = self.journal

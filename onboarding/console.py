@@ -9,6 +9,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from gpu_node.inventories.errors import worded
 from gpu_node.inventories.escape import visible_lines
 from gpu_node.onboarding.errors import Stopped
 
@@ -76,6 +77,6 @@ class UserConsole:
         if self.yes:
             return
         if not self.is_attended:
-            raise Stopped(f"no terminal to confirm {what}; give -y")
+            raise Stopped(worded(f"no terminal to confirm {what}", "", "a terminal, or -y"))
         if not self._ask(question):
-            raise Stopped(f"not confirmed; {kept}")
+            raise Stopped(worded("no confirmation", kept, "y"))

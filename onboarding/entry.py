@@ -12,7 +12,7 @@ from typing_extensions import override
 from gpu_node.drift.driver.target import model_of
 from gpu_node.drift.tables import is_model, kinds, known_models, short_model
 from gpu_node.inventories.cluster import Cluster, Data
-from gpu_node.inventories.errors import InventoryError, did_you_mean, shown
+from gpu_node.inventories.errors import InventoryError, did_you_mean, shown, worded
 from gpu_node.inventories.schema import RESERVED, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
 from gpu_node.inventories.yaml.edit import EditError, with_group, with_host
@@ -42,9 +42,9 @@ class Gpus:
     def unknown(self) -> str:
         """Say which table lacks them."""
         if self.is_named:
-            return f"{self}: drift/data/gpus.tsv does not list this model; add it there"
+            return worded(str(self), "drift/data/gpus.tsv lacks this model", "", "add it there")
         tables = "drift/data/pci_ids.tsv and its model to gpus.tsv"
-        return f"{self}: drift/data/pci_ids.tsv does not list this PCI ID; add it to {tables}"
+        return worded(str(self), "drift/data/pci_ids.tsv lacks this id", "", f"add it to {tables}")
 
     @override
     def __str__(self) -> str:
@@ -58,9 +58,9 @@ def gpus_of(gpus: Sequence[str]) -> Gpus:
     """
     if not gpus:
         raise Refusal(
-            "no NVIDIA GPU on its PCI bus; allowed: a machine with one (if it has one: lspci -d "
-            "10de: on it; a card that is not listed is not seated, has no power, or is off in "
-            "the firmware)"
+            "found no NVIDIA GPU on its PCI bus; allowed: a machine with one; next: if it has one, "
+            "lspci -d 10de: on it; a card that is not listed is not seated, has no power, or is "
+            "off in the firmware"
         )
     named = [_named(each) for each in gpus]
     unknown = [_shown_id(each) for each, name in zip(gpus, named, strict=True) if name is None]
@@ -69,9 +69,9 @@ def gpus_of(gpus: Sequence[str]) -> Gpus:
     if len(kinds(counted)) > 1:
         listed = ", ".join(f"{counted.count(each)} x {each}" for each in dict.fromkeys(counted))
         raise Refusal(
-            f"GPUs of {len(kinds(counted))} models: {listed}; allowed: one model a "
-            "node; remove the other cards, also one for a display, or turn their slots off in the "
-            "firmware"
+            f"found GPUs of {len(kinds(counted))} models ({listed}); allowed: one model a "
+            "node; next: remove the other cards, also one for a display, or turn their slots off "
+            "in the firmware"
         )
     distinct = tuple(dict.fromkeys(names or unknown))
     model = short_model(names[0]) if names else None
@@ -118,21 +118,18 @@ def entered(cluster: Cluster, name: str, address: str) -> bool:
     for problem in wrong(name, address):
         raise Refusal(f"{problem.path[0]}: {problem}")
     if name in cluster.groups:
-        raise Refusal(f"{name}: a group of {file} has this name; allowed: another name")
+        raise Refusal(worded(shown(name), f"a group of {file} has this name", "another name"))
     if name in (*RESERVED, file.stem):
-        raise Refusal(f"{name}: pyinfra needs this name; allowed: another name")
+        raise Refusal(worded(shown(name), "pyinfra needs this name", "another name"))
     for host in cluster.nodes():
         same_address = one_spelling(host["address"]) == one_spelling(address)
         if host["name"] == name and not same_address:
-            raise Refusal(
-                f"{name}: {file} has it with the address {host['address']}, not {address}; "
-                f"allowed: that address, or another name"
-            )
+            why = f"{file} has {name} with the address {host['address']}"
+            raise Refusal(worded(shown(address), why, "that address, or another name"))
         if host["name"] != name and same_address:
-            raise Refusal(
-                f"{address}: {file} has it as {host['name']}; allowed: a separate "
-                f"address, or the name {host['name']}"
-            )
+            why = f"{file} has it as {host['name']}"
+            allowed = f"a separate address, or the name {host['name']}"
+            raise Refusal(worded(shown(address), why, allowed))
     return name in cluster.hosts
 
 
@@ -153,14 +150,13 @@ def proposed(
     Refusal: there is no group for it, or its name or address is taken.
     """
     if entered(cluster, name, address):
-        raise Refusal(f"{name}: {cluster.file} has it already; nothing to write")
+        raise Refusal(worded(shown(name), f"{cluster.file} has it already", "another name"))
     found = gpus_of(gpus)
     choice = _asked(cluster, found, group) if group else _fitting(cluster, found)
     if choice.group == name:
-        raise Refusal(
-            f"{name}: the group for its GPUs would have this name; allowed: another name, or "
-            f"--group {_groups(cluster)}"
-        )
+        why = "the group for its GPUs would have this name"
+        allowed = f"another name, or --group {_groups(cluster)}"
+        raise Refusal(worded(shown(name), why, allowed))
     own: dict[str, object] = {"address": address, "group": choice.group}
     reasons = [choice.reason]
     level = cluster.level(choice.group)
@@ -196,9 +192,9 @@ def check_place(cluster: Cluster, text: str, name: str, address: str) -> None:
     try:
         with_host(text, name, {"address": address, "group": _UNKNOWN_GROUP})
     except EditError as error:
-        message = f"{cluster.file}: {error}"
+        message = error.at(cluster.file)
         if f"group: {_UNKNOWN_GROUP}" in message:
-            message += f"\nwhere {_UNKNOWN_GROUP} is the one for its GPUs: {_groups(cluster)}"
+            message += f", where {_UNKNOWN_GROUP} is the one for its GPUs: {_groups(cluster)}"
         raise Refusal(message) from None
 
 
@@ -213,7 +209,7 @@ def composed(cluster_file: Path, text: str, proposal: Proposal) -> str:
         text = with_host(text, proposal.name, proposal.entry)
         load(cluster_file, text)
     except EditError as error:
-        raise Refusal(f"{cluster_file}: {error}") from None
+        raise Refusal(error.at(cluster_file)) from None
     except InventoryError as error:
         raise Refusal(str(error)) from None
     return text
@@ -243,10 +239,8 @@ def _asked(cluster: Cluster, gpus: Gpus, group: str) -> _Choice:
 
 def _no_group(group: str, known: Collection[str]) -> Refusal:
     why = f"no such group{did_you_mean(group, known)}"
-    return Refusal(
-        f"--group: found {shown(group)} ({why}); allowed: "
-        f"{', '.join(known) or 'none: it is then found by the GPUs'}"
-    )
+    allowed = ", ".join(known) or "none: it is then found by the GPUs"
+    return Refusal(f"--group: {worded(shown(group), why, allowed)}")
 
 
 def _fit(cluster: Cluster, gpus: Gpus) -> dict[str, str]:
@@ -269,7 +263,8 @@ def _fitting(cluster: Cluster, gpus: Gpus) -> _Choice:
     """Return the one group for these GPUs, a new one where the file has none."""
     fit = _fit(cluster, gpus)
     if len(fit) > 1:
-        raise Refusal(f"{gpus}: the groups {', '.join(fit)} are all for them; name one: --group")
+        why = f"the groups {', '.join(fit)} are all for them"
+        raise Refusal(worded(str(gpus), why, "one group", "name one: --group"))
     for group, model in fit.items():
         return _Choice(group, None, f"group {group}: its gpu.model is {model}, the node has {gpus}")
     if gpus.model is None:
@@ -284,13 +279,12 @@ def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
     if group in cluster.groups:
         other = cluster.level(group).get("gpu_model")
         if other:
-            raise Refusal(
-                f"{gpus}: no group is for them, and {group} is for {other}; name one: "
-                f"--group {_groups(cluster)}"
-            )
+            why = f"no group is for them, and {group} is for {other}"
+            raise Refusal(worded(str(gpus), why, "", f"name one: --group {_groups(cluster)}"))
         return _Choice(group, None, f"group {group}: it has the name of the node's GPUs, {gpus}")
     if group in cluster.hosts:
-        raise Refusal(f"{gpus}: no group can be called {group}, as a host is; name one: --group")
+        why = f"no group can be called {group}, as a host is"
+        raise Refusal(worded(str(gpus), why, "", "name one: --group"))
     settings = {"gpu": {"model": model, "count": gpus.count}}
     return _Choice(
         group, settings, f"group {group} is new: none of {_groups(cluster)} is for {gpus}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, pyinfra_file, wrong_suffix
 from gpu_node.inventories.cluster import Cluster
+from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import InventoryError, load
 from gpu_node.onboarding.errors import FileError
@@ -36,7 +37,8 @@ class Site:
         try:
             return content(self.file).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"{self.file}: cannot be read: {error}") from None
+            words = reason(error) if isinstance(error, OSError) else str(error)
+            raise FileError(f"{self.file}: {worded(words, 'cannot be read')}") from None
 
 
 def known_hosts(data: Mapping[str, Any]) -> Path:
@@ -51,12 +53,12 @@ def site_of(path: str) -> Site:
     """
     if not Path(path).is_file():
         allowed = "a cluster file (.yml), or the .py file beside it"
-        raise FileError(f"no such inventory file: {path}; allowed: {allowed}")
+        why = "a folder, not a file" if path and Path(path).is_dir() else "no such inventory file"
+        raise FileError(f"--inventory: {worded(shown(path), why, allowed)}")
     if error := wrong_suffix(path):
         raise FileError(error)
     file = Path(path).with_suffix(CLUSTER_SUFFIX)
     if not file.is_file():
-        raise FileError(
-            f"{path}: found no cluster file {file} beside it; this command changes that file"
-        )
+        why = "this command changes that file"
+        raise FileError(f"{path}: {worded(f'no cluster file {file} beside it', why, 'one')}")
     return Site(Path(pyinfra_file(str(file))), file)

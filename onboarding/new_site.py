@@ -18,7 +18,7 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
-from gpu_node.inventories.errors import InventoryError, shown
+from gpu_node.inventories.errors import InventoryError, as_found, shown, worded
 from gpu_node.inventories.schema import load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
 from gpu_node.onboarding.console import UserConsole
@@ -94,13 +94,13 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
     for word in words:
         name, equals, address = word.partition("=")
         if not equals:
-            problems.append(f"found {shown(word)}; allowed: NAME=ADDRESS, as a100-01=10.0.0.4")
+            problems.append(worded(shown(word), "", "NAME=ADDRESS, as a100-01=10.0.0.4"))
             continue
         problems += [f"{shown(word)}: {each.path[0]}: {each}" for each in wrong(name, address)]
         if name in [each.name for each in nodes]:
-            problems.append(f"found {shown(name)} twice; allowed: one name a node")
+            problems.append(worded(f"{shown(name)} twice", "", "one name a node"))
         elif (other := spelled.setdefault(one_spelling(address), name)) != name:
-            problems.append(f"found {shown(address)} for {other} and {name}; allowed: one a node")
+            problems.append(worded(shown(address), f"for {other} and {name}", "one a node"))
         nodes.append(NewNode(name, address))
     if problems:
         raise Stopped("\n".join(problems))
@@ -115,13 +115,13 @@ class NewSite:
         self.file, self.inventory = folder / "site.yml", folder / "site.py"
         for each in (self.file, self.inventory):
             if os.path.lexists(each):
-                raise Stopped(f"{each} exists; give another folder, or add nodes with onboard")
+                problem = worded("a file that exists", "", "another folder", "gpu-node onboard")
+                raise Stopped(f"{each}: {problem}")
         if folder.exists() and not folder.is_dir():
-            raise Stopped(f"{folder} is not a folder; give another one")
+            raise Stopped(f"{folder}: {worded('a file', '', 'a folder')}")
         if "=" in str(folder):
-            raise Stopped(
-                f"DIR: found {shown(str(folder))}, which looks like NAME=ADDRESS; allowed: a folder"
-            )
+            problem = worded(shown(str(folder)), "it looks like NAME=ADDRESS", "a folder")
+            raise Stopped(f"DIR: {problem}")
 
     def create(self, nodes: Sequence[NewNode]) -> None:
         """Confirm all host keys, pin them, and write the inventory.
@@ -154,7 +154,7 @@ class NewSite:
                 load(Path(folder) / self.file.name, self.text(nodes))
             except InventoryError as error:
                 lines = [re.sub(r"^[^:]*:\d+: ", "", line) for line in error.lines]
-                raise Stopped("\n".join([*lines, "nothing was written"])) from None
+                raise Stopped("\n".join(lines)) from None
 
     def suggest(
         self, nodes: Sequence[NewNode], found: Mapping[str, NodeState], places: Mapping[str, str]
@@ -206,8 +206,10 @@ class NewSite:
         """Return the key that each server is to have, `kind key`, and those that it offers."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             looked = list(pool.map(_offers, servers))
-        if problems := [f"{each.name}: {offers}" for each, offers in looked if _is_text(offers)]:
-            raise Stopped("\n".join([*problems, "nothing was written"]))
+        if problems := [
+            f"{each.name}: {as_found(str(offers))}" for each, offers in looked if _is_text(offers)
+        ]:
+            raise Stopped("\n".join(problems))
         chosen: dict[Server, tuple[str, list[PKey]]] = {}
         unknown: list[Server] = []
         for server, offers in looked:
@@ -236,7 +238,7 @@ class NewSite:
             return choose(known, offers, None, None if is_known else lambda _: True), is_known
         except ContactError as error:
             words, _, _ = str(error).partition(", or for a node of the inventory")
-            raise ContactError(f"{server.name}: {words}; nothing was written") from None
+            raise ContactError(f"{server.name}: {as_found(words)}") from None
 
     def _show(
         self, chosen: Mapping[Server, tuple[str, list[PKey]]], unknown: Sequence[Server]
@@ -258,15 +260,16 @@ class NewSite:
         if self.console.asks is None:
             digests = [fingerprint(chosen[server][0]).split()[1] for server in unknown]
             options = [f"--accept-host-key {each}" for each in dict.fromkeys(digests)]
-            raise Stopped(
-                f"no terminal to confirm the host keys of {ranges(s.name for s in unknown)}; "
+            found = f"no terminal to confirm the host keys of {ranges(s.name for s in unknown)}"
+            then = (
                 f"compare them with what {ON_ITS_CONSOLE} shows on each node's console, then give "
-                f"{' '.join(options)}; nothing was written"
+                f"{' '.join(options)}"
             )
+            raise Stopped(worded(found, "nothing was written", "", then))
         which = "this key" if len(unknown) == 1 else f"these {len(unknown)} new keys"
         self.console.say(f"Compare with what each node's own console shows: {ON_ITS_CONSOLE}")
         if not self.console.asks(f"Trust {which}?"):
-            raise Stopped("not confirmed; nothing was written")
+            raise Stopped(worded("no confirmation", "nothing was written", "y"))
 
 
 def _offers(server: Server) -> tuple[Server, list[PKey] | str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpu_node.deploy.engine.pyinfra_process import WHOLE
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
-from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.errors import InventoryError, shown, worded
 from gpu_node.inventories.interrupt import deferred
 from gpu_node.inventories.schema import load, sources_named
 from gpu_node.inventories.yaml import edit as editing
@@ -36,9 +36,9 @@ def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> No
         return
     elif gone is None:
         # Suggests no similar name: a user could remove a working node by mistake.
-        hosts = ", ".join(cluster.hosts)
-        found = f"no host {name}; it has {hosts}. If it" if hosts else f"no hosts. If {name}"
-        raise FileError(f"{site.file} has {found} was removed before, nothing is left to do")
+        allowed = ", ".join(cluster.hosts) or "nothing, as it has no host"
+        why = "no such host; if it was removed before, nothing is left to do"
+        raise FileError(f"{site.file}: hosts: {worded(shown(name), why, allowed)}")
     if dry:
         return
     _forget_host_key(site, cluster, gone, console)
@@ -54,16 +54,15 @@ def _out_of_inventory(
     try:
         new = editing.without_host(text, name)
     except EditError as error:
-        raise FileError(f"{site.file}: {error}") from None
+        raise FileError(error.at(site.file)) from None
     try:
         load(site.file, new)
     except InventoryError as error:
         if named := sources_named(site.file, name):
-            next_step = "which is to be removed: first change or remove that line"
-            raise FileError(
-                "\n".join(f"{each} names {name}, {next_step}" for each in named)
-            ) from None
-        raise Stopped(f"the inventory is not valid without it:\n{error}") from None
+            why, then = "the node that is to be removed", "change or remove that line first"
+            problem = worded(shown(name), why, "another node", then)
+            raise FileError("\n".join(f"{each}: {problem}" for each in named)) from None
+        raise FileError(str(error)) from None
     console.print(editing.diff(text, new, str(site.file)))
     data = cluster.data_of(name)
     group = cluster.hosts[name].group

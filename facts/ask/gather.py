@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
+from traceback import extract_tb
 from typing import Any, Generic, TypeVar
 
 from pyinfra.api import Config, Host, Inventory, State
@@ -158,9 +160,13 @@ def host_data(inventory_path: str, name: str) -> dict[str, Any]:
     """Return an inventory's data about one host, without contacting it; raises NoHosts."""
     hosts = all_data(inventory_path)
     if not hosts:
-        raise NoHosts(f"{inventory_path} names no host")
+        raise _no_host(inventory_path)
     if name not in hosts:
-        raise NoHosts(f"{inventory_path} names no host {name}; hosts: {', '.join(hosts)}")
+        close = get_close_matches(name, list(hosts), n=1)
+        hint = f", did you mean {close[0]}?" if close else ""
+        raise NoHosts(
+            f"NODE: found {name!r} (no host of {inventory_path}{hint}); allowed: {', '.join(hosts)}"
+        )
     return hosts[name]
 
 
@@ -190,28 +196,47 @@ def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) ->
     except PyinfraError:  # an error in a cluster file has that file and its line
         raise
     except UnexpectedExternalError as error:
-        reason = str(error.exception)
-        if isinstance(error.exception, ImportError) and error.exception.name in OLD_NAMES:
-            reason += f"; write: {IMPORT}"
-        raise PyinfraError(f"{path}: {reason}") from error
+        raise PyinfraError(_failed(path, error.exception)) from error
     except SystemExit as error:
-        why = f"found sys.exit({error.code!r}), which ends every command; allowed: no exit"
+        why = f"found sys.exit({error.code!r}) (it ends every command); allowed: no exit"
         raise PyinfraError(f"{path}: {why}") from error
     except (SyntaxError, ValueError, OSError) as error:
-        raise PyinfraError(f"{path}: {error}") from error
+        raise PyinfraError(_failed(path, error)) from error
+
+
+def _failed(path: str, error: Exception) -> str:
+    """Return the problem of an inventory file that does not run, with the line where it ends."""
+    words = error.msg if isinstance(error, SyntaxError) else str(error)
+    line = error.lineno if isinstance(error, SyntaxError) else _line_in(path, error)
+    place = f"{path}:{line}" if line else path
+    found = " ".join(f"{type(error).__name__}: {words}".split())
+    is_old = isinstance(error, ImportError) and error.name in OLD_NAMES
+    then = f"; next: write {IMPORT}" if is_old else ""
+    return f"{place}: found {found}; allowed: an inventory that Python can run{then}"
+
+
+def _line_in(path: str, error: Exception) -> int | None:
+    """Return the line of a file at which it raised an error; None where it is not in the trace."""
+    file = os.path.abspath(path)
+    frames = extract_tb(error.__traceback__)
+    return next((each.lineno for each in frames if os.path.abspath(each.filename) == file), None)
+
+
+def _no_host(path: str) -> NoHosts:
+    return NoHosts(f"{path}: found no host; allowed: one host or more")
 
 
 def _limited(hosts: list[Host], limits: list[str], inventory_path: str) -> list[Host]:
     """Return the hosts that a group name or a pattern on the host name selects, as pyinfra does."""
     if not hosts:
-        raise NoHosts(f"{inventory_path} names no host")
+        raise _no_host(inventory_path)
     for limit in limits:
         if not any(_selects(limit, host) for host in hosts):
             names = sorted({host.name for host in hosts})
             groups = sorted({group for host in hosts for group in host.groups})
             raise NoHosts(
-                f"--limit {limit} selects no host of {inventory_path}; "
-                f"hosts: {', '.join(names)}; groups: {', '.join(groups)}"
+                f"--limit: found {limit!r} (matches no host of {inventory_path}); allowed: "
+                f"{', '.join([*groups, *names])}, or a pattern with * or ?"
             )
     return [host for host in hosts if not limits or any(_selects(each, host) for each in limits)]
 

@@ -26,11 +26,11 @@ def wrong_suffix(path: str) -> str | None:
     if found in (SUFFIX, CLUSTER_SUFFIX):
         return None
     allowed = f"{CLUSTER_SUFFIX} (a cluster file) or {SUFFIX} (pyinfra's inventory)"
-    error = f"{path}: found {f'the suffix {found!r}' if found else 'no suffix'}; allowed: {allowed}"
+    what = f"the suffix {found!r}" if found else "no suffix"
     meant = {SUFFIX: SUFFIX, CLUSTER_SUFFIX: CLUSTER_SUFFIX, ".yaml": CLUSTER_SUFFIX}
-    if right := meant.get(found.lower()):
-        error += f"; rename it to {Path(path).with_suffix(right)}"
-    return error
+    right = meant.get(found.lower())
+    then = f"; next: rename it to {Path(path).with_suffix(right)}" if right else ""
+    return f"{path}: found {what}; allowed: {allowed}{then}"
 
 
 def pyinfra_file(inventory: str) -> str:

@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from typing_extensions import Self, override
 
 from gpu_node.inventories.atomic_write import replace
-from gpu_node.inventories.errors import did_you_mean, reason, shown
+from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.inventories.yaml.style import Style, lines, style_of
 
 _BOM = "\ufeff"
@@ -22,17 +22,36 @@ _BREAK = re.compile(r"\r\n|\n|\r")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)")
 
 
+AGAIN = "run this again"
+
+
 class EditError(Exception):
-    """Why a cluster file is not edited, and what to do about it."""
+    """Why a cluster file is not edited, and what to do about it; `line` is 0 for no line."""
+
+    def __init__(self, problem: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.problem, self.line = problem, line
+
+    def at(self, file: object) -> str:
+        """Return the problem with its file."""
+        return f"{file}{f':{self.line}' if self.line else ''}: {self.problem}"
 
 
 class _Uneditable(ValueError):
     """What of a text cannot be edited, and on which line."""
 
+    def __init__(self, what: str, line: int = 0) -> None:
+        super().__init__(what)
+        self.line = line
+
     @classmethod
     def on(cls, line: int, what: str) -> Self:
         """Name the line, which parsers count from 0."""
-        return cls(f"line {line + 1}: {what}")
+        return cls(what, line + 1)
+
+    def error(self, then: str) -> EditError:
+        """Return the problem with the next step."""
+        return EditError(worded(str(self), then=then), self.line)
 
 
 class _InBraces(_Uneditable):
@@ -61,10 +80,13 @@ def write(file: Path, old: str, new: str) -> None:
     """
     try:
         if file.read_bytes() != old.encode("utf-8"):
-            raise EditError(f"{file}: changed in the meantime; nothing was written; run this again")
+            raise EditError(
+                f"{file}: {worded('a change in the meantime', 'nothing was written', '', AGAIN)}"
+            )
         replace(file, new.encode("utf-8"))
     except OSError as error:
-        raise EditError(f"{file}: cannot be written: {reason(error)}; it is unchanged") from None
+        why = "cannot be written; it is unchanged"
+        raise EditError(f"{file}: {worded(reason(error), why)}") from None
 
 
 def diff(old: str, new: str, file: str) -> str:
@@ -101,27 +123,26 @@ def without_host(text: str, name: str) -> str:
     try:
         rest, own = _split(text, "hosts", name)
         if len(own) > 1:
-            raise _Uneditable(f"hosts has {name} twice")
+            raise _Uneditable(f"{name} twice under hosts")
         new = _whole_lines(text, lambda body: _cut(body, name))
         return _checked(new, "hosts", name, (rest, []))
     except _Uneditable as error:
-        raise EditError(f"{error}; remove {name} from hosts manually") from None
+        raise error.error(f"remove {name} from hosts manually") from None
 
 
 def _with(text: str, section: str, name: str, entry: Mapping[str, object]) -> str:
     try:
         rest, own = _split(text, section, name)
         if own:
-            raise EditError(f"{section} has {name} already; allowed: another name")
+            raise EditError(f"{section}: {worded(shown(name), 'there already', 'another name')}")
         new = _whole_lines(text, lambda body: _put(body, section, name, entry))
         return _checked(new, section, name, (rest, [_content(yaml.compose(json.dumps(entry)))]))
     except _InBraces as error:
-        raise EditError(
-            f"{error}; write it as a block, each entry on a separate line, and run this again"
-        ) from None
+        then = "write it as a block, each entry on a separate line, and run this again"
+        raise error.error(then) from None
     except _Uneditable as error:
-        manual_fix = "\n".join(lines(name, entry, Style()))
-        raise EditError(f"{error}; add manually, under {section}:\n{manual_fix}") from None
+        manual_fix = " ".join(" ".join(lines(name, entry, Style(flow=True))).split())
+        raise error.error(f"add manually, under {section}: {manual_fix}") from None
 
 
 def _whole_lines(text: str, change: Callable[[str], str]) -> str:
@@ -148,7 +169,7 @@ def _put(text: str, section: str, name: str, entry: Mapping[str, object]) -> str
         rows = lines(name, entry, _first_style(sections, hosts))
         rows = [f"{' ' * hosts.column}{section}:", *rows, *blank]
     else:
-        raise _Uneditable("it has no hosts")
+        raise _Uneditable("no hosts")
     end = _BREAK.findall(text[:place] or text)[-1]
     return text[:place] + "".join(row + end for row in rows) + text[place:]
 
@@ -160,9 +181,10 @@ def _cut(text: str, name: str) -> str:
     known = {str(host.key.value): host for host in hosts}
     if name not in known:
         why = f"not under hosts{did_you_mean(name, known)}"
-        raise EditError(f"found {shown(name)} ({why}); allowed: {', '.join(known)}")
+        raise EditError(f"hosts: {worded(shown(name), why, ', '.join(known))}")
     if len(known) == 1:
-        raise EditError(f"{name} is the last host and cannot be removed: a cluster needs one")
+        why, then = "the last host: a cluster needs one", "add another host first"
+        raise EditError(f"hosts: {worded(shown(name), why, 'a host beside others', then)}")
     return text[: _line_start(text, known[name])] + text[_behind(text, known[name]) :]
 
 
@@ -182,14 +204,14 @@ def _is_flow(node: Node) -> bool:
 
 
 def _in_braces(section: str, holder: _Entry) -> _InBraces:
-    return _InBraces.on(holder.line, f"{section} is written in one {{...}}")
+    return _InBraces.on(holder.line, f"{section} in one {{...}}")
 
 
 def _sections(text: str) -> Mapping[str, _Entry]:
     """Return what is at the top of the text, by its keys."""
     root = _composed(text, YAML(typ="rt").compose)
     if not isinstance(root, MappingNode) or root.flow_style:
-        raise _InBraces.on(0, "the whole file is written in one {...}")
+        raise _InBraces.on(0, "the whole file in one {...}")
     return {str(key.value): _Entry(key, value) for key, value in root.value}
 
 
@@ -201,7 +223,7 @@ def _entries(section: str, holder: _Entry) -> list[_Entry]:
     if isinstance(node, MappingNode):
         return [_Entry(key, value) for key, value in node.value]
     if not isinstance(node, ScalarNode) or node.value:
-        raise _Uneditable.on(holder.line, f"{section} is not a mapping of names")
+        raise _Uneditable.on(holder.line, f"{section} without a mapping of names")
     return []
 
 
@@ -217,7 +239,7 @@ def _line_start(text: str, entry: _Entry) -> int:
     key = int(entry.key.start_mark.index)
     start = max(text.rfind("\n", 0, key), text.rfind("\r", 0, key)) + 1
     if text[start:key].strip(" "):
-        raise _Uneditable.on(entry.line, "another value is on the same line")
+        raise _Uneditable.on(entry.line, "another value on the same line")
     return start
 
 
@@ -237,7 +259,7 @@ def _behind(text: str, entry: _Entry) -> int:
     if not text[:place].endswith(("\n", "\r")):
         rest = _LINE.match(text, place)
         if not rest or not re.fullmatch(r"\s*:?\s*(#.*)?\s*", rest[0]):
-            raise _Uneditable.on(entry.line, "another value is on the same line")
+            raise _Uneditable.on(entry.line, "another value on the same line")
         place = rest.end()
     for row in _LINE.finditer(text, place):
         comment = row[0].lstrip(" ")
@@ -265,7 +287,9 @@ class _Loader(yaml.SafeLoader):
     @override
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise _Uneditable.on(self.current_event.start_mark.line, "an alias is not edited")
+            raise _Uneditable.on(
+                self.current_event.start_mark.line, "an alias, which is not edited"
+            )
         return super().compose_node(parent, index)
 
 
@@ -275,7 +299,7 @@ _Contents = tuple[list[object], list[object]]
 def _checked(text: str, section: str, name: str, wanted: _Contents) -> str:
     """Return an edited text that holds what it is to hold, for the parser of cluster files."""
     if _split(text, section, name) != wanted:
-        raise _Uneditable("the edit would change more than this entry")
+        raise _Uneditable("a file whose edit would change more than this entry")
     return text
 
 
@@ -286,7 +310,7 @@ def _split(text: str, section: str, name: str) -> _Contents:
     """
     root = _composed(text, lambda text: yaml.compose(text, Loader=_Loader))
     if not isinstance(root, yaml.MappingNode):
-        raise _Uneditable.on(0, "this is not a mapping")
+        raise _Uneditable.on(0, "no mapping")
     rest: list[object] = [root.tag]
     own: list[object] = []
     for key, value in root.value:
@@ -305,7 +329,9 @@ def _content(node: yaml.Node | None) -> object:
     if isinstance(node, yaml.MappingNode):
         for key, _ in node.value:
             if key.tag.endswith(":merge"):
-                raise _Uneditable.on(key.start_mark.line, "a merged mapping (<<) is not edited")
+                raise _Uneditable.on(
+                    key.start_mark.line, "a merged mapping (<<), which is not edited"
+                )
         return node.tag, [(_content(key), _content(value)) for key, value in node.value]
     if isinstance(node, yaml.SequenceNode):
         return node.tag, [_content(each) for each in node.value]
@@ -318,7 +344,9 @@ def _composed(text: str, compose: Callable[[str], Any]) -> Any:
         return compose(text)
     except (yaml.MarkedYAMLError, MarkedYAMLError) as error:
         mark = error.problem_mark or error.context_mark
-        raise _Uneditable.on(mark.line if mark else 0, f"not valid YAML: {error.problem}") from None
+        raise _Uneditable.on(
+            mark.line if mark else 0, f"text that is not YAML ({error.problem})"
+        ) from None
     # ruamel.yaml asserts that comments are in few places only.
     except (yaml.YAMLError, YAMLError, RecursionError, AssertionError):
-        raise _Uneditable.on(0, "not readable as YAML") from None
+        raise _Uneditable.on(0, "text that is not YAML") from None

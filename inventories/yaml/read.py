@@ -46,11 +46,7 @@ class Document:
         """Raise all the problems kept so far, in the order of the file."""
         if self.problems:
             found = sorted(self.problems, key=lambda entry: (entry[0], dotted(entry[1].path)))
-            raise InventoryError(self._line_of(line, problem) for line, problem in found)
-
-    def _line_of(self, line: int, problem: Problem) -> str:
-        key = f" {dotted(problem.path)}:" if problem.path else ""
-        return f"{self.file}:{line}:{key} {problem}"
+            raise InventoryError(problem.at(self.file, line) for line, problem in found)
 
 
 class _TooDeep(Exception):
@@ -123,17 +119,15 @@ def _text(file: Path) -> str:
     except OSError as error:
         found = reason(error).removeprefix("is ")
         limit = f" of at most {MOST_BYTES // 1_000_000} MB" if error.errno == errno.EFBIG else ""
-        raise InventoryError(
-            [f"{file}: found {found}; allowed: a cluster file (YAML){limit}"]
-        ) from None
+        problem = Problem((), found, "", f"a cluster file (YAML){limit}")
+        raise InventoryError([problem.at(file)]) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problem = f"found bytes that are not UTF-8 text ({raw[error.start]:#04x})"
-        raise InventoryError(
-            [f"{file}:{line}: {problem}; allowed: a cluster file (YAML)"]
-        ) from None
+        why, allowed = f"{raw[error.start]:#04x}", "a cluster file (YAML)"
+        problem = Problem((), "bytes that are not UTF-8 text", why, allowed)
+        raise InventoryError([problem.at(file, line)]) from None
 
 
 def _unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:

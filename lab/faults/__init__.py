@@ -1,5 +1,7 @@
 """The catalogue of faults: each file beside this one breaks a converged node in one known way."""
 
+import shlex
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -122,7 +124,12 @@ def find(name: str) -> Fault:
     """The fault of that name, or a LabError that lists those there are."""
     known = catalogue()
     if name not in known:
-        raise LabError(f"no fault {name!r} in the catalogue; there are:\n{listing()}")
+        close = get_close_matches(name, known, n=1)
+        hint = f", did you mean {close[0]}?" if close else ""
+        raise LabError(
+            f"FAULT: found {name!r} (no such fault{hint}); allowed: one of the catalogue; next: "
+            "gpu-node lab break lists them"
+        )
     return known[name]
 
 
@@ -159,7 +166,8 @@ def _inject(fault: Fault) -> None:
     if done.returncode != 0:
         nodes.require_running(fault.node)
         reason = last_line(done.stderr) or last_line(done.stdout) or f"exit code {done.returncode}"
+        command = f"gpu-node deploy {shlex.quote(roster.inventory())} --limit {fault.node}"
         raise LabError(
-            f"{fault.name} needs a converged node, but {fault.node} is not converged ({reason}); "
-            f"converge it first: gpu-node deploy {roster.inventory()} --limit {fault.node}"
+            f"{fault.node}: found it not converged ({reason}); allowed: a converged node, for "
+            f"{fault.name}; next: {command}"
         )

@@ -25,6 +25,7 @@ from gpu_node.inventories.connection.known_hosts import (
     write,
 )
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
+from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.onboarding.errors import ContactError
 
 # The other end of these connections is not known yet.
@@ -91,33 +92,36 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
     cause = error.__cause__ or error
     if _is_silence(cause):
         return (
-            f"{server.at} accepts connections, but its sshd sends nothing within {seconds} s: is "
-            "the machine frozen, or too busy? See its console"
+            f"found no answer of the sshd at {server.at} within {seconds} s (it accepts "
+            "connections); next: see its console: is the machine frozen, or too busy?"
         )
     # paramiko has one error for a greeting that is invalid, missing or incomplete.
     if isinstance(cause, SSHException) and isinstance(cause.__context__, OSError | EOFError):
         cause = cause.__context__
     if isinstance(cause, socket.gaierror):
-        return f"{server.address} is not an address, and this machine cannot resolve it"
+        why, allowed = "this machine cannot resolve it", "an address, or a name that resolves"
+        return f"address: {worded(shown(server.address), why, allowed)}"
     if isinstance(cause, ConnectionRefusedError):
         other = ", or on another --port" if server.port == SSH_PORT else ""
-        return f"connection refused at {server.at}: is sshd running there{other}?"
+        return f"found connection refused at {server.at}; next: is sshd running there{other}?"
     if isinstance(cause, EOFError | ConnectionError):
         return (
-            f"{server.at} closed the connection before a login: it is not sshd, "
-            "has too many connections, or blocks this machine (MaxStartups, fail2ban); see its log"
+            f"found a connection to {server.at} that was closed before a login (it is not sshd, "
+            "has too many connections, or blocks this machine: MaxStartups, fail2ban); next: see "
+            "its log"
         )
     if isinstance(cause, TimeoutError):
         return (
-            f"no answer at {server.at} within {SECONDS} s ({_words(cause)}): is it switched on, is "
+            f"found no answer at {server.at} within {SECONDS} s ({_words(cause)}); next: is it "
+            "switched on, is "
             f"the address right, does a firewall let port {server.port} through?"
         )
     if isinstance(cause, OSError):
         return (
-            f"{server.at} cannot be reached: {_words(cause)}: is it switched on, is the address "
-            "right, is there a route to it from this machine?"
+            f"found no way to {server.at} ({_words(cause)}); next: is it switched on, is the "
+            "address right, is there a route to it from this machine?"
         )
-    return f"{server.at} does not speak SSH correctly ({_words(cause)}): is it the port of an sshd?"
+    return f"found no SSH at {server.at} ({_words(cause)}); next: is it the port of an sshd?"
 
 
 def _is_silence(error: BaseException) -> bool:
@@ -187,12 +191,13 @@ def choose(
         raise ContactError(_changed(server, changed or known, offers))
     if confirm is None:
         raise ContactError(
-            f"the host key of {server.at} is not known ({_shown(offers)}): compare it with what "
-            f"{ON_ITS_CONSOLE} shows on its console, then give it: "
+            f"found a host key of {server.at} that is not known ({_shown(offers)}); next: compare "
+            f"it with what {ON_ITS_CONSOLE} shows on its console, then give it: "
             f"--accept-host-key {_digest(offers[0])}"
         )
     if not confirm(_question(server, offers)):
-        raise ContactError(f"the host key of {server.at} was not confirmed; nothing was changed")
+        found = f"no confirmation of the host key of {server.at}"
+        raise ContactError(worded(found, "nothing was changed", "y"))
     return offers[0]
 
 
@@ -201,32 +206,32 @@ def _unrevoked(server: Server, offers: Sequence[str], accept: str | None) -> lis
     try:
         barred = revoked_keys(_read(server.known_hosts), server.lookups)
     except OSError as error:
-        raise ContactError(f"cannot read {GLOBAL}: {error.strerror}") from None
+        raise ContactError(f"{GLOBAL}: {worded(reason(error), 'cannot be read')}") from None
     left = [key for key in offers if key not in barred]
     out = [key for key in offers if key in barred]
     if out and (not left or accept in {_digest(key) for key in out}):
         raise ContactError(
-            f"the host key of {server.at} is revoked by a @revoked line of {server.known_hosts} "
-            f"({_shown(out)}): another machine may have that key; create a new one on the "
-            "server (ssh-keygen -A, after removing the old file), or remove the line if it is "
-            "wrong; nothing was changed"
+            f"found a host key of {server.at} that is revoked by a @revoked line of "
+            f"{server.known_hosts} ({_shown(out)}: another machine may have that key; nothing was "
+            "changed); next: create a new one on the server (ssh-keygen -A, after removing the old "
+            "file), or remove the line if it is wrong"
         )
     return left
 
 
 def _not_offered(server: Server, offers: Sequence[str], accept: str) -> str:
     return (
-        f"{accept} is not one of the host keys offered at {server.at} ({_shown(offers)}); "
-        f"{ON_ITS_CONSOLE} shows on its console which it is; nothing was changed"
+        f"found {accept} (not one of the host keys offered at {server.at}; nothing was changed); "
+        f"allowed: {_shown(offers)}; next: {ON_ITS_CONSOLE} shows on its console which it is"
     )
 
 
 def _changed(server: Server, known: Sequence[str], offers: Sequence[str]) -> str:
     command = f"gpu-node host-key INVENTORY {server.name} --accept"
     return (
-        f"the host key of {server.at} has changed: pinned {_shown(known)} in "
-        f"{server.known_hosts}, offered {_shown(offers)}; if it was reinstalled, compare with "
-        f"what {ON_ITS_CONSOLE} shows on its console, then give it: --accept-host-key "
+        f"found a host key of {server.at} that has changed (pinned {_shown(known)} in "
+        f"{server.known_hosts}, offered {_shown(offers)}); next: if it was reinstalled, compare "
+        f"with what {ON_ITS_CONSOLE} shows on its console, then give it: --accept-host-key "
         f"{_digest(offers[0])}, or for a node of the inventory: {command} {_digest(offers[0])}"
     )
 
@@ -274,7 +279,7 @@ def _read(file: Path) -> str:
     try:
         return read(file)
     except OSError as error:
-        raise ContactError(f"cannot read {file}: {error.strerror}") from None
+        raise ContactError(f"{file}: {worded(reason(error), 'cannot be read')}") from None
 
 
 def _written(file: Path, text: str, new: str) -> bool:
@@ -285,5 +290,6 @@ def _written(file: Path, text: str, new: str) -> bool:
             file.parent.mkdir(mode=_FOLDER_MODE, parents=True)
         write(file, new)
     except OSError as error:
-        raise ContactError(f"cannot write {file}: {error.strerror}; nothing was changed") from None
+        why = "cannot be written; nothing was changed"
+        raise ContactError(f"{file}: {worded(reason(error), why)}") from None
     return True

@@ -15,6 +15,7 @@ from pyinfra.connectors.ssh_util import load_key_with_certificate
 from gpu_node.deploy.engine.scripts import as_run
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.facts.probe.training_user import HOME
+from gpu_node.inventories.errors import reason, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.host_keys import Server
@@ -59,9 +60,9 @@ def public_key(server: Server) -> str:
     # A key with a passphrase is of use through an agent alone, and that one has none.
     if not found:
         raise ContactError(
-            "there is no key to log in with: no agent has one and ~/.ssh has none without a "
-            "passphrase; make one (ssh-keygen -t ed25519), or name one (ssh: {key: FILE} in the "
-            "inventory)"
+            "found no key to log in with (no agent has one and ~/.ssh has none without a "
+            "passphrase); next: make one (ssh-keygen -t ed25519), or name one (ssh: {key: FILE} in "
+            "the inventory)"
         )
     return found[0]
 
@@ -97,22 +98,26 @@ def _public_of(file: Path) -> str:
     try:
         key = load_key_with_certificate(str(file), allow_prompt=False)
     except OSError as error:
-        problem = f"cannot be read: {error.strerror}"
+        problem = worded(reason(error), "cannot be read")
     except (PyinfraError, SSHException, ValueError):
         if public and file.exists():  # its passphrase is needed to compare them
             return public
         problem = (
-            "is not a private key, or has a passphrase; put its public key beside it: "
-            f"{_anew(file)}"
+            "found no private key, or one that has a passphrase; next: put its public key beside "
+            f"it: {_anew(file)}"
             if file.exists()
-            else f"does not exist; create it: ssh-keygen -t ed25519 -f {file}"
+            else "found no such file (it is the controller's key); next: create it: "
+            f"ssh-keygen -t ed25519 -f {shlex.quote(str(file))}"
         )
     else:
         own = f"{key.get_name()} {key.get_base64()}"
         if not public or public.split()[:2] == own.split():
             return public or own
-        problem = f"does not belong to {beside}; create that one again: {_anew(file)}"
-    raise ContactError(f"the controller's key {file} {problem}")
+        problem = (
+            f"found a key that does not belong to {beside}; next: create that one again: "
+            f"{_anew(file)}"
+        )
+    raise ContactError(f"{file}: {problem}")
 
 
 def _first_key(private: Path, file: Path) -> str:
@@ -120,10 +125,12 @@ def _first_key(private: Path, file: Path) -> str:
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise ContactError(f"{file} cannot be read: {error.strerror}") from None
+        raise ContactError(f"{file}: {worded(reason(error), 'cannot be read')}") from None
     words = next((line.split(None, 2) for line in lines if line.strip()), [])
     if len(words) < 2 or not words[1].startswith("AAAA"):
-        raise ContactError(f"{file} is not a public key; create it again: {_anew(private)}")
+        raise ContactError(
+            f"{file}: found no public key (it is not one); next: create it again: {_anew(private)}"
+        )
     return " ".join(words).strip()
 
 

@@ -57,7 +57,7 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
         _raise_if_lost(server, refused)
         takes = f" ({_taken(allowed)})" if allowed else ""
         advice = _advice(server, bool(by_password), allowed)
-        raise ContactError(f"{server.login} does not let us in: {refused}{takes}: {advice}")
+        raise ContactError(f"{server.login}: found no login ({refused}){takes}; next: {advice}")
     return _greeted(session)
 
 
@@ -81,8 +81,8 @@ def open_by_key(server: Server, host_key: str) -> Session:
     if session is None:
         _raise_if_lost(server, refused)
         raise KeyRefused(
-            f"{server.login}: {refused}, though ~{server.user}/.ssh/authorized_keys should let it "
-            "in: does sshd read another file (AuthorizedKeysFile), or "
+            f"{server.login}: found {refused}, though ~{server.user}/.ssh/authorized_keys should "
+            "let it in; next: does sshd read another file (AuthorizedKeysFile), or "
             "accept no keys (PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its "
             "console"
         )
@@ -104,7 +104,8 @@ def methods(server: Server, host_key: str) -> Methods:
         found = _methods(transport, server.user)
     if found is None:
         raise ContactError(
-            f"{server.login}: its sshd does not list its login methods: try again, or see its log"
+            f"{server.login}: found an sshd that does not list its login methods; next: try "
+            "again, or see its log"
         )
     return found
 
@@ -121,7 +122,7 @@ def _greeted(session: Session) -> Session:
 def _raise_if_lost(server: Server, refused: str) -> None:
     """A connection that broke is no refusal."""
     if refused.endswith(_LOST):
-        raise ContactError(f"{server.login}: {refused}: try again, or see its sshd's log")
+        raise ContactError(f"{server.login}: found {refused}; next: try again, or see its log")
 
 
 def _tried(
@@ -160,9 +161,9 @@ def _connected(server: Server, host_key: str) -> Transport:
         if shown == host_key:
             return transport
         problem = (
-            f"the host key of {server.at} has changed since it was confirmed: it was "
+            f"found a host key of {server.at} that has changed since it was confirmed (it was "
             f"{fingerprint(host_key)}, and is {fingerprint(shown)}: another machine may "
-            "have intercepted the connection; no credentials were sent"
+            "have intercepted the connection; no credentials were sent)"
         )
     if transport is not None:
         transport.close()

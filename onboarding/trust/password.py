@@ -103,7 +103,7 @@ def _checked(secret: Secret | None, where: str) -> Secret | None:
 
 
 def _not_utf_8(where: str) -> ContactError:
-    return ContactError(f"{where} is not UTF-8: give the password as UTF-8")
+    return ContactError(f"found {where} is not UTF-8; allowed: the password as UTF-8")
 
 
 def _taken_from_environment() -> Secret | None:
@@ -131,7 +131,7 @@ def _first_line() -> Secret:
         secret = None  # the error has its bytes
     if secret is None:
         raise ContactError(
-            "--password-stdin: the first line of stdin is empty or not UTF-8; it is to be the "
-            "password alone"
+            "--password-stdin: found no password (the first line of stdin is empty or not UTF-8); "
+            "allowed: the password alone on that line"
         )
     return secret

@@ -1,0 +1,175 @@
+"""The errors of a command line, of click's or ours, in the one form of all errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from difflib import get_close_matches
+from typing import Any
+
+import click
+from typing_extensions import override
+
+from gpu_node.inventories.errors import (
+    as_found,
+    as_printed,
+    did_you_mean,
+    reason,
+    shown,
+    worded,
+)
+
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+# What an argument that is left out stands for.
+_ARGUMENTS = {
+    "INVENTORY": "pyinfra's inventory (.py), or a cluster file (.yml)",
+    "DIR": "a folder for the new inventory",
+    "NODE": "a node of the inventory",
+    "NAME": "a node of the inventory",
+    "RULE": "a rule or an area, see gpu-node rules",
+    "COMMAND": "a command",
+}
+
+
+def printed(error: click.ClickException) -> str:
+    """Return an error as it is printed: one line for each problem; help where nothing was given."""
+    text = as_printed(_in_form(error))
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        text += f"\n\n{error.ctx.get_help()}"
+    return text
+
+
+def failure(error: Exception, name: str = "") -> click.ClickException:
+    """Return the failure of a command for its user; `name` is the node that it is about."""
+    key = f"{name}: " if name else ""
+    lines = [
+        line if line[:1] in ("", " ") else key + as_found(line.removeprefix(key))
+        for line in reason_of(error).split("\n")
+    ]
+    return click.ClickException("\n".join(lines))
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a command ended, with the file where the system names one."""
+    if not isinstance(error, OSError):
+        return str(error)
+    words = reason(error)
+    if error.filename is not None:
+        return f"{error.filename}: {worded(words)}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return worded(words, "writing to stdout, or to a temporary file")
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return worded("a working directory that was deleted", then="cd to one that exists")
+    return worded(words)
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
+
+
+class Choice(click.Choice[str]):
+    """One of some words."""
+
+    @override
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            why = did_you_mean(str(value), self.choices).removeprefix(", ")
+            allowed = ", ".join(self.choices)
+            raise click.BadParameter(worded(shown(value), why, allowed), ctx, param)
+        return value
+
+
+class Number(click.IntRange):
+    """A whole number from a range."""
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            allowed = f"a whole number, {self.min} to {self.max}"
+            raise click.BadParameter(worded(shown(value), "", allowed), ctx, param) from None
+
+
+def _in_form(error: click.ClickException) -> str:
+    """Return the problems of an error, one a line, without the program's name."""
+    if not isinstance(error, click.UsageError):
+        return error.format_message()
+    text = _usage(error)
+    if error.ctx is None:
+        return text
+    then = f"; next: {error.ctx.command_path} --help"
+    return "\n".join(line if "; next: " in line else line + then for line in text.split("\n"))
+
+
+def _usage(error: click.UsageError) -> str:
+    context = error.ctx
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return f"COMMAND: {worded('nothing', '', _commands(context))}"
+    if isinstance(error, click.exceptions.NoSuchOption):
+        return worded(*_option(error))
+    if isinstance(error, click.BadOptionUsage):
+        return _without_or_with_a_value(error)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        key = _key(error.param)
+        return f"{key}: {worded('nothing', '', _ARGUMENTS.get(key, 'a value'))}"
+    if isinstance(error, click.BadParameter):
+        key = f"{_key(error.param)}: " if error.param is not None else ""
+        return f"{key}{error.message}"
+    if extra := _EXTRA.match(error.message):
+        return worded(shown(extra[1]), "more than the command takes", _words_of(context))
+    if isinstance(context and context.command, click.Group) and (
+        unknown := re.match(r"No such command '(.*)'", error.message, re.DOTALL)
+    ):
+        commands = _commands(context)
+        why = f"no such command{did_you_mean(unknown[1], commands.split(', '))}"
+        return worded(shown(unknown[1]), why, commands)
+    return error.message
+
+
+def _key(param: click.Parameter) -> str:
+    """Return how a user names a parameter: --limit, INVENTORY."""
+    if isinstance(param, click.Option):
+        return max(param.opts, key=len)
+    return (param.metavar or param.human_readable_name).strip("[].").upper()
+
+
+def _option(error: click.exceptions.NoSuchOption) -> tuple[str, str, str]:
+    options = [
+        name
+        for param in (error.ctx.command.get_params(error.ctx) if error.ctx else ())
+        if isinstance(param, click.Option)
+        for name in param.opts
+        if name.startswith("--")
+    ]
+    close = get_close_matches(error.option_name, options, n=1)
+    hint = f", did you mean {close[0]}?" if close else ""
+    return shown(error.option_name), f"no such option{hint}", ", ".join(options)
+
+
+def _without_or_with_a_value(error: click.BadOptionUsage) -> str:
+    """Return what is wrong with an option that lacks its value, or that takes none."""
+    name = error.option_name
+    params = error.ctx.command.get_params(error.ctx) if error.ctx else []
+    option = next((each for each in params if name in each.opts), None)
+    if isinstance(option, click.Option) and option.is_flag:
+        return f"{name}: {worded('a value', '', f'{name} alone')}"
+    metavar = option.metavar if option and option.metavar else "VALUE"
+    return f"{name}: {worded('nothing', '', f'{name} {metavar}')}"
+
+
+def _commands(context: click.Context | None) -> str:
+    command = context.command if context else None
+    if context is None or not isinstance(command, click.Group):
+        return ""
+    return ", ".join(command.list_commands(context))
+
+
+def _words_of(context: click.Context | None) -> str:
+    if context is None:
+        return ""
+    return " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
