@@ -15,7 +15,7 @@ from gpu_node.cli.verifying import render
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report
 from gpu_node.facts.ask.pyinfra_file import deploy_command
-from gpu_node.inventories.errors import as_found, as_printed, worded
+from gpu_node.inventories.errors import about, as_printed
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.interrupt import LINE, Interrupted, at_once, report
 from gpu_node.inventories.servers_csv import read_csv
@@ -78,8 +78,7 @@ class Onboarding:
                     members.append(request.name)
             except FAILURES as error:
                 problem = failure(error, request.name).message
-                why = problem.replace(f"{request.name}: found ", "found ", 1)
-                self.results[request.name].append(why)
+                self.results[request.name].append(str(error))
                 if requests[1:]:  # the summary is far away
                     self.console.say(as_printed(problem))
         if self.admitted and not self.options.dry:
@@ -132,8 +131,9 @@ class Onboarding:
             self.well[name] = BEFORE
             if found := lacks(report, name, self.admitted):
                 steps = next_steps(report, name, deploy_command(str(self.site.inventory)))
-                problem = worded(", ".join(found), "it is a member already", then=", ".join(steps))
-                self.results[name].append(problem)
+                problem = f"found a member already: {', '.join(found)}"
+                then = ", then " if "; next: " in problem else "; next: "
+                self.results[name].append(problem + "".join(then + step for step in steps[:1]))
 
     def _disable_passwords(self) -> None:
         """Turn password logins off where a server lacks nothing; the others may need them yet."""
@@ -169,7 +169,7 @@ class Onboarding:
     def _say(self, name: str) -> None:
         """Say what came of the one server."""
         if lacking := self.results[name]:
-            lines = [f"{name}: {as_found(line)}" for each in lacking for line in each.split("\n")]
+            lines = [about(name, line) for each in lacking for line in each.split("\n")]
             self.console.say(as_printed("\n".join(lines)))
         else:
             self.console.show(f"{name}: {self.well[name]}")

@@ -12,7 +12,7 @@ import click
 from typing_extensions import override
 
 from gpu_node.inventories.errors import (
-    as_found,
+    about,
     as_printed,
     did_you_mean,
     reason,
@@ -42,9 +42,8 @@ def printed(error: click.ClickException) -> str:
 
 def failure(error: Exception, name: str = "") -> click.ClickException:
     """Return the failure of a command for its user; `name` is the node that it is about."""
-    key = f"{name}: " if name else ""
     lines = [
-        line if line[:1] in ("", " ") else key + as_found(line.removeprefix(key))
+        line if line[:1] in ("", " ") else about(name, line)
         for line in reason_of(error).split("\n")
     ]
     return click.ClickException("\n".join(lines))

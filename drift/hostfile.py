@@ -40,7 +40,7 @@ def _slots(node: Seen) -> int | None:
 def _wrong(name: str, node: Seen) -> str:
     """Say what speaks against a node's line; nothing if it is right."""
     if node.state is None:
-        return f"{name}: found no answer ({node.error})"
+        return f"{name}: found no answer: {node.error}"
     found, slots = gpus(node.state), _slots(node)
     if found is None:
         return f"{name}: found GPUs that could not be counted; next: gpu-node drift"

@@ -5,6 +5,7 @@
 A part that does not exist is left out; the order never changes; a line is one problem.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -23,6 +24,7 @@ def at(value: object, path: KeyPath) -> object:
 
 
 PROGRAM = "gpu-node"
+_MOST_MEANT = 500
 
 
 def worded(found: str, why: str = "", allowed: str = "", then: str = "") -> str:
@@ -37,6 +39,15 @@ def as_found(text: str) -> str:
     """Return what a node or a program answered as a problem, which begins with `found`."""
     is_one = text.startswith("found ") or ": found " in text
     return text if is_one else f"found {text}"
+
+
+def about(name: str, line: str) -> str:
+    """Return a problem with the node that it is about, behind the file that it is in."""
+    key = f"{name}: " if name else ""
+    place = re.match(r"[^:]*\.(?:yml|yaml|py|csv)(?::\d+)?: ", line)
+    file = place[0] if place else ""
+    rest = line[len(file) :]
+    return file + (rest if name and rest.startswith(key) else key + as_found(rest))
 
 
 def as_printed(text: str) -> str:
@@ -75,7 +86,7 @@ class InventoryError(ValueError):
 
 def reason(error: OSError) -> str:
     """Why a file cannot be read or written, in the system's words."""
-    return (error.strerror or str(error)).lower()
+    return (error.strerror or str(error)).lower().removeprefix("is ")
 
 
 def quoted(text: str) -> str:
@@ -99,5 +110,7 @@ def dotted(path: KeyPath) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to put behind a reason, or the empty text when nothing known is close."""
-    close = get_close_matches(word, list(known), n=1)
+    # Of hundreds, many are as close as another, and each comparison costs.
+    names = tuple(known)
+    close = get_close_matches(word, names, n=1) if len(names) <= _MOST_MEANT else []
     return f", did you mean {close[0]}?" if close else ""

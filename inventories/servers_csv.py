@@ -119,7 +119,7 @@ def _text(path: Path) -> str:
     try:
         return content(path).decode("utf-8-sig")
     except OSError as error:
-        found = reason(error).removeprefix("is ")
+        found = reason(error)
         problem = Problem((), found, "", f"a file with lines of {_ORDER}")
         raise InventoryError([problem.at(path)]) from None
     except UnicodeDecodeError:

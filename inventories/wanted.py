@@ -1,6 +1,7 @@
 """What a node should be: an area or item that is None is not managed."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError
@@ -232,14 +233,14 @@ def flat_key(path: KeyPath) -> str:
     return "_".join(map(str, path))
 
 
-def leaf_paths(model: type[BaseModel], above: KeyPath = ()) -> Iterator[KeyPath]:
+@cache
+def leaf_paths(model: type[BaseModel]) -> tuple[KeyPath, ...]:
     """The path of every value that a model holds, sections left out."""
+    found: list[KeyPath] = []
     for name, field in _keys(model).items():
         inner = _section(field)
-        if inner:
-            yield from leaf_paths(inner, (*above, name))
-        else:
-            yield (*above, name)
+        found += [(name, *each) for each in leaf_paths(inner)] if inner else [(name,)]
+    return tuple(found)
 
 
 def _keys(model: type[BaseModel]) -> dict[str, FieldInfo]:

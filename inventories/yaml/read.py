@@ -18,6 +18,8 @@ _TAB = "found character '\\t' that cannot start any token"
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
 # A cluster file has at most six levels; the parser's time grows with the square of the levels.
 _MOST_LEVELS = 50
+# What one mapping or list may hold, and the whole file: the parser needs 20 us for each value.
+MOST_ENTRIES, _MOST_VALUES = 2_000, 45_000
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Document:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     written: dict[KeyPath, str] = field(default_factory=dict)
     problems: list[tuple[int, Problem]] = field(default_factory=list)
+    _places: set[tuple[int, KeyPath]] = field(default_factory=set)
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a value, or of the nearest mapping that should hold it."""
@@ -39,7 +42,8 @@ class Document:
     def add(self, problem: Problem, line: int = 0) -> None:
         """Keep a problem; only the first one of each value is shown."""
         place = (line or self.line(problem.path), problem.path)
-        if place not in [(known, other.path) for known, other in self.problems]:
+        if place not in self._places:
+            self._places.add(place)
             self.problems.append((place[0], problem))
 
     def finish(self) -> None:
@@ -49,31 +53,44 @@ class Document:
             raise InventoryError(problem.at(self.file, line) for line, problem in found)
 
 
-class _TooDeep(Exception):
-    """Nesting that has more levels than any cluster file; `line` is where."""
+class _TooLarge(Exception):
+    """What has more levels or values than any cluster file; `line` is where."""
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, found: str, why: str, allowed: str) -> None:
         super().__init__()
         self.line = line
+        self.problem = Problem((), found, why, allowed)
 
 
 class _Loader(yaml.SafeLoader):
-    """The parser, with a limit on levels; an alias is a problem: it can loop or swell."""
+    """The parser, with limits on levels and values; an alias is a problem: it can loop or swell."""
 
     def __init__(self, text: str, document: Document) -> None:
         super().__init__(text)
-        self._document, self._level = document, 0
+        self._document, self._level, self._count = document, 0, 0
 
     @override
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             return self._without(self.get_event())  # type: ignore[no-untyped-call]
-        if self._level > _MOST_LEVELS:
-            raise _TooDeep(self.line + 1)
+        self._check_size(parent)
         self._level += 1
         node = super().compose_node(parent, index)
         self._level -= 1
         return node
+
+    def _check_size(self, parent: yaml.Node | None) -> None:
+        """Raise _TooLarge before the parser takes seconds; two values are one entry of a mapping."""
+        self._count += 1
+        if self._level > _MOST_LEVELS:
+            why = f"more than {_MOST_LEVELS} levels"
+            raise _TooLarge(self.line + 1, "nesting too deep", why, _EMPTY)
+        if parent is not None and len(parent.value) >= MOST_ENTRIES:
+            allowed = f"at most {MOST_ENTRIES:,} hosts, or other entries, in one place"
+            raise _TooLarge(self.line + 1, f"more than {MOST_ENTRIES:,} entries", "", allowed)
+        if self._count > _MOST_VALUES:
+            found, allowed = f"more than {_MOST_VALUES:,} values", f"at most {_MOST_VALUES:,}"
+            raise _TooLarge(self.line + 1, found, "", allowed)
 
     def _without(self, alias: yaml.AliasEvent) -> yaml.Node:
         """Note the problem, and return an empty value in place of an alias."""
@@ -97,9 +114,8 @@ def read(file: Path, text: str | None = None) -> Document:
             document.value = _value(document, node, (), _line(node.start_mark))
     except yaml.YAMLError as error:
         document.problems = [_unparsed(error, text)]
-    except _TooDeep as error:
-        why = f"more than {_MOST_LEVELS} levels"
-        document.problems = [(error.line, Problem((), "nesting too deep", why, _EMPTY))]
+    except _TooLarge as error:
+        document.problems = [(error.line, error.problem)]
     if not isinstance(document.value, dict):
         document.finish()
     return document
@@ -117,7 +133,7 @@ def _text(file: Path) -> str:
     try:
         raw = content(file)
     except OSError as error:
-        found = reason(error).removeprefix("is ")
+        found = reason(error)
         limit = f" of at most {MOST_BYTES // 1_000_000} MB" if error.errno == errno.EFBIG else ""
         problem = Problem((), found, "", f"a cluster file (YAML){limit}")
         raise InventoryError([problem.at(file)]) from None
