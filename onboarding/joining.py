@@ -153,7 +153,7 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
     what = "has drift" if host.status == "drift" else f"is {host.status}"
     is_right = host.status == "ok" or _is_only_about(host, awaited)
     missing = (
-        [] if is_right else [f"no answer: {host.error}" if host.error else f"it {what}, see above"]
+        [] if is_right else [host.error or f"it {what}, see above"]
     )
     missing += [
         f"{each.fact} differs from the others': {each.values.get(name)}"

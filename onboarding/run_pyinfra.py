@@ -14,7 +14,7 @@ class Unfinished(Stopped):
     """A run that did not end as converged; `nodes` are those that failed, as far as it knew."""
 
     def __init__(self, code: int, nodes: tuple[str, ...]) -> None:
-        super().__init__(f"found pyinfra ended with {code} (its output above gives the reason)")
+        super().__init__(f"pyinfra ended with {code}; its output above gives the reason")
         self.nodes = nodes
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.running import BIN, SECONDS, environment
 
 CLOSED = "gpu-node: found a closed stdout; allowed: an open one; next: write to /dev/null or to a"
-FULL = "gpu-node: cannot write to stdout, or to a temporary file: No space left on device\n"
+FULL = "gpu-node: found no space left on device (writing to stdout, or to a temporary file)\n"
 GONE = "gpu-node: found a working directory that was deleted; next: cd to one that exists\n"
 
 

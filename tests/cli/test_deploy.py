@@ -102,7 +102,7 @@ def test_without_a_terminal_it_does_not_ask(world: World, deploy: Deploy) -> Non
     code, out, err = deploy()
     assert (code, world.runs) == (1, [])
     assert "shm.too-small" in out
-    assert err == "Error: no terminal to confirm the repair; give -y\n"
+    assert err == "gpu-node: found no terminal to confirm the repair; allowed: a terminal, or -y\n"
 
 
 @pytest.mark.parametrize(("answer", "runs"), [(True, [[]]), (False, [])])
@@ -122,7 +122,7 @@ def test_on_a_terminal_it_asks(
     code, _, err = deploy()
     assert (code, world.runs) == (0 if answer else 1, runs)
     assert asked == ["Repair this problem on all?"]
-    assert ("not confirmed; nothing was changed" in err) == (not answer)
+    assert ("found no confirmation (nothing was changed)" in err) == (not answer)
 
 
 def test_nothing_to_repair(world: World, deploy: Deploy) -> None:
@@ -151,10 +151,10 @@ def test_a_switch_is_a_run(world: World, deploy: Deploy) -> None:
 
 def test_options_are_pyinfras(world: World, deploy: Deploy) -> None:
     """--areas is --data areas=; values are used for the problems as well."""
-    words = ["--limit", "a100", "--data", "shm_size=16G", "--data", "colour=green"]
+    words = ["--limit", "a100", "--data", "shm_size=16G", "--data", "ssh_user=green"]
     code, out, _ = deploy("-y", *words, "--areas", "shm")
     assert (code, world.runs) == (0, [[*words, "--data", "areas=shm"]])
-    assert world.given[0] == {"shm_size": "16G", "colour": "green", "areas": "shm"}
+    assert world.given[0] == {"shm_size": "16G", "ssh_user": "green", "areas": "shm"}
     assert "limits" not in out
 
 

@@ -97,8 +97,8 @@ def test_what_a_member_lacks_is_shown(world: World, capsys: Capture, dry: bool) 
     assert world.onboard(MEMBER, dry=dry) == 1
     output = capsys.readouterr()
     assert re.search(r"error +v100-01 +limits\.nofile", output.out)
-    assert "Error: v100-01: in the inventory already\n  it has drift, see above\n" in output.err
-    assert f"  repair it: gpu-node deploy {world.site.inventory}\n" in output.err
+    assert "gpu-node: v100-01: found a member already: it has drift, see above; next: " in output.err
+    assert f"next: repair it: gpu-node deploy {world.site.inventory}\n" in output.err
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_a_failure_is_printed_at_once_and_the_name_once(world: World, capsys: Ca
     taken = Request("v100-01", "192.0.2.99")
     assert world.onboard(taken, NEW) == 1
     output = capsys.readouterr()
-    line = f"v100-01: {world.site.file} has it with the address 192.0.2.11"
+    line = f"v100-01: found '192.0.2.99' ({world.site.file} has v100-01 with the address 192.0.2.11"
     assert output.err.index(line) < output.err.index("== mesh")
     assert world.onboard(taken) == 1
     output = capsys.readouterr()
-    assert output.err.startswith(f"Error: {line}") and output.err.count("v100-01: ") == 1
+    assert output.err.startswith(f"gpu-node: {line}") and output.err.count("v100-01: ") == 1
 
 
 def test_a_job_that_fails_alike_is_shown_once(world: World, capsys: Capture) -> None:
@@ -150,7 +150,8 @@ def test_a_job_that_fails_alike_is_shown_once(world: World, capsys: Capture) -> 
     assert world.onboard(NEW) == 1
     output = capsys.readouterr()
     assert output.out.count("no torch") == 1 and "v100-01 and v100-02: the same" in output.err
-    assert "verify with a100-01, v100-01: v100-02: no torch\n  it is a member; only" in output.err
+    assert "v100-02: found verify with a100-01, v100-01: v100-02: no torch\n" in output.err
+    assert "\ngpu-node: v100-02: found it is a member; only" in output.err
 
 
 def test_an_only_node_is_not_called_proved(world: World, capsys: Capture) -> None:

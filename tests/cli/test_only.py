@@ -56,4 +56,4 @@ def test_an_unknown_word(run: Run, word: str, hint: str) -> None:
     """One line with what is allowed."""
     code, out, err = run("--only", word)
     assert (code, out) == (1, "")
-    assert hint in err and "allowed: a rule or an area" in err
+    assert hint in err and "allowed: a rule, an area or a node" in err

@@ -106,7 +106,7 @@ def test_an_error_in_any_encoding(variables: dict[str, str]) -> None:
     """A mistake is one line, with what can be written of the name."""
     done = drift("größe.py", variables)
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"no such inventory file: gr" in done.stderr
+    assert b"INVENTORY: found 'gr" in done.stderr
     assert b"Traceback" not in done.stderr
 
 

@@ -57,7 +57,7 @@ def test_a_bad_cluster_file_is_named_once(folder: Path) -> None:
     cluster.write_text(cluster.read_text().replace("port: 1}", "port: 0}"))
     done = run("gpu-node", "drift", str(folder / "site.py"))
     assert done.code == 1
-    assert done.err.startswith(f"{cluster}:3: defaults.ssh.port: ")
+    assert done.err.startswith(f"gpu-node: {cluster}:3: defaults.ssh.port: ")
     assert done.err.count(str(folder)) == 1
 
 
@@ -101,7 +101,7 @@ def test_a_full_disk_behind_stdout(folder: Path, form: str) -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert "No space left on device" in done.stderr
+    assert "found no space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 

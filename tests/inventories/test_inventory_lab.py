@@ -94,9 +94,9 @@ def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
     path = lab.with_suffix(".yml")
     path.write_text(path.read_text().replace("size: 8G", "size: 8Gb").replace("v100}", "v10}"))
     size, group = refusal(lab)
-    assert size.startswith(f"{path}:24: defaults.shm.size: found '8Gb'; allowed: ")
+    assert size.startswith(f"gpu-node: {path}:24: defaults.shm.size: found '8Gb'; allowed: ")
     message = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
-    assert group == f"{path}:68: {message}; allowed: a100, v100"
+    assert group == f"gpu-node: {path}:68: {message}; allowed: a100, v100"
 
 
 def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:
@@ -112,18 +112,18 @@ def test_a_name_that_matches_nothing_is_refused(lab: Path, option: str) -> None:
     allowed = "a100, v100, a100-01, v100-01, or a pattern with * or ?"
     why = "matches no host, did you mean v100?"
     assert refusal(lab, "--limit", "a100", option, "v10") == [
-        f"{option}: found 'v10' ({why}); allowed: {allowed}"
+        f"gpu-node: {option}: found 'v10' ({why}); allowed: {allowed}"
     ]
 
 
 def test_excluding_every_host_is_refused(lab: Path) -> None:
-    message = "--exclude: found every host; allowed: fewer, so that at least one host is left"
+    message = "gpu-node: --exclude: found every host; allowed: fewer, so that at least one host is left"
     assert refusal(lab, "--limit", "a100", "--exclude", "a*") == [message]
 
 
 def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
     (line,) = refusal(lab, "--data", "shm_size=8Gb")
-    assert line.startswith("--data shm_size: found '8Gb'; allowed: ")
+    assert line.startswith("gpu-node: --data shm_size: found '8Gb'; allowed: ")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
 )
 def test_a_misspelt_key_is_refused(lab: Path, key: str, hint: str) -> None:
     (line,) = refusal(lab, "--data", f"{key}=8G")
-    assert line.startswith(f"--data: found '{key}' (no such key{hint}); allowed: gpu_model, ")
+    assert line.startswith(f"gpu-node: --data: found '{key}' (no such key{hint}); allowed: gpu_model, ")
 
 
 @pytest.mark.parametrize(
@@ -151,15 +151,15 @@ def test_a_key_unlike_ours_is_passed_on(lab: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("word", "says"),
     [
-        ("reboot=yes", "--data: reboot: found 'yes'; allowed: true or false"),
-        ("allow_disruption=1", "--data: allow_disruption: found '1'; allowed: true or false"),
+        ("reboot=yes", "--data reboot: found 'yes'; allowed: true or false"),
+        ("allow_disruption=1", "--data allow_disruption: found '1'; allowed: true or false"),
         ("rebot=true", "did you mean reboot?"),
         ("alow_disruption=true", "did you mean allow_disruption?"),
         ("area=ssh", "did you mean areas?"),
-        ("areas=shh", "--data: areas: found 'shh' (no such name"),
+        ("areas=shh", "--data areas: found 'shh' (no such name"),
         ("areas=ssh,mesh", "found 'mesh' (no such name"),
         ("areas=3", "found '3' (no such name"),
-        ("change=a100-1", "did you mean a100-01?); allowed: a100-01, v100-01; several with commas"),
+        ("change=a100-1", "did you mean a100-01?); allowed: a100-01, v100-01, several with commas"),
     ],
 )
 def test_a_switch_that_would_be_off_unseen(lab: Path, word: str, says: str) -> None:

@@ -73,9 +73,9 @@ def test_a_script_that_needs_a_converged_node(broken: Broken, as_found: bool) ->
     result = broken(as_found, code=1, stderr=GONE)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        f"Error: {FAULT} needs a converged node, but a100-01 is not converged "
+        f"Error: a100-01: found it not converged "
         "(rm: cannot remove '/usr/local/bin/cpack': No such file or directory); "
-        f"converge it first: {CONVERGE}"
+        f"allowed: a converged node, for {FAULT}; next: {CONVERGE}"
     )
 
 
@@ -89,4 +89,4 @@ def test_a_node_that_does_not_run_is_no_matter_of_converging(broken: Broken) -> 
     result = broken(
         as_found=True, code=255, stderr="Error: container state improper", state="exited"
     )
-    assert result.stderr.splitlines()[-1] == "Error: a100-01 is exited; run: gpu-node lab up"
+    assert result.stderr.splitlines()[-1] == "Error: a100-01: found it exited; allowed: running; next: gpu-node lab up"

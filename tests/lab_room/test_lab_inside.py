@@ -59,5 +59,5 @@ def test_a_script_runs_in_no_other_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert nodes.execute(NODE, "hostname").stdout == f"{NODE}\n"
     monkeypatch.setattr(podman, "pid", lambda _: 1)
     monkeypatch.setitem(inside._pids, roster.node(NODE).container, 1)
-    with pytest.raises(LabError, match=f"{NODE} does not run; run: gpu-node lab up"):
+    with pytest.raises(LabError, match=f"{NODE}: found it not running; next: gpu-node lab up"):
         nodes.execute(NODE, "hostname")

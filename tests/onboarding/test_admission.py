@@ -247,13 +247,13 @@ def test_a_group_that_its_gpus_will_make(world: World) -> None:
 def test_passwords_stay_until_it_is_a_member(world: World) -> None:
     """Otherwise a refused server would lock out users with a password."""
     world.looked.verdicts = (Row("GPUs", "none", "stop", "no NVIDIA GPU"),)
-    with pytest.raises(Stopped, match="GPUs: no NVIDIA GPU"):
+    with pytest.raises(Stopped, match="GPUs: found no NVIDIA GPU"):
         admit(world, options=Options(disable_password=True))
     assert world.calls == ["pin", "key", "prove", "look"] and world.site.text() == CLUSTER
 
 
 def test_without_a_terminal_the_entry_is_not_written(world: World) -> None:
-    with pytest.raises(Stopped, match=r"^no terminal to confirm the entry; give -y$"):
+    with pytest.raises(Stopped, match=r"^found no terminal to confirm the entry; allowed: a terminal, or -y$"):
         Admission(world.site, REQUEST, Options(), UserConsole()).admit()
     assert world.site.text() == CLUSTER
 
@@ -308,7 +308,7 @@ def test_ctrl_c_while_the_entry_is_written(world: World, monkeypatch: pytest.Mon
 def test_another_key_than_its_own_line_says(world: World) -> None:
     """Neither a pinned one nor one that is accepted for others will do."""
     request = Request("v100-02", "192.0.2.12", fingerprint="SHA256:A")
-    with pytest.raises(ContactError, match=r"^SHA256:A is not one of the host keys offered at"):
+    with pytest.raises(ContactError, match=r"^found SHA256:A \(not one of the host keys offered at"):
         admit(world, request, Options(accept=("SHA256:B",)))
     assert world.calls == [] and world.site.text() == CLUSTER
 

@@ -56,7 +56,7 @@ def test_a_stdin_without_one(monkeypatch: pytest.MonkeyPatch, data: bytes) -> No
     """An error, and not the next place: the user named that place. Its bytes are not printed."""
     monkeypatch.setenv(VARIABLE, "other")
     give(monkeypatch, data)
-    with pytest.raises(ContactError, match="--password-stdin: the first line") as caught:
+    with pytest.raises(ContactError, match="--password-stdin: found no password") as caught:
         given(True)
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     text = "".join(each for each in shown.format() if "test_password.py" not in each)
