@@ -55,7 +55,7 @@ def _names(node: str, data: dict[str, Any]) -> tuple[str, ...]:
             node, data["ssh_hostname"], data.get("ssh_port"), data.get("ssh_config_file")
         )
     except SSHException as error:
-        raise click.ClickException(f"{node}: {error}") from None
+        raise click.ClickException(str(error)) from None
 
 
 def _read(file: Path) -> str:

@@ -28,7 +28,7 @@ _ARGUMENTS = {
     "NODE": "a node of the inventory",
     "NAME": "a node of the inventory",
     "RULE": "a rule or an area, see gpu-node rules",
-    "COMMAND": "a command",
+    "--inventory": "a cluster file (.yml), or the .py file beside it",
 }
 
 
@@ -153,12 +153,9 @@ def _option(error: click.exceptions.NoSuchOption) -> tuple[str, str, str]:
 def _without_or_with_a_value(error: click.BadOptionUsage) -> str:
     """Return what is wrong with an option that lacks its value, or that takes none."""
     name = error.option_name
-    params = error.ctx.command.get_params(error.ctx) if error.ctx else []
-    option = next((each for each in params if name in each.opts), None)
-    if isinstance(option, click.Option) and option.is_flag:
+    if "does not take a value" in error.message:
         return f"{name}: {worded('a value', '', f'{name} alone')}"
-    metavar = option.metavar if option and option.metavar else "VALUE"
-    return f"{name}: {worded('nothing', '', f'{name} {metavar}')}"
+    return f"{name}: {worded('nothing', '', f'a value behind {name}')}"
 
 
 def _commands(context: click.Context | None) -> str:

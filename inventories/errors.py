@@ -25,6 +25,7 @@ def at(value: object, path: KeyPath) -> object:
 
 PROGRAM = "gpu-node"
 _MOST_MEANT = 500
+_MOST_LISTED = 60
 
 
 def worded(found: str, why: str = "", allowed: str = "", then: str = "") -> str:
@@ -106,6 +107,13 @@ def shown(value: object) -> str:
 def dotted(path: KeyPath) -> str:
     """hosts.a100-01.shm.size, with keys that would not print put in quotes."""
     return ".".join(key if key.isprintable() else quoted(key) for key in map(str, path))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names with commas; of many the first ones, and the number of the others."""
+    known = list(names)
+    more = len(known) - _MOST_LISTED
+    return ", ".join([*known[:_MOST_LISTED], *([f"{more} others"] if more > 0 else [])])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

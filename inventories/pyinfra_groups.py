@@ -26,6 +26,7 @@ from gpu_node.inventories.errors import (
     InventoryError,
     as_printed,
     did_you_mean,
+    listed,
     quoted,
     shown,
     worded,
@@ -126,7 +127,7 @@ def _unmatched(cluster: Cluster, option: str, word: str) -> str:
         return f"{option}: {problem}"
     names = [*cluster.groups, *cluster.hosts]
     why = f"matches no host{did_you_mean(word, names)}"
-    allowed = f"{', '.join(names)}, or a pattern with * or ?"
+    allowed = f"{listed(names)}, or a pattern with * or ?"
     return f"{option}: {worded(shown(word), why, allowed)}"
 
 
@@ -140,10 +141,10 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
             problem = worded(shown(override_data[key]), "", "true or false")
             lines[f"--data {key}: {problem}"] = None
     for key, known in (("areas", AREAS), ("change", tuple(cluster.hosts))):
-        for word in _listed(override_data.get(key, known)):
+        for word in _words_in(override_data.get(key, known)):
             if word not in known:
                 why = f"no such name{did_you_mean(str(word), known)}"
-                allowed = f"{', '.join(known)}, several with commas"
+                allowed = f"{listed(known)}, several with commas"
                 lines[f"--data {key}: {worded(shown(word), why, allowed)}"] = None
     for name in hosts:
         try:
@@ -153,7 +154,7 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
     return list(lines)
 
 
-def _listed(value: object) -> list[object]:
+def _words_in(value: object) -> list[object]:
     """The words of a value of --data: text with commas, or a list."""
     if isinstance(value, str):
         return [word.strip() for word in value.split(",")]

@@ -152,9 +152,7 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
     host, awaited = report.hosts[name], _unreachable(report, name)
     what = "has drift" if host.status == "drift" else f"is {host.status}"
     is_right = host.status == "ok" or _is_only_about(host, awaited)
-    missing = (
-        [] if is_right else [host.error or f"it {what}, see above"]
-    )
+    missing = [] if is_right else [host.error or f"it {what}, see above"]
     missing += [
         f"{each.fact} differs from the others': {each.values.get(name)}"
         for each in report.differences

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpu_node.deploy.engine.pyinfra_process import WHOLE
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
-from gpu_node.inventories.errors import InventoryError, shown, worded
+from gpu_node.inventories.errors import InventoryError, listed, shown, worded
 from gpu_node.inventories.interrupt import deferred
 from gpu_node.inventories.schema import load, sources_named
 from gpu_node.inventories.yaml import edit as editing
@@ -36,7 +36,7 @@ def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> No
         return
     elif gone is None:
         # Suggests no similar name: a user could remove a working node by mistake.
-        allowed = ", ".join(cluster.hosts) or "nothing, as it has no host"
+        allowed = listed(cluster.hosts) or "nothing, as it has no host"
         why = "no such host; if it was removed before, nothing is left to do"
         raise FileError(f"{site.file}: hosts: {worded(shown(name), why, allowed)}")
     if dry:

@@ -24,12 +24,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, AnyStr, NoReturn
 
 REPOSITORY = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -52,22 +52,31 @@ ENCODING = "PYTHONIOENCODING"
 MESSAGE = 1 << 20
 
 
-def run(
-    *words: str, cwd: Path, env: Mapping[str, str], seconds: float
-) -> subprocess.CompletedProcess[str]:
+class Done(subprocess.CompletedProcess[AnyStr]):
+    """How a fork ended; `usage` is its seconds of a processor and its most memory in MB."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        code: int,
+        out: AnyStr,
+        err: AnyStr,
+        usage: tuple[float, float],
+    ) -> None:
+        super().__init__(words, code, out, err)
+        self.usage = usage
+
+
+def run(*words: str, cwd: Path, env: Mapping[str, str], seconds: float) -> Done[str]:
     """Run a program with pipes and without stdin, as `subprocess.run` does, and wait for its end.
 
     TimeoutExpired: it took longer, and was killed.
     """
     done = run_bytes(*words, cwd=cwd, env=env, seconds=seconds)
-    return subprocess.CompletedProcess(
-        words, done.returncode, _text(done.stdout), _text(done.stderr)
-    )
+    return Done(words, done.returncode, _text(done.stdout), _text(done.stderr), done.usage)
 
 
-def run_bytes(
-    *words: str, cwd: Path, env: Mapping[str, str], seconds: float
-) -> subprocess.CompletedProcess[bytes]:
+def run_bytes(*words: str, cwd: Path, env: Mapping[str, str], seconds: float) -> Done[bytes]:
     """`run` for output in any encoding."""
     ours, theirs = socket.socketpair()
     out, out_end = os.pipe()
@@ -85,7 +94,7 @@ def run_bytes(
         if not answer.comes_within(seconds):
             answer.kill()
             raise subprocess.TimeoutExpired(words, seconds, *answer.streams)
-        return subprocess.CompletedProcess(words, answer.code, *answer.streams)
+        return Done(words, answer.code, *answer.streams, answer.usage)
 
 
 def _text(data: bytes) -> str:
@@ -108,8 +117,14 @@ class _Answer:
     def code(self) -> int:
         """The fork's exit code, as subprocess has it."""
         lines = self._data[0].splitlines()
-        assert len(lines) == 2, f"the fork server ended: {_server().error()}"
+        assert len(lines) == 4, f"the fork server ended: {_server().error()}"
         return int(lines[1])
+
+    @property
+    def usage(self) -> tuple[float, float]:
+        """The seconds of a processor that the fork took, and its most memory in MB."""
+        _, _, milliseconds, kilobytes = map(int, self._data[0].splitlines())
+        return milliseconds / 1000, kilobytes / 1024
 
     def kill(self) -> None:
         """End the fork, unless it has ended and others hold its streams."""
@@ -204,8 +219,10 @@ def _serve(control: int) -> Callable[[], object]:
             if ready != control:
                 poller.unregister(ready)
                 pid, reply = waited.pop(ready)
-                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                _say(reply, code)
+                _, status, usage = os.wait4(pid, 0)
+                _say(reply, os.waitstatus_to_exitcode(status))
+                _say(reply, round(1000 * (usage.ru_utime + usage.ru_stime)))
+                _say(reply, usage.ru_maxrss)
                 os.close(ready)
                 os.close(reply)
                 continue

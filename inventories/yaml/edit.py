@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from typing_extensions import Self, override
 
 from gpu_node.inventories.atomic_write import replace
-from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
+from gpu_node.inventories.errors import did_you_mean, listed, reason, shown, worded
 from gpu_node.inventories.yaml.style import Style, lines, style_of
 
 _BOM = "\ufeff"
@@ -181,7 +181,7 @@ def _cut(text: str, name: str) -> str:
     known = {str(host.key.value): host for host in hosts}
     if name not in known:
         why = f"not under hosts{did_you_mean(name, known)}"
-        raise EditError(f"hosts: {worded(shown(name), why, ', '.join(known))}")
+        raise EditError(f"hosts: {worded(shown(name), why, listed(known))}")
     if len(known) == 1:
         why, then = "the last host: a cluster needs one", "add another host first"
         raise EditError(f"hosts: {worded(shown(name), why, 'a host beside others', then)}")

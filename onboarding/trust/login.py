@@ -57,7 +57,7 @@ def open_session(server: Server, host_key: str, secret: Password = None) -> Sess
         _raise_if_lost(server, refused)
         takes = f" ({_taken(allowed)})" if allowed else ""
         advice = _advice(server, bool(by_password), allowed)
-        raise ContactError(f"{server.login}: found no login ({refused}){takes}; next: {advice}")
+        raise ContactError(f"{server.login}: found no login: {refused}{takes}; next: {advice}")
     return _greeted(session)
 
 

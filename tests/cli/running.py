@@ -16,11 +16,16 @@ SECONDS = 120
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: exit code, stdout and stderr."""
+    """How a command ended: exit code, stdout and stderr.
+
+    `seconds` of a processor and the most memory in MB are known of the forks that `run` makes.
+    """
 
     code: int
     out: str
     err: str
+    seconds: float = 0
+    megabytes: float = 0
 
 
 def environment() -> dict[str, str]:
@@ -32,7 +37,7 @@ def environment() -> dict[str, str]:
 def run(program: str, *words: str) -> Ended:
     """Run a program of the environment that the tests run in, and wait for its end."""
     done = fork_server.run(program, *words, cwd=REPOSITORY, env=environment(), seconds=SECONDS)
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return Ended(done.returncode, done.stdout, done.stderr, *done.usage)
 
 
 def start(program: str, *words: str) -> Ended:

@@ -1,7 +1,7 @@
 """The words, streams and exit codes of the commands: one test per case file, cases/CASE.yml.
 
-A case: `run` is the command line; `files` are written, and `replace` edits site.yml, before it;
-`code` is the exit code, and `out` and `err` are what each stream must hold. A stream that a case
+A case: `run` is the command line; before it `files` are written, `make` is run by sh in their
+folder, and `replace` edits site.yml; `code` is the exit code, and `out` and `err` are what each stream must hold. A stream that a case
 does not name is empty. `$dir` is the folder of the files.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,9 +21,12 @@ from paramiko import ECDSAKey
 
 from tests import case_files
 from tests.cli.conftest import fill
+from tests.cli.form import assert_in_form
 from tests.cli.running import REPOSITORY, Ended, run
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
+# Of a fork, whose imports are made: a start takes less than a second more.
+LONGEST, MOST_MEGABYTES = 1.2, 300
 SCHEMA = REPOSITORY / "drift" / "report" / "report.schema.json"
 
 
@@ -36,6 +40,8 @@ def prepare(case: dict[str, Any], folder: Path) -> None:
     """Write the case's files beside the inventory."""
     for name, text in case.get("files", {}).items():
         (folder / name).write_text(text)
+    if script := case.get("make"):
+        subprocess.run(["sh", "-eu", "-c", script], cwd=folder, check=True)
     cluster = folder / "site.yml"
     for old, new in case.get("replace", {}).items():
         assert old in cluster.read_text()
@@ -69,6 +75,9 @@ def test_a_command_line(name: str, lines: Lines) -> None:
         assert all(words in text for words in case.get(stream, [])), text
         assert stream in case or text == ""
     assert_plain(done)
+    if case["code"] and case["run"][0] == "gpu-node":
+        assert_in_form(done.err)
+    assert done.seconds < LONGEST and done.megabytes < MOST_MEGABYTES, done
 
 
 def assert_plain(done: Ended) -> None:

@@ -164,5 +164,5 @@ def test_a_bad_port_in_ssh_config(pins: Path, port: str) -> None:
     data = {"ssh_hostname": "gpu7", "ssh_config_file": str(config)}
     data["ssh_known_hosts_file"] = str(pins)
     pins.with_name("nodes.py").write_text(INVENTORY.format(data=data))
-    wanted = f"n: {config}: Port: found {port!r} (for gpu7); allowed: a number of at most 65535"
+    wanted = f"{config}: Port: found {port!r} (for gpu7); allowed: a number of at most 65535"
     assert wanted in str(asked(pins).exception)

@@ -97,7 +97,9 @@ def test_what_a_member_lacks_is_shown(world: World, capsys: Capture, dry: bool) 
     assert world.onboard(MEMBER, dry=dry) == 1
     output = capsys.readouterr()
     assert re.search(r"error +v100-01 +limits\.nofile", output.out)
-    assert "gpu-node: v100-01: found a member already: it has drift, see above; next: " in output.err
+    assert (
+        "gpu-node: v100-01: found a member already: it has drift, see above; next: " in output.err
+    )
     assert f"next: repair it: gpu-node deploy {world.site.inventory}\n" in output.err
 
 

@@ -236,11 +236,23 @@ def test_braces_take_no_line(text: str, what: str) -> None:
 
 
 REFUSED = {
-    "aliases": ("x: 1\nhosts:\n  a: &a {group: g}\n  b: *a\n", "line 4: found an alias, which is not edited; "),
-    "an anchor twice": ("hosts:\n  a: &a {}\n  b: &a {}\n", "line 3: found text that is not YAML ("),
+    "aliases": (
+        "x: 1\nhosts:\n  a: &a {group: g}\n  b: *a\n",
+        "line 4: found an alias, which is not edited; ",
+    ),
+    "an anchor twice": (
+        "hosts:\n  a: &a {}\n  b: &a {}\n",
+        "line 3: found text that is not YAML (",
+    ),
     "an anchor on nothing": ("hosts:\n  a: &a\n", "line 2: found another value on the same line"),
-    "merged": ("hosts:\n  a:\n    <<: {x: 1}\n    group: g\n", "line 3: found a merged mapping (<<) "),
-    "two documents": ("hosts:\n  a: {group: g}\n---\nx: 1\n", "line 3: found text that is not YAML ("),
+    "merged": (
+        "hosts:\n  a:\n    <<: {x: 1}\n    group: g\n",
+        "line 3: found a merged mapping (<<)",
+    ),
+    "two documents": (
+        "hosts:\n  a: {group: g}\n---\nx: 1\n",
+        "line 3: found text that is not YAML (",
+    ),
     "tabs": ("hosts:\n\ta: {group: g}\n", "line 2: found text that is not YAML ("),
     "a comment in a block of text": (
         "hosts:\n  # c\n|  # d\n  a: {group: g}\n",
@@ -270,7 +282,9 @@ def test_an_explicit_key_is_not_taken_out() -> None:
 
 
 def test_a_host_that_is_there_and_one_that_is_not() -> None:
-    with pytest.raises(EditError, match=r"^hosts: found 'v100-01' \(there already\); allowed: another name$"):
+    with pytest.raises(
+        EditError, match=r"^hosts: found 'v100-01' \(there already\); allowed: another name$"
+    ):
         with_host(LAB, "v100-01", ENTRY)
     with pytest.raises(EditError) as error:
         without_host(LAB, "v100-1")
@@ -280,7 +294,9 @@ def test_a_host_that_is_there_and_one_that_is_not() -> None:
 
 
 def test_the_last_host_stays() -> None:
-    with pytest.raises(EditError, match=r"^hosts: found 'a' \(the last host: a cluster needs one\)"):
+    with pytest.raises(
+        EditError, match=r"^hosts: found 'a' \(the last host: a cluster needs one\)"
+    ):
         without_host("hosts:\n  a: {group: g}\n", "a")
 
 
@@ -416,7 +432,9 @@ def test_writing(tmp_path: Path) -> None:
 def test_a_file_that_has_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "c.yml"
     file.write_text("theirs\n")
-    with pytest.raises(EditError, match=r"c\.yml: found a change in the meantime \(nothing was written"):
+    with pytest.raises(
+        EditError, match=r"c\.yml: found a change in the meantime \(nothing was written"
+    ):
         write(file, "ours\n", "new\n")
     assert file.read_text() == "theirs\n"
 
@@ -430,7 +448,9 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "fsync", full)
     file = tmp_path / "c.yml"
     file.write_text("old\n")
-    with pytest.raises(EditError, match=r"no space left on device \(cannot be written; it is unchanged"):
+    with pytest.raises(
+        EditError, match=r"no space left on device \(cannot be written; it is unchanged"
+    ):
         write(file, "old\n", "new\n")
     assert file.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [file]

@@ -117,7 +117,9 @@ def test_a_name_that_matches_nothing_is_refused(lab: Path, option: str) -> None:
 
 
 def test_excluding_every_host_is_refused(lab: Path) -> None:
-    message = "gpu-node: --exclude: found every host; allowed: fewer, so that at least one host is left"
+    message = (
+        "gpu-node: --exclude: found every host; allowed: fewer, so that at least one host is left"
+    )
     assert refusal(lab, "--limit", "a100", "--exclude", "a*") == [message]
 
 
@@ -138,7 +140,9 @@ def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
 )
 def test_a_misspelt_key_is_refused(lab: Path, key: str, hint: str) -> None:
     (line,) = refusal(lab, "--data", f"{key}=8G")
-    assert line.startswith(f"gpu-node: --data: found '{key}' (no such key{hint}); allowed: gpu_model, ")
+    assert line.startswith(
+        f"gpu-node: --data: found '{key}' (no such key{hint}); allowed: gpu_model, "
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ def test_a_script_that_needs_a_converged_node(broken: Broken, as_found: bool) ->
 
 def test_a_script_that_fails_without_output(broken: Broken) -> None:
     assert (
-        "a100-01 is not converged (exit code 3); converge" in broken(as_found=True, code=3).stderr
+        "a100-01: found it not converged (exit code 3); allowed: "
+        in broken(as_found=True, code=3).stderr
     )
 
 
@@ -89,4 +90,7 @@ def test_a_node_that_does_not_run_is_no_matter_of_converging(broken: Broken) -> 
     result = broken(
         as_found=True, code=255, stderr="Error: container state improper", state="exited"
     )
-    assert result.stderr.splitlines()[-1] == "Error: a100-01: found it exited; allowed: running; next: gpu-node lab up"
+    assert (
+        result.stderr.splitlines()[-1]
+        == "Error: a100-01: found it exited; allowed: running; next: gpu-node lab up"
+    )

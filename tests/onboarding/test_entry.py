@@ -91,8 +91,10 @@ def test_the_group_by_the_longer_name(tmp_path: Path) -> None:
 def test_two_groups_for_it(tmp_path: Path) -> None:
     """With a third number of GPUs neither is closer."""
     error = refused(tmp_path, V100 * 2)
-    assert error == "4 x Tesla V100-PCIE-32GB: the groups v100, big are all for them; " + (
-        "name one: --group"
+    assert (
+        error
+        == "found 4 x Tesla V100-PCIE-32GB (the groups v100, big are all for them); allowed: one group; "
+        + ("next: name one: --group")
     )
 
 
@@ -159,11 +161,12 @@ def test_a_gpu_that_the_inventory_alone_knows(tmp_path: Path) -> None:
 def test_unknown_gpus(tmp_path: Path) -> None:
     groups = "or name its group: --group a100, v100, odd, big, spare"
     assert refused(tmp_path, ["0xFFF0"]) == (
-        "1 x 10de:fff0: drift/data/pci_ids.tsv does not list this PCI ID; add it to "
+        "found 1 x 10de:fff0 (drift/data/pci_ids.tsv lacks this id); next: add it to "
         f"drift/data/pci_ids.tsv and its model to gpus.tsv, {groups}"
     )
     assert refused(tmp_path, ["NVIDIA Bar 1"]) == (
-        "1 x NVIDIA Bar 1: drift/data/gpus.tsv does not list this model; add it there, " + groups
+        "found 1 x NVIDIA Bar 1 (drift/data/gpus.tsv lacks this model); next: add it there, "
+        + groups
     )
 
 
@@ -175,16 +178,16 @@ def test_unknown_gpus_in_a_group_that_was_asked_for(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
-    "no GPU": ([], {}, "no NVIDIA GPU on its PCI bus; allowed: "),
+    "no GPU": ([], {}, "found no NVIDIA GPU on its PCI bus; allowed: "),
     "two models": (
         ["0x1db6", "0x20f1"],
         {},
-        "GPUs of 2 models: 1 x Tesla V100-PCIE-32GB, 1 x NVIDIA A100-PCIE-40GB; allowed: one model",
+        "found GPUs of 2 models (1 x Tesla V100-PCIE-32GB, 1 x NVIDIA A100-PCIE-40GB); allowed: one ",
     ),
     "a known one beside an unknown one": (
         ["0x1db6", "0xfff0"],
         {"group": "v100"},
-        "GPUs of 2 models: 1 x Tesla V100-PCIE-32GB, 1 x 10de:fff0; allowed: one model a node",
+        "found GPUs of 2 models (1 x Tesla V100-PCIE-32GB, 1 x 10de:fff0); allowed: one model a node",
     ),
     "a group for other GPUs": (
         V100,
@@ -201,26 +204,34 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a name with another address": (
         V100,
         {"name": "v100-01"},
-        "v100-01: FOLDER/site.yml has it with the address 2001:db8::5, not 192.0.2.6; allowed: ",
+        "found '192.0.2.6' (FOLDER/site.yml has v100-01 with the address 2001:db8::5); allowed: ",
     ),
     "an address of another, spelled otherwise": (
         V100,
         {"address": "2001:DB8:0:0::5"},
-        "2001:DB8:0:0::5: FOLDER/site.yml has it as v100-01; allowed: a separate address, or ",
+        "found '2001:DB8:0:0::5' (FOLDER/site.yml has it as v100-01); allowed: a separate address, or ",
     ),
     "there already": (
         V100,
         {"name": "v100-01", "address": "2001:db8::5"},
-        "v100-01: FOLDER/site.yml has it already; nothing to write",
+        "found 'v100-01' (FOLDER/site.yml has it already); allowed: another name",
     ),
-    "a group's name": (V100, {"name": "big"}, "big: a group of FOLDER/site.yml has this name; "),
+    "a group's name": (
+        V100,
+        {"name": "big"},
+        "found 'big' (a group of FOLDER/site.yml has this name); ",
+    ),
     "the new group's name": (
         H100,
         {"name": "h100"},
-        "h100: the group for its GPUs would have this name; allowed: another name, or --group ",
+        "found 'h100' (the group for its GPUs would have this name); allowed: another name, or --group ",
     ),
-    "pyinfra's word": (V100, {"name": "all"}, "all: pyinfra needs this name; allowed: another"),
-    "the file's name": (V100, {"name": "site"}, "site: pyinfra needs this name; allowed: another"),
+    "pyinfra's word": (V100, {"name": "all"}, "found 'all' (pyinfra needs this name); allowed: "),
+    "the file's name": (
+        V100,
+        {"name": "site"},
+        "found 'site' (pyinfra needs this name); allowed: ",
+    ),
     "no name": (V100, {"name": "V100_02"}, "name: found 'V100_02'; allowed: a host name: "),
     "no address": (V100, {"address": "192.0.2"}, "address: found '192.0.2'; allowed: an IP "),
     "a user that is none": (V100, {"user": "li;"}, "FOLDER/site.yml:21: hosts.v100-02.ssh.user: "),
@@ -236,22 +247,26 @@ def test_refused(gpus: list[str], changes: dict[str, Any], error: str, tmp_path:
 
 def test_a_group_of_the_models_name_for_other_gpus(tmp_path: Path) -> None:
     error = refused(tmp_path, H100, file=FILE.replace("  spare:", "  h100: {gpu: {model: H800}}"))
-    assert error.startswith("8 x NVIDIA H100 80GB HBM3: no group is for them, and h100 is for H800")
+    assert error.startswith(
+        "found 8 x NVIDIA H100 80GB HBM3 (no group is for them, and h100 is for H800)"
+    )
 
 
 def test_a_host_of_the_new_groups_name(tmp_path: Path) -> None:
     error = refused(tmp_path, H100, file=FILE.replace("v100-01:", "h100:"))
-    assert error.startswith("8 x NVIDIA H100 80GB HBM3: no group can be called h100, as a host is")
+    assert error.startswith(
+        "found 8 x NVIDIA H100 80GB HBM3 (no group can be called h100, as a host is)"
+    )
 
 
 def test_a_file_that_cannot_be_edited(tmp_path: Path) -> None:
     """The error has the lines to add manually."""
     file = "cluster: c\ngroups: {v100: }\nhosts:\n  ? a\n  : {address: 192.0.2.1, group: v100}\n"
     error = refused(tmp_path, V100, file=file, group="v100", user="root")
-    assert error.startswith("FOLDER/site.yml: line ")
+    assert error.startswith("FOLDER/site.yml:")
     assert error.endswith(
-        "; add manually, under hosts:\n"
-        "  v100-02: {address: 192.0.2.6, group: v100, ssh: {user: root}}"
+        "; next: add manually, under hosts: "
+        "v100-02: {address: 192.0.2.6, group: v100, ssh: {user: root}}"
     )
 
 

@@ -91,7 +91,7 @@ def test_the_password_is_asked_for_when_it_is_needed(sshd: Sshd, key: Path) -> N
     assert opened(sshd, lambda: Secret(PASSWORD), key=key).by == "password"
     assert sshd.attempts == ["publickey", "password"]
     error = refusal(sshd, lambda: None, key=key)
-    assert f"root@127.0.0.1:{sshd.port} does not let us in" in error
+    assert f"root@127.0.0.1:{sshd.port}: found no login: " in error
     assert f"the key {key} is refused (its sshd accepts password, publickey)" in error
     assert "GPU_NODE_PASSWORD" in error
 
@@ -154,7 +154,7 @@ def test_a_second_factor(sshd: Sshd) -> None:
 def test_a_server_that_hangs_up_at_the_password(sshd: Sshd) -> None:
     """As a killed or a full one does."""
     sshd.on_password = hang_up
-    assert "; it closed the connection: try again" in refusal(sshd, Secret(PASSWORD))
+    assert "; it closed the connection; next: try again" in refusal(sshd, Secret(PASSWORD))
 
 
 def test_a_server_that_falls_silent_at_the_password(
@@ -166,7 +166,7 @@ def test_a_server_that_falls_silent_at_the_password(
     monkeypatch.setattr(login, "_BUSY_SECONDS", 1)
     error = refusal(sshd, Secret(PASSWORD))
     done.set()
-    assert "; it did not answer in time: try again" in error
+    assert "; it did not answer in time; next: try again" in error
 
 
 @pytest.mark.parametrize("other", [ECDSAKey.generate, lambda: RSAKey.generate(2048)])
@@ -242,7 +242,9 @@ def test_a_key_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
     """Named in the refusal, and where it is asked for."""
     error = refusal(sshd, key=tmp_path / "gone")
     assert f"no key {tmp_path / 'gone'} can be used" in error
-    with pytest.raises(ContactError, match="found no such file .*; next: create it: ssh-keygen -t ed25519 -f"):
+    with pytest.raises(
+        ContactError, match="found no such file .*; next: create it: ssh-keygen -t ed25519 -f"
+    ):
         public_key(sshd.server(key=tmp_path / "gone"))
 
 
@@ -259,7 +261,10 @@ def test_public_keys(sshd: Sshd, key: Path) -> None:
     beside.write_text(f"{other.get_name()} {other.get_base64()}\n")
     with pytest.raises(ContactError) as caught:
         public_key(server)
-    for each in (f"{key} does not belong to {beside}", f"ssh-keygen -y -f '{key}' >'{beside}'"):
+    for each in (
+        f"{key}: found a key that does not belong to {beside}",
+        f"ssh-keygen -y -f '{key}' >'{beside}'",
+    ):
         assert each in str(caught.value)
     key.with_name("own key.pub").write_text("nothing\n")
     with pytest.raises(ContactError, match="found no public key"):

@@ -28,7 +28,9 @@ hosts:
   n: {{address: 127.0.0.1, group: v100, ssh: {{port: {port}}}}}
 """
 GIVEN = Options(secret=Secret(PASSWORD))
-SENTENCE = r"accepts no key of this machine; give a password \(GPU_NODE_PASSWORD, --password-stdin"
+SENTENCE = (
+    r"accepts no key of this machine; next: give a password \(GPU_NODE_PASSWORD, --password-stdin"
+)
 
 Again = Callable[..., bool]
 
@@ -82,7 +84,9 @@ def test_one_that_still_lets_us_in_goes_on(site: Site, account: Sshd, key: Path)
 
 def test_a_member_is_let_in_and_joins_again(site: Site, account: Sshd) -> None:
     """Only after the user has confirmed the deploy."""
-    error = "^found no terminal to confirm that its key is let in again; allowed: a terminal, or -y$"
+    error = (
+        "^found no terminal to confirm that its key is let in again; allowed: a terminal, or -y$"
+    )
     with pytest.raises(Stopped, match=error):
         again(site, GIVEN, yes=False)
     assert not account.authorized_keys.exists()

@@ -94,7 +94,9 @@ def test_a_group_without_hosts_stays(
 
 def test_without_a_confirmation_nothing_changes(site: Site, runs: list[dict[str, str]]) -> None:
     before = site.text(), known(site)
-    with pytest.raises(Stopped, match=r"^found no terminal to confirm the removal; allowed: a terminal, or -y$"):
+    with pytest.raises(
+        Stopped, match=r"^found no terminal to confirm the removal; allowed: a terminal, or -y$"
+    ):
         remove(site, NEW, UserConsole())
     assert (site.text(), known(site)) == before and runs == []
 
@@ -133,8 +135,8 @@ def test_one_that_is_not_there(site: Site, runs: list[dict[str, str]]) -> None:
     with pytest.raises(Stopped) as caught:
         remove(site, "v100-03", UserConsole(yes=True))
     assert str(caught.value) == (
-        f"{site.file} has no host v100-03; it has a100-01, {NEW}. If it was removed before, "
-        "nothing is left to do"
+        f"{site.file}: hosts: found 'v100-03' (no such host; if it was removed before, "
+        f"nothing is left to do); allowed: a100-01, {NEW}"
     )
     assert (site.text(), runs) == (before, [])
 
@@ -146,8 +148,8 @@ def test_one_that_others_copy_from_stays(site: Site, runs: list[dict[str, str]])
     with pytest.raises(Stopped) as caught:
         remove(site, NEW, UserConsole(yes=True))
     assert str(caught.value) == (
-        f"{site.file}:3: groups.v100.workspace.source names {NEW}, which is to be removed: "
-        "first change or remove that line"
+        f"{site.file}:3: groups.v100.workspace.source: found '{NEW}' (the node that is to be "
+        "removed); allowed: another node; next: change or remove that line first"
     )
     assert site.text() == before and runs == []
 
@@ -161,8 +163,8 @@ def test_every_line_that_names_it_is_reported(site: Site, runs: list[dict[str, s
     with pytest.raises(Stopped) as caught:
         remove(site, NEW, UserConsole(), dry=True)
     assert str(caught.value).splitlines() == [
-        f"{site.file}:2: defaults.nccl.copy_from names {NEW}, which is to be removed: "
-        "first change or remove that line"
+        f"{site.file}:2: defaults.nccl.copy_from: found '{NEW}' (the node that is to be removed); "
+        "allowed: another node; next: change or remove that line first"
     ]
 
 
