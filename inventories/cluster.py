@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,10 @@ class Cluster:
 
     def nodes(self) -> list[Data]:
         """Name, address and port of every host, as the hosts reach each other."""
+        return self._nodes
+
+    @cached_property
+    def _nodes(self) -> list[Data]:
         return [
             {
                 "name": name,

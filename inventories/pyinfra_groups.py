@@ -146,7 +146,7 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
                 why = f"no such name{did_you_mean(str(word), known)}"
                 allowed = f"{listed(known)}, several with commas"
                 lines[f"--data {key}: {worded(shown(word), why, allowed)}"] = None
-    for name in hosts:
+    for name in hosts if override_data else ():
         try:
             NodeWanted.from_data({**cluster.data_of(name), **override_data})
         except InventoryError as error:

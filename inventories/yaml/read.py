@@ -80,7 +80,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _check_size(self, parent: yaml.Node | None) -> None:
-        """Raise _TooLarge before the parser takes seconds; two values are one entry of a mapping."""
+        """Raise _TooLarge before the parser takes seconds."""
         self._count += 1
         if self._level > _MOST_LEVELS:
             why = f"more than {_MOST_LEVELS} levels"

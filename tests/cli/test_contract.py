@@ -1,8 +1,8 @@
 """The words, streams and exit codes of the commands: one test per case file, cases/CASE.yml.
 
 A case: `run` is the command line; before it `files` are written, `make` is run by sh in their
-folder, and `replace` edits site.yml; `code` is the exit code, and `out` and `err` are what each stream must hold. A stream that a case
-does not name is empty. `$dir` is the folder of the files.
+folder, and `replace` edits site.yml; `code` is the exit code, and `out` and `err` are what each
+stream must hold. A stream that a case does not name is empty. `$dir` is the folder of the files.
 """
 
 from __future__ import annotations
