@@ -9,7 +9,7 @@ from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
 
 
-@click.command()
+@click.command(short_help="Repair the nodes of INVENTORY, and prove it.")
 @click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option("--areas", metavar="A,B", help="Repair these areas alone; the same as --data areas=.")

@@ -11,7 +11,7 @@ from gpu_node.drift.report.formats import FORMATS
 from gpu_node.inventories.errors import worded
 
 
-@click.command()
+@click.command(short_help="Read every node of INVENTORY and report what differs.")
 @click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)

@@ -7,7 +7,7 @@ import click
 from gpu_node.cli.loading import loading
 
 
-@click.command()
+@click.command(short_help="Explain a rule: what it checks, why, and its repair.")
 @click.argument("rule")
 def explain(rule: str) -> None:
     """Explain RULE: what it checks, why it hurts, what the deploy changes, what you can do.

@@ -8,7 +8,7 @@ from gpu_node.cli import words
 from gpu_node.cli.loading import loading
 
 
-@click.command()
+@click.command(short_help="Show or pin the host key of a node.")
 @click.argument("inventory", callback=words.inventory)
 @click.argument("node")
 @click.option("--accept", metavar="SHA256:...", help="Pin the offered key with this fingerprint.")

@@ -8,7 +8,7 @@ from gpu_node.cli import words
 from gpu_node.cli.loading import loading
 
 
-@click.command()
+@click.command(short_help="Print DeepSpeed's hostfile of INVENTORY.")
 @click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 def hostfile(inventory: str, limit: tuple[str, ...]) -> None:

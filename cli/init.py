@@ -14,7 +14,7 @@ from gpu_node.inventories.errors import shown, worded
 KNOWN = "~/.ssh/known_hosts"
 
 
-@click.command()
+@click.command(short_help="Write the inventory of your servers, and report.")
 @click.argument("folder", metavar="DIR")
 @click.argument("nodes", metavar="[NAME=ADDRESS]...", nargs=-1)
 @click.option("--user", default="root", show_default=True, callback=words.user, help="Log in as.")

@@ -1,5 +1,6 @@
 """The `gpu-node lab` commands: emulated GPU servers to try and test on."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,7 +34,7 @@ def up() -> None:
     print_status()
     # The README names it as it is in the repository; a wheel has it in its own folder.
     if (inventory := roster.inventory()) != "inventories/lab.py":
-        click.echo(f"report: gpu-node drift {inventory}", err=True)
+        click.echo(f"report: gpu-node drift {shlex.quote(inventory)}", err=True)
 
 
 @lab.command()
@@ -76,7 +77,7 @@ def print_status() -> None:
             click.echo(f"{name:<10} {address:<15} {state}")
 
 
-@lab.command(name="break")
+@lab.command(name="break", short_help="Inject one fault; without a name, list them.")
 @click.argument("fault", required=False)
 def break_(fault: str | None) -> None:
     """Inject one fault of the catalogue into a converged node; without a name, list them."""

@@ -10,7 +10,7 @@ from gpu_node.cli.usage import Choice, Number, failure
 from gpu_node.inventories.errors import worded
 
 
-@click.command()
+@click.command(short_help="Make a server a member of the cluster, and prove it.")
 @click.argument("name", required=False, callback=words.name)
 @click.argument("address", required=False, callback=words.address)
 @click.option(

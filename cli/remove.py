@@ -9,7 +9,7 @@ from gpu_node.cli.usage import failure
 from gpu_node.inventories.interrupt import LINE, Interrupted, report
 
 
-@click.command()
+@click.command(short_help="Remove a node from the cluster.")
 @click.argument("name")
 @click.option(
     "--inventory",

@@ -7,7 +7,7 @@ import click
 from gpu_node.cli.loading import loading
 
 
-@click.command()
+@click.command(short_help="List all rules of the report.")
 @click.argument("area", required=False)
 def rules(area: str | None) -> None:
     """List all rules of the report, or those of AREA, and which of them the deploy repairs.

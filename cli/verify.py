@@ -21,7 +21,7 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
         raise click.BadParameter(worded(shown(written), "", ALLOWED)) from None
 
 
-@click.command()
+@click.command(short_help="Run an all-reduce across the nodes of INVENTORY.")
 @click.argument("inventory", callback=words.inventory)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option(

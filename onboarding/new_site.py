@@ -19,6 +19,7 @@ from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
 from gpu_node.inventories.errors import InventoryError, as_found, shown, worded
+from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
 from gpu_node.onboarding.console import UserConsole
@@ -37,6 +38,8 @@ KNOWN_HOSTS = "known_hosts"
 USERS_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # First contacts at the same time.
 _PARALLEL = 20
+_EXISTS = worded("a file that exists", "", "another folder", "gpu-node onboard adds a node")
+_BEGIN = "cluster: site\n\ndefaults:"
 _INVENTORY = '''\
 """The nodes of this cluster for pyinfra, from site.yml beside this file."""
 
@@ -114,20 +117,36 @@ class NewSite:
         self.folder, self.access, self.console = folder, access, console
         self.file, self.inventory = folder / "site.yml", folder / "site.py"
         for each in (self.file, self.inventory):
-            if os.path.lexists(each):
-                problem = worded("a file that exists", "", "another folder", "gpu-node onboard")
-                raise Stopped(f"{each}: {problem}")
+            if os.path.lexists(each) and not self._is_begun():
+                raise Stopped(f"{each}: {_EXISTS}")
         if folder.exists() and not folder.is_dir():
             raise Stopped(f"{folder}: {worded('a file', '', 'a folder')}")
         if "=" in str(folder):
             problem = worded(shown(str(folder)), "it looks like NAME=ADDRESS", "a folder")
             raise Stopped(f"DIR: {problem}")
 
+    def _is_begun(self) -> bool:
+        """Whether both files are as a run writes them before it asks the nodes."""
+        try:
+            if content(self.inventory).decode("utf-8") != _INVENTORY:
+                return False
+            text = self._written() if os.path.lexists(self.file) else _BEGIN
+            return text.startswith(_BEGIN) and "#" not in text
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def _written(self) -> str:
+        return content(self.file).decode("utf-8")
+
     def create(self, nodes: Sequence[NewNode]) -> None:
         """Confirm all host keys, pin them, and write the inventory.
 
-        Raises Stopped with nothing written where a key is not confirmed or a node does not answer.
+        Raises Stopped with nothing written where a key is not confirmed or a node does not answer,
+        or if the folder has another inventory. One that an interrupted run has written is written
+        again.
         """
+        if self.file.exists() and self._written() != self.text(nodes):
+            raise Stopped(f"{self.file}: {_EXISTS}")
         self._check(nodes)
         servers = [self._server(each) for each in nodes]
         keys = self._confirmed(servers)
@@ -177,7 +196,7 @@ class NewSite:
         ssh += [f"key: {_quoted(str(access.key))}"] if access.key else []
         ssh += ["sudo: true"] * access.sudo
         ssh += [f"known_hosts: {KNOWN_HOSTS}"]
-        lines = ["cluster: site", "", "defaults:", f"  ssh: {{{', '.join(ssh)}}}"]
+        lines = [*_BEGIN.split("\n"), f"  ssh: {{{', '.join(ssh)}}}"]
         comments = list(_defaults(nodes, found or {}, places or {}))
         if comments:
             lines += [

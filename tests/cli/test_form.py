@@ -78,6 +78,14 @@ def test_what_a_command_line_costs(path: Path, tmp_path: Path, key: ECDSAKey) ->
     assert seconds < WHOLE and megabytes < MOST_MEGABYTES, (seconds, megabytes)
 
 
+@pytest.mark.parametrize("words", [[], ["lab"]])
+def test_no_help_of_a_command_is_cut(words: list[str]) -> None:
+    """Each has its whole line."""
+    done = run("gpu-node", *words, "--help")
+    _, _, commands = done.out.partition("Commands:\n")
+    assert commands and not [line for line in commands.splitlines() if line.endswith("...")]
+
+
 @pytest.mark.parametrize(
     ("line", "is_one"),
     [

@@ -233,7 +233,10 @@ def test_a_server_that_is_silent(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) ->
     held: list[socket.socket] = []
     sshd.instead = held.append
     monkeypatch.setattr(asking, "SECONDS", 0.5)
-    problem = r"^found no answer of the sshd at 127.0.0.1:.* within 10 s \(it accepts connections\); next: "
+    problem = (
+        r"^found no answer of the sshd at 127.0.0.1:.* within 10 s \(it accepts "
+        r"connections\); next: "
+    )
     with pytest.raises(ContactError, match=problem):
         offered(sshd.server())
     for each in held:
@@ -260,9 +263,9 @@ def test_no_way_to_a_server(sshd: Sshd, number: int) -> None:
 def test_another_port_is_an_option(sshd: Sshd) -> None:
     """The option that says another port is named, where none was given."""
     error = unreachable(sshd.server(port=22), ConnectionRefusedError())
-    assert (
-        error
-        == "found connection refused at 127.0.0.1:22; next: is sshd running there, or on another --port?"
+    assert error == (
+        "found connection refused at 127.0.0.1:22; next: is sshd running there, or "
+        "on another --port?"
     )
     error = unreachable(sshd.server(port=2222), ConnectionRefusedError())
     assert error == "found connection refused at 127.0.0.1:2222; next: is sshd running there?"

@@ -91,11 +91,10 @@ def test_the_group_by_the_longer_name(tmp_path: Path) -> None:
 def test_two_groups_for_it(tmp_path: Path) -> None:
     """With a third number of GPUs neither is closer."""
     error = refused(tmp_path, V100 * 2)
-    assert (
-        error
-        == "found 4 x Tesla V100-PCIE-32GB (the groups v100, big are all for them); allowed: one group; "
-        + ("next: name one: --group")
-    )
+    assert error == (
+        "found 4 x Tesla V100-PCIE-32GB (the groups v100, big are all for them); "
+        "allowed: one group; "
+    ) + ("next: name one: --group")
 
 
 def test_another_number_of_gpus(tmp_path: Path) -> None:
@@ -182,12 +181,14 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "two models": (
         ["0x1db6", "0x20f1"],
         {},
-        "found GPUs of 2 models (1 x Tesla V100-PCIE-32GB, 1 x NVIDIA A100-PCIE-40GB); allowed: one ",
+        "found GPUs of 2 models (1 x Tesla V100-PCIE-32GB, 1 x NVIDIA "
+        "A100-PCIE-40GB); allowed: one ",
     ),
     "a known one beside an unknown one": (
         ["0x1db6", "0xfff0"],
         {"group": "v100"},
-        "found GPUs of 2 models (1 x Tesla V100-PCIE-32GB, 1 x 10de:fff0); allowed: one model a node",
+        "found GPUs of 2 models (1 x Tesla V100-PCIE-32GB, 1 x 10de:fff0); allowed: "
+        "one model a node",
     ),
     "a group for other GPUs": (
         V100,
@@ -209,7 +210,8 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "an address of another, spelled otherwise": (
         V100,
         {"address": "2001:DB8:0:0::5"},
-        "found '2001:DB8:0:0::5' (FOLDER/site.yml has it as v100-01); allowed: a separate address, or ",
+        "found '2001:DB8:0:0::5' (FOLDER/site.yml has it as v100-01); allowed: a "
+        "separate address, or ",
     ),
     "there already": (
         V100,
@@ -224,7 +226,8 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "the new group's name": (
         H100,
         {"name": "h100"},
-        "found 'h100' (the group for its GPUs would have this name); allowed: another name, or --group ",
+        "found 'h100' (the group for its GPUs would have this name); allowed: "
+        "another name, or --group ",
     ),
     "pyinfra's word": (V100, {"name": "all"}, "found 'all' (pyinfra needs this name); allowed: "),
     "the file's name": (

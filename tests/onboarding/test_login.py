@@ -243,7 +243,7 @@ def test_a_key_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
     error = refusal(sshd, key=tmp_path / "gone")
     assert f"no key {tmp_path / 'gone'} can be used" in error
     with pytest.raises(
-        ContactError, match="found no such file .*; next: create it: ssh-keygen -t ed25519 -f"
+        ContactError, match=r"found no such file .*; next: create it: ssh-keygen -t ed25519 -f"
     ):
         public_key(sshd.server(key=tmp_path / "gone"))
 

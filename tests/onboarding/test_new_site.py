@@ -132,6 +132,26 @@ def test_what_is_there_stays(sshd: Sshd, tmp_path: Path, name: str) -> None:
         site(sshd, tmp_path, True)
 
 
+def test_an_interrupted_run_is_repeated(sshd: Sshd, tmp_path: Path) -> None:
+    """What it wrote before it asked the nodes is written again; what a user changed stays."""
+    nodes = [NODE, NewNode("n2", "localhost")]
+    site(sshd, tmp_path, True).create(nodes)
+    file = tmp_path / "site" / "site.yml"
+    text = file.read_text()
+    site(sshd, tmp_path, True).create(nodes)
+    assert file.read_text() == text
+    file.unlink()
+    site(sshd, tmp_path, True).create(nodes)
+    assert file.read_text() == text
+    with pytest.raises(Stopped, match=r"site\.yml: found a file that exists"):
+        site(sshd, tmp_path, True).create([NODE])
+    for changed in (text.replace("localhost", HERE), text + "# mine\n"):
+        file.write_text(changed)
+        with pytest.raises(Stopped, match=r"site\.yml: found a file that exists"):
+            site(sshd, tmp_path, True).create(nodes)
+        assert file.read_text() == changed
+
+
 def test_a_file_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "site").write_text("mine")
     with pytest.raises(Stopped, match="found a file; allowed: a folder"):
