@@ -63,7 +63,8 @@ class Done(subprocess.CompletedProcess[AnyStr]):
         err: AnyStr,
         usage: tuple[float, float],
     ) -> None:
-        super().__init__(words, code, out, err)
+        super().__init__(words, code)
+        self.stdout, self.stderr = out, err
         self.usage = usage
 
 
@@ -94,7 +95,8 @@ def run_bytes(*words: str, cwd: Path, env: Mapping[str, str], seconds: float) ->
         if not answer.comes_within(seconds):
             answer.kill()
             raise subprocess.TimeoutExpired(words, seconds, *answer.streams)
-        return Done(words, answer.code, *answer.streams, answer.usage)
+        out_bytes, err_bytes = answer.streams
+        return Done(words, answer.code, out_bytes, err_bytes, answer.usage)
 
 
 def _text(data: bytes) -> str:
