@@ -280,7 +280,7 @@ def test_the_old_import_in_an_inventory(
     done = run(installed, project, *GPU_NODE, command, *words)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("gpu-node: site.py: ") and line.endswith(f"; write: {NEW_IMPORT}")
+    assert line.startswith("gpu-node: site.py:") and line.endswith(f"; next: write {NEW_IMPORT}")
 
 
 def test_the_old_import_works_in_the_repository(installed: Path, project: Path) -> None:

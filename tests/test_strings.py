@@ -13,7 +13,7 @@ from tests.test_words import WORDS
     [
         ("drift", "'Key was rejected by service': the kernel refuses other modules"),
         ("drift", "Run modprobe nvidia."),
-        ("inventories", "found {self.found}{why}; allowed: {self.allowed}"),
+        ("inventories", "; separate columns by a comma, not {word}"),
         ("deploy", "Disable nouveau"),
         ("cli", "Write the report to FILE, not stdout."),
     ],
