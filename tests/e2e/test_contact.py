@@ -141,7 +141,7 @@ def test_no_password_is_taken(
     """The message has the methods that sshd accepts."""
     configured("s/^PasswordAuthentication .*/PasswordAuthentication no/")
     with pytest.raises(
-        ContactError, match=r"its sshd accepts publickey\): sshd accepts no password"
+        ContactError, match=r"its sshd accepts publickey\); next: sshd accepts no password"
     ):
         open_session(server, host_key, Secret(password))
 
