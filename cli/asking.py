@@ -45,6 +45,7 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
         answer.reached,
         peers_of(answer.data),
         answer.data.get("_sudo") is True,
+        answer.data.get("allow_deletions") is True,
     )
 
 

@@ -12,6 +12,7 @@ from gpu_node.cli.asking import ask
 from gpu_node.cli.reporting import report_of
 from gpu_node.deploy.engine.batches import batches, size_of
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended, run_pyinfra
+from gpu_node.deploy.engine.summary import nothing_to_repair
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report, Seen
 from gpu_node.drift.report.problems import problems
@@ -93,8 +94,7 @@ class Deployment:
         ]
         switched = any(self.data.get(key) is True for key in _SWITCHES)
         if not to_repair and not switched:
-            answered = [name for name, host in before.hosts.items() if not host.error]
-            self.console.say("Nothing to repair." if answered else "No node could be read.")
+            self.console.say(nothing_to_repair(before))
             return _code(before)
         if self.run.dry:
             self._announce_batches(seen, to_repair)
@@ -104,7 +104,7 @@ class Deployment:
         after = self._part(
             report_of(self.run.inventory, ask(self.run.inventory, self.run.limit, data=self.data))
         )
-        self.console.show(table.render(after, self.console.width, next_step=False))
+        self.console.show(table.render(after, self.console.width, of_run=self._again()))
         return code or _code(after)
 
     def _part(self, whole: Report) -> Report:
@@ -148,6 +148,11 @@ class Deployment:
             return size_of(self.run.batch or "", nodes)
         except ValueError as error:
             raise click.UsageError(f"--batch: {error}") from None
+
+    def _again(self) -> list[str]:
+        """Return the options of the next run, which is to be like this one."""
+        batch = [] if self.run.batch is None else ["--batch", self.run.batch]
+        return [*self._options(), *batch]
 
     def _options(self) -> list[str]:
         """Return the options of pyinfra for this run."""

@@ -15,6 +15,7 @@ from gpu_node.deploy.engine.failures import alone
 from gpu_node.deploy.engine.interruption import watch
 from gpu_node.deploy.engine.plan import plan
 from gpu_node.deploy.engine.proof import prove
+from gpu_node.deploy.engine.summary import announce
 from gpu_node.deploy.env import step as env
 from gpu_node.deploy.limits import step as limits
 from gpu_node.deploy.nccl import step as nccl
@@ -32,6 +33,7 @@ watch(host.state)
 contain(host.state)
 with contained(host):
     node = plan(host)
+    announce(host.state)
     if node is not None:
         driver.converge(plan=node, **alone(host, "driver", DOWNLOAD_SECONDS))
         workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))

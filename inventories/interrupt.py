@@ -102,6 +102,11 @@ def stop_silently(number: int, frame: FrameType | None) -> None:
     os._exit(1)
 
 
+def is_silent() -> bool:
+    """Whether this process is a child whose parent reports for it."""
+    return signal.getsignal(signal.SIGINT) is stop_silently
+
+
 def report(line: str) -> None:
     """Print a line to stderr, below the ^C of a terminal; show the cursor that rich may hide."""
     if console := getattr(sys.modules.get("rich.console"), "Console", None):

@@ -59,11 +59,11 @@ class UserConsole:
         if isinstance(what, str):
             what = Text(visible_lines(what))
         if self._out.is_terminal:
-            self._out.print(what)
+            self._out.print(what, crop=False)
             return
         console = Console(width=self._out.width, markup=False, emoji=False)
         with console.capture() as captured:
-            console.print(what)
+            console.print(what, crop=False)
         lines = captured.get().splitlines()
         click.echo("\n".join(line.rstrip() for line in lines), file=sys.stdout)
 

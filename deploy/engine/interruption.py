@@ -60,7 +60,7 @@ def watch(state: State) -> None:
     if not any(isinstance(handler, _Errors) for handler in state.callback_handlers):
         state.add_callback_handler(_Errors())
     # pyinfra's own handler ends with 0, which means proved; that of pyinfra_child stays.
-    if signal.getsignal(signal.SIGINT) is not interrupt.stop_silently:
+    if not interrupt.is_silent():
         signal.signal(signal.SIGINT, interrupt.Stop(lambda: _INTERRUPTED))
     vars(cli)["input"] = _answer
     if not sys.stdin.isatty():  # no answer to pyinfra's question whether to continue

@@ -16,10 +16,15 @@ from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.engine.scope import part_of
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rule import Rule
+from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.problems import joined, leads_to, problems, text
 from gpu_node.facts.ask.patience import GivenUp, Patience
 from gpu_node.facts.ask.session import ProbeError, fresh, probe
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.escape import visible
+
+# A finding's rule and subject.
+Key = tuple[str, str]
 
 
 def prove(plan: Plan, rules: Collection[Rule] = ()) -> None:
@@ -37,8 +42,7 @@ def prove(plan: Plan, rules: Collection[Rule] = ()) -> None:
     elif plan.manual:
         refuse(name="Stop: the rest needs manual action", findings=plan.findings)
     else:
-        for finding in plan.findings:
-            _print(host, finding)
+        _print(host, plan.findings)
 
 
 def _prove_alone(plan: Plan, rules: Collection[Rule]) -> None:
@@ -98,9 +102,7 @@ def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
         findings = [each for each in found if each.rule in rules]
     else:
         findings = list(part_of(host).of(host.name, found))
-    before = _before(state, host)
-    for finding in findings:
-        _print(host, finding, is_new=(finding.rule, finding.subject) not in before)
+    _print(host, findings, _before(state, host))
     for finding in () if rules else part_of(host).waiting(host.name, found):
         text = f"{finding.rule}: {finding.subject}: {finding.found}"
         waits = f"waits for {finding.root.node}" if finding.root else "waits"
@@ -120,7 +122,7 @@ def refuse(findings: Sequence[Finding]) -> Generator[FunctionCommand, None, None
     yield FunctionCommand(_refuse, [findings], {})
 
 
-def _before(state: State, host: Host) -> set[tuple[str, str]]:
+def _before(state: State, host: Host) -> set[Key]:
     """Return what was wrong with a node before this run, by rule and subject."""
     was = states(state)
     if host.name not in was:
@@ -133,15 +135,33 @@ def _of(names: Collection[str], found: Mapping[str, NodeState]) -> dict[str, Nod
 
 
 def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:
-    for finding in findings:
-        _print(host, finding)
+    _print(host, findings)
     return False
 
 
-def _print(host: Host, finding: Finding, is_new: bool = False) -> None:
-    state = "not repaired" if finding.fixable else "manually"
-    if finding.fixable and is_new:  # as in an environment that was missing before
-        state = "found only after this repair, run the deploy again"
-    log = logger.error if finding.severity == "error" else logger.warning
-    text = f"{finding.rule}: {finding.subject}: {finding.found}, wanted {finding.wanted}"
-    log(f"{host.print_prefix}{visible(f'{text}; {state}: {finding.fix}')}")
+def _print(host: Host, findings: Sequence[Finding], before: Collection[Key] | None = None) -> None:
+    """Print a line for each problem of a node, in the report's words, with what repairs it.
+
+    `before` are the findings before the run, where it has changed nodes.
+    """
+    alone = HostReport(status="drift", findings=list(findings))
+    for problem in problems({host.name: alone}):
+        parts = [f"{problem.id}: {text(problem, [host.name])}"]
+        if rules := leads_to(problem):
+            parts.append(f"leads to {', '.join(rules)}")
+        fixes: dict[str, list[str]] = {}
+        for each in (each.finding for each in problem.own or problem.explained):
+            fixes.setdefault(_repair(each, before), []).append(each.fix)
+        parts += [f"{repair}: {joined(each)}" for repair, each in fixes.items()]
+        log = logger.error if problem.severity == "error" else logger.warning
+        log(f"{host.print_prefix}{visible('; '.join(parts))}")
+
+
+def _repair(finding: Finding, before: Collection[Key] | None) -> str:
+    """Return why a finding is left."""
+    if not finding.fixable:
+        return "manual"
+    if before is not None and (finding.rule, finding.subject) not in before:
+        # As in an environment that was missing before.
+        return "found only after this repair, run the deploy again"
+    return "not repaired"

@@ -69,6 +69,9 @@ class Run:
     checked_wheels: set[tuple[str, int, int]] = field(default_factory=set)
     # Whether an operation that breaks fails only its node.
     is_contained: bool = False
+    # Whether the problems before the run, and those after it, were printed.
+    is_announced: bool = False
+    is_summed_up: bool = False
 
     def node(self, host: Host) -> NodeRun:
         """Return what is known about a node."""

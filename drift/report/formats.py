@@ -35,7 +35,7 @@ def printed(renderable: RenderableType, console: Console) -> str:
     The last line ends with a newline.
     """
     with console.capture() as captured:
-        console.print(renderable)
+        console.print(renderable, crop=False)
     if console.is_terminal:
         return captured.get()
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.differences import Difference, differences
 from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.guard import Judged, Judgement
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
@@ -107,6 +107,8 @@ class Seen:
     nodes: tuple[Peer, ...] = ()
     # Whether the inventory allows sudo.
     sudo: bool = False
+    # Whether a run may delete what a copy has more than its source: --data allow_deletions=true.
+    allow_deletions: bool = False
 
     @property
     def without_root(self) -> bool:
@@ -117,14 +119,20 @@ class Seen:
         return self.state.limits.user.uid != 0 and not has_sudo
 
 
-def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) -> Report:
-    """Return the report about all nodes `seen`, judged by the rules and against each other."""
+def build(
+    seen: Mapping[str, Seen],
+    tool: Tool,
+    inventory: str,
+    generated: str,
+    judged: Judgement | None = None,
+) -> Report:
+    """Return the report about all nodes `seen`, judged by the rules and against each other.
+
+    `judged` is the judgement of these states where there is one.
+    """
     states = {name: node.state for name, node in seen.items() if node.state is not None}
-    judged = judge(
-        {
-            name: Judged(state, seen[name].wanted, Among(name, seen[name].nodes, states))
-            for name, state in states.items()
-        }
+    judged = judged or judge(
+        {name: _judged(name, seen[name], state, states) for name, state in states.items()}
     )
     hosts = {name: _host(node, judged.findings.get(name, [])) for name, node in seen.items()}
     return Report(
@@ -135,6 +143,10 @@ def build(seen: Mapping[str, Seen], tool: Tool, inventory: str, generated: str) 
         differences=differences(states, judged.drifting),
         summary=_summary(hosts),
     )
+
+
+def _judged(name: str, node: Seen, found: NodeState, states: Mapping[str, NodeState]) -> Judged:
+    return Judged(found, node.wanted, Among(name, node.nodes, states, node.allow_deletions))
 
 
 def _host(node: Seen, findings: list[Finding]) -> HostReport:

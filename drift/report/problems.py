@@ -123,7 +123,7 @@ def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
             admin.append(each.fix)
         else:
             alone.append(each.fix)
-    return _joined(alone), _joined(admin)
+    return joined(alone), joined(admin)
 
 
 def _is_in_home(fix: str) -> bool:
@@ -131,7 +131,14 @@ def _is_in_home(fix: str) -> bool:
     return "~/" in fix and "/etc/" not in fix
 
 
-def _joined(texts: Iterable[str]) -> str:
+def leads_to(problem: Problem) -> list[str]:
+    """Return the rules whose findings a problem explains, without its own area's name."""
+    rules = list(dict.fromkeys(each.finding.rule for each in problem.explained))
+    area = problem.id.split(".")[0]
+    return [rule.removeprefix(f"{area}.") for rule in rules if rule.split(".")[0] != problem.id]
+
+
+def joined(texts: Iterable[str]) -> str:
     """Return texts one behind the other, each once; some are sentences."""
     ended = [each if each.endswith(".") else f"{each};" for each in dict.fromkeys(texts)]
     return " ".join(ended).removesuffix(";")

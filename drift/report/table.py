@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -13,7 +14,7 @@ from gpu_node.drift.report import full
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.problems import Problem, chosen, problems, without_root
+from gpu_node.drift.report.problems import Problem, chosen, leads_to, problems, without_root
 from gpu_node.drift.report.problems import text as what
 from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
@@ -44,11 +45,13 @@ def render(
     facts: bool = False,
     only: Collection[str] = (),
     next_step: bool = True,
+    of_run: Sequence[str] | None = None,
 ) -> RenderableType:
     """Return the report as a rich renderable for a console of this width.
 
     `facts` come first where asked for; `only` chooses problems by rule, area or node; without
-    `next_step` the table ends with the problems.
+    `next_step` the table ends with the problems. `of_run` are the options of the deploy that
+    prints it: the next one has the same.
     """
     found = problems(report.hosts)
     shown = list(chosen(found, only)) if only else found
@@ -61,7 +64,7 @@ def render(
     if len(shown) < len(found):
         parts += [Text(), Text(_left_out(len(found) - len(shown)), style="dim")]
     parts += _unreached(report.hosts, only)
-    return Group(*parts, *(_next(report, shown) if next_step else ()))
+    return Group(*parts, *(_next(report, shown, of_run) if next_step else ()))
 
 
 def _left_out(count: int) -> str:
@@ -172,10 +175,8 @@ def _repair(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
 
 def _after(problem: Problem) -> Text:
     """Return the rules whose findings this problem explains."""
-    rules = list(dict.fromkeys(each.finding.rule for each in problem.explained))
-    area = problem.id.split(".")[0]
-    others = [rule.removeprefix(f"{area}.") for rule in rules if rule.split(".")[0] != problem.id]
-    return Text(f"leads to {', '.join(others)}" if others else "", style="dim")
+    rules = leads_to(problem)
+    return Text(f"leads to {', '.join(rules)}" if rules else "", style="dim")
 
 
 def _few(words: Text, room: int) -> Text:
@@ -211,11 +212,25 @@ def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterat
         yield Text(f"no answer from {len(more)} more: {visible(ranges(more))}; --full shows why")
 
 
-def _next(report: Report, shown: Sequence[Problem]) -> Iterator[Text]:
-    """Yield where more is, and at the end the one command to run next."""
+def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:
+    """Yield where more is, and at the end the one command to run next.
+
+    A command is one line, however narrow the console: it can be copied.
+    """
     if not shown:
         return
     yield Text()
-    yield Text(f"more: gpu-node explain {shown[0].id}; every finding: --full", style="dim")
+    more = f"more: gpu-node explain {shown[0].id}"
+    if of_run is not None:
+        yield whole(more)
+        drift = shlex.join(["gpu-node", "drift", report.inventory, "--full"])
+        yield whole(f"every finding: {drift}")
+    else:
+        yield Text(f"{more}; every finding: --full", style="dim")
     if any(_repair(each, report.hosts) in ("deploy", "partly") for each in shown):
-        yield Text(f"repair: {visible(deploy_command(report.inventory))}", style="dim")
+        yield whole(f"repair: {deploy_command(report.inventory, of_run or ())}")
+
+
+def whole(line: str) -> Text:
+    """Return a line that is not folded, for a command."""
+    return Text(visible(line), style="dim", no_wrap=True, overflow="ignore")

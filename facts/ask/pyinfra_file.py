@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,6 +60,6 @@ def loadable(inventory: str) -> Iterator[str]:
         yield str(stand_in)
 
 
-def deploy_command(inventory: str) -> str:
+def deploy_command(inventory: str, options: Sequence[str] = ()) -> str:
     """Return the shell command that repairs the nodes of an inventory."""
-    return shlex.join(["gpu-node", "deploy", inventory])
+    return shlex.join(["gpu-node", "deploy", inventory, *options])

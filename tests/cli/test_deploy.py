@@ -175,7 +175,13 @@ def test_a_run_that_fails(world: World, deploy: Deploy) -> None:
     """1, also where pyinfra ends with another code; the table shows what is left."""
     world.fails, world.code = {"a100-01"}, 3
     code, out, _ = deploy("-y")
-    assert (code, out.splitlines()[-1].split()[:3]) == (1, ["error", "a100-01", "shm.too-small"])
+    row, _, *last = out.splitlines()[-5:]
+    assert (code, row.split()[:3]) == (1, ["error", "a100-01", "shm.too-small"])
+    assert last == [
+        "more: gpu-node explain shm.too-small",
+        "every finding: gpu-node drift inventories/lab.py --full",
+        "repair: gpu-node deploy inventories/lab.py",
+    ]
 
 
 def test_a_node_that_is_away(world: World, deploy: Deploy) -> None:
@@ -209,7 +215,9 @@ def test_a_batch_that_is_not_proved_ends_the_run(world: World, deploy: Deploy) -
     code, out, err = deploy("-y", "--batch", "1")
     assert (code, world.runs) == (1, [["--data", "change=a100-01"]])
     assert err.splitlines()[-1] == "Batch 1 is not proved; not changed: v100-01, a100-02."
-    assert out.splitlines()[-1].split()[:3] == ["error", "all", "shm.too-small"]
+    row, *_, last = out.splitlines()[-5:]
+    assert row.split()[:3] == ["error", "all", "shm.too-small"]
+    assert last == "repair: gpu-node deploy inventories/lab.py --batch 1"
 
 
 def test_a_node_that_is_away_does_not_end_the_batches(world: World, deploy: Deploy) -> None:

@@ -97,7 +97,7 @@ def _left(report: Report, node: str, *severities: str) -> list[str]:
 def test_what_is_proved_has_no_error_in_the_report(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor a finding that the deploy repairs; each finding is printed, on its node."""
+    """Nor a finding that the deploy repairs; each finding is in a line of its node."""
     caplog.set_level(logging.WARNING)
     run = Run(name)
     proved, after = run.judged(), run.report()
@@ -106,7 +106,10 @@ def test_what_is_proved_has_no_error_in_the_report(
         assert proved[node] == (not fixable and not _left(after, node, "error"))
         printed = [each.getMessage() for each in caplog.records]
         for left in _left(after, node, "error", "warning"):
-            assert any(f"[{node}] {left}: " in words for words in printed)
+            subject = left.split(": ", 1)[1]
+            assert any(
+                words.startswith(f"[{node}] ") and f"{subject}: " in words for words in printed
+            ), printed
     if all(proved.values()):
         is_left = any(_left(after, node, "warning") for node in NAMES)
         assert after.exit_code() == (2 if is_left else 0)

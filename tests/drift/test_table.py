@@ -211,7 +211,9 @@ def test_nodes_that_are_well_are_one_line(nodes: dict[str, Seen], line: str) -> 
 def test_a_narrow_console(width: int) -> None:
     """What has no column beside the others stands below them."""
     text = concise(THREE, width)
-    assert max(map(len, text.splitlines())) <= width
+    *lines, command = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert command == "repair: gpu-node deploy inventories/lab.py"  # it can be copied
     whole = "".join(text.split())
     assert all(each.id in whole for each in problems(report(THREE).hosts))
 

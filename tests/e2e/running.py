@@ -111,7 +111,8 @@ def converge_and_report(inventory: str) -> Converge:
         wrong = [each for each in left if each[1]["severity"] == "error" or each[1]["fixable"]]
         assert wrong == [], done.err
         for node, finding in left:
-            assert f"[{node}] {finding['rule']}: {finding['subject']}: " in done.err, finding
+            lines = [line for line in done.err.splitlines() if f"[{node}] " in line]
+            assert any(f"{finding['subject']}: " in line for line in lines), finding
         assert report.code == (2 if left else 0), report.json["differences"]
     return done
 
