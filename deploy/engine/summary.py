@@ -46,6 +46,7 @@ def announce(state: State) -> None:
         state.add_callback_handler(_AtTheEnd())
     else:
         click.echo(nothing_to_repair(before), err=True)
+    click.echo(err=True)
 
 
 def nothing_to_repair(report: Report) -> str:
@@ -108,7 +109,7 @@ def _seen(
 def _print(report: Report, is_after: bool) -> None:
     console = Console(stderr=True, markup=False, emoji=False)
     shown = table.render(report, console.width, next_step=is_after, of_run=_options())
-    click.echo(printed(shown, console), err=True, nl=False, color=console.is_terminal)
+    click.echo(f"\n{printed(shown, console)}", err=True, nl=False, color=console.is_terminal)
 
 
 def _options() -> list[str]:

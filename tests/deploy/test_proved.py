@@ -10,6 +10,7 @@ from pyinfra.api import Config, Host, Inventory, State
 from pyinfra.api.state import StateStage
 
 from gpu_node.deploy.engine import proof
+from gpu_node.deploy.engine.ask_all import AskAll
 from gpu_node.deploy.engine.run import node_of, run_of
 from gpu_node.drift.report.model import Report, Seen
 from gpu_node.inventories.wanted import NodeWanted
@@ -69,6 +70,11 @@ class Run:
         self.state.set_stage(StateStage.Prepare)
         for host in self.state.inventory:
             self.state.activate_host(host)
+        self.answer()
+
+    def answer(self) -> None:
+        """Let the nodes that are there answer the one probe of the run."""
+        run_of(self.state).baseline = AskAll()
         run_of(self.state).baseline.answers(self.state, lambda host: self.found[host.name])
 
     @property

@@ -65,9 +65,9 @@ RPMS = ("libnccl", "libnccl-devel", "libnccl-static")
 OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
 
 
-def shown(report: Report) -> str:
-    """Return the table of a report, 100 columns wide."""
-    return text("table", report, Page(Console(file=io.StringIO(), width=100)))
+def shown(report: Report, width: int = 100) -> str:
+    """Return the table of a report."""
+    return text("table", report, Page(Console(file=io.StringIO(), width=width)))
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +143,15 @@ def test_converge_ends_proved(converged: Converge) -> None:
     assert converged.code == 0, converged.err
     assert converged.failed == []
     assert any("Prove it" in name for name in converged.executed)
+
+
+def test_converge_announces_and_sums_up_as_the_report(
+    story: dict[str, Any], converged: Converge
+) -> None:
+    """The same counts and problems before; the last line is that of the report afterwards."""
+    *table, _, _, _ = shown(Report.model_validate(story["drift"].json), 80).splitlines()
+    assert "\n".join(["", *table, ""]) in converged.err
+    assert converged.err.splitlines()[-1] == "2 nodes, 2 ok: no problems"
 
 
 @pytest.fixture(scope="module")

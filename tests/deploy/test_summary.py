@@ -1,0 +1,131 @@
+"""A run by pyinfra's command announces and sums up its work in the words of the report."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from collections.abc import Mapping
+
+import pytest
+from pyinfra.api import Host
+from rich.console import Console
+
+from gpu_node.deploy.engine.run import node_of
+from gpu_node.deploy.engine.summary import announce
+from gpu_node.drift.report import table
+from gpu_node.drift.report.formats import printed
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories import interrupt
+from tests.deploy.test_proved import NAMES, Run
+
+LINE = ["pyinfra", "-y", "inventories/my lab.py", "deploy/gpu_node.py", "--limit", "a100"]
+
+
+@pytest.fixture(autouse=True)
+def command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the run, with an option that the next one is to have as well."""
+    monkeypatch.setattr(sys, "argv", LINE)
+
+
+def ended(run: Run, after: Mapping[str, NodeState]) -> None:
+    """Let the operations of a run be done, and pyinfra disconnect."""
+    hosts: list[Host] = list(run.hosts.values())
+    for host in hosts:
+        node = node_of(host)
+        node.operation_began, node.proved_by = 1.0, after.get(host.name)
+    for host in hosts:
+        run.state.trigger_callbacks("host_disconnect", host)
+
+
+def drawn(run: Run, width: int) -> list[str]:
+    """The lines of the report about the nodes, without its next steps."""
+    shown = table.render(run.report(), width, next_step=False)
+    return printed(shown, Console(file=io.StringIO(), width=width)).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_the_same_lines_as_the_report(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before and after; a command that follows is one line, with the options of this run."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    run = Run("an error that the deploy repairs")
+    announce(run.state)
+    announce(run.state)
+    before = capsys.readouterr()
+    assert (before.out, before.err.splitlines()) == ("", ["", *drawn(run, width), ""])
+    ended(run, run.found)
+    assert capsys.readouterr().err.splitlines() == [
+        "",
+        *drawn(run, width),
+        "",
+        "more: gpu-node explain shm.too-small",
+        "every finding: gpu-node drift 'inventories/my lab.py' --full",
+        "repair: gpu-node deploy 'inventories/my lab.py' --limit a100",
+    ]
+
+
+def test_all_is_repaired(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run("an error that the deploy repairs")
+    announce(run.state)
+    capsys.readouterr()
+    ended(run, Run("nothing").found)
+    assert capsys.readouterr().err == "\n2 nodes, 2 ok: no problems\n"
+
+
+def test_a_node_that_left_the_run_is_no_proved_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its state is unknown, whatever it was before."""
+    run = Run("an error that the deploy repairs")
+    announce(run.state)
+    node_of(run.hosts["a100-02"]).out = "its connection broke in an operation of shm"
+    capsys.readouterr()
+    ended(run, {"a100-01": run.found["a100-01"]})
+    shown = capsys.readouterr().err
+    assert shown.startswith("\n2 nodes, 1 ok, 1 unreadable\n")
+    assert "not proved: its connection broke in an operation of shm" in shown
+
+
+def test_a_node_without_a_connection(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run("an error that the deploy repairs")
+    away = run.hosts["a100-01"]
+    run.state.activated_hosts.discard(away)
+    run.state.active_hosts.discard(away)
+    run.found.pop("a100-01")
+    run.answer()
+    announce(run.state)
+    assert "2 nodes, 1 with drift, 1 unreachable: " in capsys.readouterr().err
+
+
+def test_nothing_to_repair(capsys: pytest.CaptureFixture[str]) -> None:
+    """And nothing to sum up, though an operation may say what needs manual action."""
+    run = Run("an error that no deploy repairs")
+    announce(run.state)
+    *_, line, last = capsys.readouterr().err.splitlines()
+    assert (line, last) == ("Nothing to repair.", "")
+    ended(run, {})
+    assert capsys.readouterr().err == ""
+
+
+def test_a_part_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings of another area are none of the run's problems."""
+    announce(Run("an error that the deploy repairs", areas="ssh").state)
+    assert "2 nodes, 2 ok: no problems" in capsys.readouterr().err
+
+
+def test_a_dry_run_has_no_end(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run("an error that the deploy repairs")
+    announce(run.state)
+    capsys.readouterr()
+    for name in NAMES:
+        run.state.trigger_callbacks("host_disconnect", run.hosts[name])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_of_ours_reports_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """`gpu-node deploy` and `gpu-node onboard` run pyinfra as a silent child."""
+    run = Run("an error that the deploy repairs")
+    with interrupt.handled(interrupt.stop_silently, signal.SIGINT):
+        announce(run.state)
+    ended(run, run.found)
+    assert capsys.readouterr().err == ""
