@@ -6,11 +6,25 @@ from collections.abc import Collection
 from pathlib import Path
 
 from gpu_node.lab import roster
+from gpu_node.lab.errors import LabError
 from gpu_node.lab.machine import owner, run
 
 
 def make() -> None:
-    """Make `.lab/` complete; it belongs to the calling user, and existing files stay."""
+    """Make `.lab/` complete; it belongs to the calling user, and existing files stay.
+
+    Raises LabError where it cannot be written, as in an installation of root's.
+    """
+    try:
+        _make()
+    except OSError as error:
+        raise LabError(
+            f"{roster.STATE} cannot be written ({error.strerror}): install gpu-node for yourself "
+            "(pipx, or a virtual environment), or run this as root"
+        ) from None
+
+
+def _make() -> None:
     host_keys = roster.STATE / "host_keys"
     host_keys.mkdir(parents=True, exist_ok=True)
     roster.STATE.chmod(0o700)

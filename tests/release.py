@@ -7,6 +7,7 @@ environment, as a user's would be, and its first commands run outside of the rep
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -85,11 +86,7 @@ def _build(folder: Path) -> tuple[Path, Path]:
 
 def _commands(folder: Path, wheel: Path) -> None:
     """Install a wheel in a new environment, and try its first commands in an empty folder."""
-    venv.create(folder / "environment", with_pip=True)
-    programs = folder / "environment" / "bin"
-    pip = [str(programs / "python"), "-m", "pip", "install", "-q"]
-    _output([*pip, "--require-hashes", "-r", str(LOCK)], cwd=folder)
-    _output([*pip, "--no-deps", str(wheel)], cwd=folder)
+    programs = installed(folder / "environment", wheel)
     site = folder / "site"
     site.mkdir()
     (site / "site.yml").write_text(CLUSTER)
@@ -100,6 +97,30 @@ def _commands(folder: Path, wheel: Path) -> None:
     _expect(_output([gpu_node, "--version"], cwd=site), version)
     _expect(_output([gpu_node, "rules"], cwd=site), "shm.too-small")
     _expect(_output([gpu_node, "drift", "site.yml"], cwd=site, code=1), REFUSED)
+
+
+def installed(environment: Path, wheel: Path) -> Path:
+    """Install a wheel as a user would, in a new environment; return the folder of its programs."""
+    venv.create(environment, with_pip=True)
+    programs = environment / "bin"
+    pip = [str(programs / "python"), "-m", "pip", "install", "-q"]
+    _output([*pip, "--require-hashes", "-r", str(LOCK)], cwd=environment)
+    _output([*pip, "--no-deps", str(wheel)], cwd=environment)
+    return programs
+
+
+def built(folder: Path) -> Path:
+    """Build a wheel of the files as they are now, committed or not, and return it."""
+    listed = _output(["git", "ls-files", "-z", "-co", "--exclude-standard"]).split("\0")
+    for name in filter(None, listed):
+        source, target = REPOSITORY / name, folder / "source" / name
+        if source.is_symlink() or source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel"]
+    _output([*build, "--outdir", str(folder), str(folder / "source")], cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 def _expect(output: str, text: str) -> None:

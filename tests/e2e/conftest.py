@@ -68,6 +68,12 @@ def keep_converged(chosen: Sequence[str] = MANAGED) -> None:
     _kept_here.update(chosen)
 
 
+def come_back() -> None:
+    """Start this clone's lab again after another installation had it, with the kept disks."""
+    life.up()
+    nodes.put_back(sorted(_kept_here), CONVERGED)
+
+
 def let_in(node: str) -> None:
     """Authorise the lab's key for root on the bare node."""
     key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
