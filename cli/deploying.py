@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import click
 from pyinfra_cli.util import parse_cli_arg
@@ -17,6 +18,7 @@ from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report, Seen
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.ranges import ranges
+from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.errors import did_you_mean, shown, worded
 from gpu_node.inventories.interrupt import LINE, Interrupted
@@ -87,13 +89,21 @@ class Deployment:
         seen = ask(self.run.inventory, self.run.limit, data=self.data)
         before = self._part(report_of(self.run.inventory, seen))
         self.console.show(table.render(before, self.console.width, next_step=False))
-        to_repair = [
-            name
+        fixable = {
+            name: host
             for name, host in before.hosts.items()
             if any(each.fixable for each in host.findings)
+        }
+        # Whether sudo refuses shows in the run, which may have a password for it.
+        to_repair = [
+            name for name, host in fixable.items() if not host.without_root or seen[name].sudo
         ]
+        if closed := [name for name in fixable if name not in to_repair]:
+            self._explain(closed, seen)
         switched = any(self.data.get(key) is True for key in _SWITCHES)
         if not to_repair and not switched:
+            if closed:
+                return 1
             self.console.say(nothing_to_repair(before))
             return _code(before)
         if self.run.dry:
@@ -111,6 +121,14 @@ class Deployment:
         """Return a report with the findings that the run is to repair or to fail by."""
         areas, nodes = (_words(self.data.get(key)) for key in ("areas", "change"))
         return whole.part(areas, nodes)
+
+    def _explain(self, closed: Sequence[str], seen: Mapping[str, Seen]) -> None:
+        """Print why nodes are not repaired on which the SSH user is not root."""
+        for user, nodes in groupby(closed, key=lambda name: _user(seen[name])):
+            self.console.say(
+                f"{ranges(nodes)}: the deploy needs root, and {user} is not root: "
+                f"{becoming_root(user)}"
+            )
 
     def _repaired(self, seen: Mapping[str, Seen], to_repair: list[str]) -> int:
         if self.run.batch is None or not to_repair:
@@ -164,9 +182,14 @@ class Deployment:
 
 
 def _question(before: Report, to_repair: list[str]) -> str:
-    count = sum(each.repair != "manual" for each in problems(before.hosts))
+    hosts = {name: before.hosts[name] for name in to_repair}
+    count = sum(each.repair != "manual" for each in problems(hosts))
     what = "this problem" if count == 1 else f"these {count} problems"
     return f"Repair {what} on {ranges(to_repair, before.hosts)}?"
+
+
+def _user(node: Seen) -> str:
+    return ssh_user(node.state) if node.state is not None else ""
 
 
 def _model(node: Seen) -> str:

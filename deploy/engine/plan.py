@@ -27,6 +27,7 @@ from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Rule
 from gpu_node.drift.engine.subject import Subject
+from gpu_node.drift.ssh.sudo import becoming_root
 from gpu_node.facts.ask.execute import NoAnswer, execute
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.ask.sudo import why_refused
@@ -45,6 +46,8 @@ printf '%s\\n' "$output" | sed 's/^/refused: /'
 exit 1
 """
 
+# pyinfra's ways to another user.
+_BECOMING = ("_sudo", "_su_user", "_doas")
 # Findings that may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
 _REBOOTED = (library_mismatch, not_loaded, nouveau, module_not_built)
 # With an error of one of these rules, the node may have no GPUs after a boot.
@@ -126,6 +129,7 @@ def plan(host: Host) -> Plan | None:
     try:
         plan = _planned(host)
         if plan.changes:
+            _require_root(host, plan)
             _require_sudo(host)
     except ProbeError as error:
         logger.error(f"{host.print_prefix}{visible(str(error))}")
@@ -182,6 +186,17 @@ def _plan(host: Host) -> Plan:
 def any_changes(state: State) -> bool:
     """Whether this run changes a node: then each node is judged again afterwards."""
     return any(each.changes for each in plans(state).values())
+
+
+def _require_root(host: Host, plan: Plan) -> None:
+    """Raise ProbeError if the SSH user is not root, and the inventory has no way to become root."""
+    user, data = plan.found.limits.user, host.data.dict()
+    if user is None or user.uid == 0 or any(data.get(key) for key in _BECOMING):
+        return
+    raise ProbeError(
+        f"the deploy needs root, and {user.name} is not root; nothing was changed: "
+        f"{becoming_root(user.name)}"
+    )
 
 
 def _require_sudo(host: Host) -> None:

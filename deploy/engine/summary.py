@@ -44,7 +44,7 @@ def announce(state: State) -> None:
     _print(before, is_after=False)
     if any_changes(state):
         state.add_callback_handler(_AtTheEnd())
-    else:
+    elif not any(each.fixable for host in before.hosts.values() for each in host.findings):
         click.echo(nothing_to_repair(before), err=True)
     click.echo(err=True)
 

@@ -94,13 +94,17 @@ def chosen(found: Iterable[Problem], words: Collection[str]) -> Iterator[Problem
 def text(problem: Problem, nodes: Collection[str]) -> str:
     """Return what is wrong in words, a part of each rule first; `nodes` are those of the report."""
     if problem.id == NEEDS_ROOT:
-        facts = list(dict.fromkeys(each.finding.subject for each in problem.own))
-        count = f"{len(facts)} facts" if facts[1:] else "a fact"
-        verb = "are" if facts[1:] else "is"
-        return f"{count} {verb} readable by root only: {', '.join(facts)}"
+        facts: dict[str, list[str]] = {}
+        for node, finding in problem.own:
+            facts.setdefault(finding.subject, []).append(node)
+        count = f"{len(facts)} facts are" if len(facts) > 1 else "a fact is"
+        listed = (
+            f"{fact}{_where(on, problem.nodes, nodes, ' ({})')}" for fact, on in facts.items()
+        )
+        return f"{count} readable by root only: {', '.join(listed)}"
     by_rule: dict[str, list[str]] = {}
     for (rule, words), on in _distinct(problem.own or problem.explained).items():
-        where = "" if len(on) == len(problem.nodes) else f" ({ranges(on, nodes)})"
+        where = _where(on, problem.nodes, nodes, " ({})")
         by_rule.setdefault(rule, []).append(f"{words}{where}")
     depth = max(map(len, by_rule.values()))
     parts = [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
@@ -110,20 +114,35 @@ def text(problem: Problem, nodes: Collection[str]) -> str:
 def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
     """Return what a user without root can do about a problem, and what root has to do.
 
-    `nodes` are those whose facts such a user read; both texts are empty if it has none of them.
+    `nodes` are those whose facts such a user read; both texts are empty if it has none of them. A
+    text that is about some of the problem's nodes begins with their names.
     """
-    alone: list[str] = []
-    admin: list[str] = []
-    for each in (each.finding for each in problem.own or problem.explained if each.node in nodes):
+    alone: dict[str, list[str]] = {}
+    admin: dict[str, list[str]] = {}
+    for node, each in (each for each in problem.own or problem.explained if each.node in nodes):
         rule = RULES.get(each.rule)
         if problem.id == NEEDS_ROOT:
-            admin.append(each.fix)
+            admin.setdefault(each.fix, []).append(node)
         elif rule is not None and rule.alone and not _is_in_home(each.fix):
-            alone.append(rule.alone)
-            admin.append(each.fix)
+            alone.setdefault(rule.alone, []).append(node)
+            admin.setdefault(each.fix, []).append(node)
         else:
-            alone.append(each.fix)
-    return joined(alone), joined(admin)
+            alone.setdefault(each.fix, []).append(node)
+    return _by_nodes(alone, problem.nodes), _by_nodes(admin, problem.nodes)
+
+
+def _by_nodes(texts: Mapping[str, Collection[str]], nodes: Collection[str]) -> str:
+    """Return texts one behind the other, those about all nodes first, others behind the names."""
+    by_nodes: dict[str, list[str]] = {"": []}
+    for text, on in texts.items():
+        by_nodes.setdefault(_where(on, nodes, (), "{}: "), []).append(text)
+    return joined(f"{names}{joined(each)}" for names, each in by_nodes.items() if each)
+
+
+def _where(on: Collection[str], all_of: Collection[str], nodes: Collection[str], form: str) -> str:
+    """Return the names of nodes in a form; empty where they are all that a problem has."""
+    names = list(dict.fromkeys(on))
+    return "" if len(names) == len(all_of) else form.format(ranges(names, nodes))
 
 
 def _is_in_home(fix: str) -> bool:

@@ -167,9 +167,9 @@ def _without_root(problem: Problem, nodes: Mapping[str, HostReport]) -> tuple[st
 
 
 def _repair(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
-    """Return who repairs a problem: the admin, where the deploy has no root on any of its nodes."""
-    if all(nodes[name].without_root for name in problem.nodes) and _without_root(problem, nodes)[1]:
-        return "admin"
+    """Return who repairs a problem: not the deploy, where it has no root on any of its nodes."""
+    if all(nodes[name].without_root for name in problem.nodes):
+        return "admin" if _without_root(problem, nodes)[1] else "manual"
     return problem.repair
 
 

@@ -17,7 +17,8 @@ def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None
     if unread.section.startswith("nccl.environment:") and unread.reason.endswith(" is closed"):
         name = ssh_user(found) or "the SSH user"
         return f"{name} cannot enter it", (
-            f"name an environment that {name} and who trains can enter, or open its folders to them"
+            f"name an environment that {name} and the training user can enter, or open its folders "
+            "to them"
         )
     if unread.section not in ROOT_SECTIONS or (user is not None and user.uid == 0):
         return None
@@ -29,8 +30,13 @@ def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None
     cause = f"the report asks as {ssh_user(found) or 'the SSH user'}, who is not root"
     if found.ssh.sudo_refusal is not None:
         return f"{cause}, and sudo refuses", "let sudo run, see ssh.sudo-refused"
+    return cause, becoming_root(ssh_user(found))
+
+
+def becoming_root(user: str) -> str:
+    """Return how an SSH user without sudo becomes root."""
     allow = "write `ssh: {sudo: true}` into the inventory; if sudo asks for a password there"
-    return cause, f"{allow}, {line_for(ssh_user(found))}; {AS_ROOT} (ssh: {{user: root}})"
+    return f"{allow}, {line_for(user)}; {AS_ROOT} (ssh: {{user: root}})"
 
 
 def ssh_user(found: NodeState) -> str:

@@ -98,6 +98,29 @@ def test_problems_before_and_after(world: World, deploy: Deploy) -> None:
     assert err == ""
 
 
+ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
+
+
+def test_without_root_there_is_no_run(world: World, deploy: Deploy) -> None:
+    """One line for the nodes, with what makes a run possible."""
+    world.changes = {name: LOW | ALICE for name in ("a100-01", "a100-02")}
+    code, out, err = deploy("-y")
+    assert (code, world.runs) == (1, [])
+    assert "Set NCCL_BUFFSIZE" in out
+    (line,) = err.splitlines()
+    assert line.startswith("a100-[01-02]: the deploy needs root, and alice is not root: write `ssh")
+    assert "`alice ALL=(ALL) NOPASSWD: ALL`" in line
+
+
+def test_a_node_without_root_stops_no_other(world: World, deploy: Deploy) -> None:
+    """It is named, and the question is about the others; the run ends with 1."""
+    world.changes["a100-01"] = LOW | ALICE
+    world.fails = {"a100-01"}
+    code, _, err = deploy("-y")
+    assert (code, world.runs) == (1, [[]])
+    assert err.startswith("a100-01: the deploy needs root")
+
+
 def test_without_a_terminal_it_does_not_ask(world: World, deploy: Deploy) -> None:
     code, out, err = deploy()
     assert (code, world.runs) == (1, [])

@@ -14,8 +14,9 @@ from pyinfra.api import Host, StringCommand
 from pyinfra.api.host import HostData
 from pyinfra.connectors.util import SUDO_PASSWORD_REQUIRED_LINES, CommandOutput, OutputLine
 
-from gpu_node.deploy.engine.plan import _require_sudo
+from gpu_node.deploy.engine.plan import Plan, _require_root, _require_sudo
 from gpu_node.facts.ask.session import ProbeError
+from tests.drift import states
 
 PASSWORD = "sudo: a password is required"
 TTY = "sudo: sorry, you must have a tty to run sudo"
@@ -53,6 +54,30 @@ def test_sudo_that_runs(tmp_path: Path) -> None:
     """Nothing is raised; nor where the inventory wants no sudo."""
     _require_sudo(host(tmp_path, ""))
     _require_sudo(host(tmp_path, TTY, _sudo=False))
+
+
+ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
+
+
+def plan(change: dict[str, Any]) -> Plan:
+    """A plan for a node that was read by some user."""
+    return Plan(states.wanted(), states.found(change), (), states.among())
+
+
+@pytest.mark.parametrize("data", [{"_sudo": False}, {}])
+def test_a_user_without_root_changes_nothing(tmp_path: Path, data: dict[str, object]) -> None:
+    """No operation would end well; the error says how to become root."""
+    node = host(tmp_path, "", **{"_sudo": None, **data})
+    with pytest.raises(ProbeError) as refused:
+        _require_root(node, plan(ALICE))
+    assert "alice is not root; nothing was changed: write `ssh: {sudo: true}`" in str(refused.value)
+    _require_root(node, plan({}))
+    _require_root(node, plan({"limits": {"user": None}}))
+
+
+@pytest.mark.parametrize("data", [{"_sudo": True}, {"_su_user": "root"}, {"_doas": True}])
+def test_a_user_who_becomes_root(tmp_path: Path, data: dict[str, object]) -> None:
+    _require_root(host(tmp_path, "", **{"_sudo": False, **data}), plan(ALICE))
 
 
 @pytest.mark.parametrize("has_terminal", [True, False])

@@ -106,13 +106,43 @@ def test_the_lines_for_limits() -> None:
     assert "`alice soft stack 8192`" in text
 
 
+def test_facts_of_some_nodes_name_them() -> None:
+    """Ranges, as in the other lines; none where all nodes have it."""
+    both = {"unreadable": CLOSED["unreadable"][1:]}
+    nodes = {"a100-01": _seen(ALICE, CLOSED)} | {
+        name: _seen(ALICE, both) for name in ("v100-01", "v100-02")
+    }
+    words = _words(concise(nodes, 300))
+    assert "readable by root only: driver.next (a100-01), limits.pending " in words
+    nodes = {"a100-01": _seen(ALICE, both), "v100-01": _seen(ALICE, CLOSED), "v100-02": _seen()}
+    words = _words(concise(nodes, 300))
+    assert "a100-01, v100-01 needs-root 2 facts are readable by root only: " in words
+    assert "limits.pending, driver.next (v100-01) admin 3" in words
+
+
+def test_what_helps_on_some_nodes_names_them() -> None:
+    """The texts for all nodes come first; two users need two lines of sudoers."""
+    bob = {"limits": {"user": {**ALICE["limits"]["user"], "name": "bob"}}}
+    nodes = {f"a100-0{number}": _seen(ALICE, CLOSED) for number in (1, 2)}
+    nodes["v100-01"] = _seen(bob, CLOSED)
+    words = _words(concise(nodes, 1000))
+    first, second = words.index("a100-[01-02]: write `ssh"), words.index("v100-01: write `ssh")
+    assert words.index("as root: ") < first < second
+    assert "`alice ALL=(ALL)" in words[first:second] and "`bob ALL=(ALL)" in words[second:]
+    some = {"a100-01": _seen(ALICE, FRESH), "v100-01": _seen(ALICE, {"shm": {"fstab": []}})}
+    assert "without root: After a boot, check the size: df -h /dev/shm. a100-01: Set" in _words(
+        concise(some, 300, only=["shm"])
+    )
+
+
 def test_a_repair_in_the_home_needs_no_root() -> None:
-    """The user can do it, and the deploy as well."""
+    """The user does it: the deploy keeps its backups where only root writes."""
     node = _seen(ALICE, {"env": {"launcher": {}}})
     text = concise({"a": Seen(states.wanted({"env": {"OMP_NUM_THREADS": "4"}}), node.state)}, 200)
     assert "without root: rewrite the block in ~/.bashrc" in _words(text)
     assert "as root" not in text
-    assert re.search(r"(?m) deploy +2$", text)
+    assert re.search(r"(?m) manual +2$", text)
+    assert "repair: gpu-node deploy" not in text
 
 
 @pytest.mark.parametrize(
@@ -129,7 +159,7 @@ def test_a_problem_of_both_kinds_of_nodes() -> None:
     """The deploy repairs the others."""
     text = concise({"a": _seen(ALICE, FRESH), "b": _seen(FRESH)}, 200)
     assert re.search(r"(?m)^error +all +shm\.too-small .* deploy +4$", text)
-    assert "without root: Set NCCL_BUFFSIZE" in text
+    assert "without root: a: Set NCCL_BUFFSIZE" in text  # which node it is about
 
 
 def test_it_can_be_chosen_and_explained() -> None:
