@@ -1,17 +1,18 @@
 """Builds the sdist and the wheel in dist/, and tries them: `python -m tests.release`.
 
 They are made of the last commit. The wheel is installed with requirements.lock into a new
-environment, as a user's would be, and its first commands run outside of the repository.
+environment, as a user's would be, and its first commands run outside of the repository; with each
+Python of the classifiers that PATH has as python3.N.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,11 +45,18 @@ def main() -> int:
     try:
         with TemporaryDirectory(prefix="gpu-node-release-") as folder:
             sdist, wheel = _build(Path(folder))
-            _commands(Path(folder), wheel)
+            pythons = found_pythons()
+            for version, python in pythons.items():
+                work = Path(folder, version)
+                work.mkdir()
+                _commands(work, wheel, python)
     except Failed as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     print(f"release: {sdist.relative_to(REPOSITORY)} and {wheel.relative_to(REPOSITORY)} work")
+    print(f"tried with Python {', '.join(pythons)}")
+    if others := [version for version in supported() if version not in pythons]:
+        print(f"not tried, as PATH has none: Python {', '.join(others)}")
     return 0
 
 
@@ -64,6 +72,29 @@ def top_of(sdist: Path) -> set[str]:
     with tarfile.open(sdist) as archive:
         parts = [Path(name).parts for name in archive.getnames()]
     return {each[1] for each in parts if len(each) > 1}
+
+
+def supported() -> list[str]:
+    """Return the versions of Python that the package index lists for this package."""
+    text = (REPOSITORY / "pyproject.toml").read_text()
+    return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', text)
+
+
+def found_pythons() -> dict[str, str]:
+    """Return the program of each supported version that runs here, this one in any case."""
+    found: dict[str, str] = {}
+    for version in supported():
+        for python in (sys.executable, shutil.which(f"python{version}")):
+            if python and _version(python) == version:
+                found.setdefault(version, python)
+    return found
+
+
+def _version(python: str) -> str:
+    """Return the version of an interpreter, such as 3.11; empty for one that does not start."""
+    ask = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _build(folder: Path) -> tuple[Path, Path]:
@@ -84,9 +115,9 @@ def _build(folder: Path) -> tuple[Path, Path]:
     return sdist, wheel
 
 
-def _commands(folder: Path, wheel: Path) -> None:
+def _commands(folder: Path, wheel: Path, python: str) -> None:
     """Install a wheel in a new environment, and try its first commands in an empty folder."""
-    programs = installed(folder / "environment", wheel)
+    programs = installed(folder / "environment", wheel, python)
     site = folder / "site"
     site.mkdir()
     (site / "site.yml").write_text(CLUSTER)
@@ -99,9 +130,9 @@ def _commands(folder: Path, wheel: Path) -> None:
     _expect(_output([gpu_node, "drift", "site.yml"], cwd=site, code=1), REFUSED)
 
 
-def installed(environment: Path, wheel: Path) -> Path:
+def installed(environment: Path, wheel: Path, python: str = sys.executable) -> Path:
     """Install a wheel as a user would, in a new environment; return the folder of its programs."""
-    venv.create(environment, with_pip=True)
+    _output([python, "-m", "venv", str(environment)])
     programs = environment / "bin"
     pip = [str(programs / "python"), "-m", "pip", "install", "-q"]
     _output([*pip, "--require-hashes", "-r", str(LOCK)], cwd=environment)

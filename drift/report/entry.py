@@ -1,4 +1,4 @@
-"""An entry below a table: a head, and labelled lines that are folded beside their labels."""
+"""Parts below a table: entries with labelled lines that are folded, and commands, which are not."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def entry(head: Text, lines: Iterable[tuple[str, str]]) -> RenderableType:
     for label, text in lines:
         body.add_row(label, Text(visible(text)))
     return Group(head, Padding(body, (0, 0, 1, 2)))
+
+
+def whole(line: str) -> Text:
+    """Return a line with a command: it is not folded, and can be copied from a narrow console."""
+    return Text(visible(line), style="dim", no_wrap=True, overflow="ignore")

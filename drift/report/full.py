@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rules import RULES
-from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.signs import SEVERITY_STYLES
@@ -74,7 +74,7 @@ def _unreached(name: str, host: HostReport) -> RenderableType:
 def _next_step(report: Report) -> Iterator[Text]:
     findings = [finding for host in report.hosts.values() for finding in host.findings]
     if any(finding.fixable for finding in findings):
-        yield Text(f"repair: {visible(deploy_command(report.inventory))}", style="dim")
+        yield whole(f"repair: {deploy_command(report.inventory)}")
 
 
 def _summary(report: Report) -> Text:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.report import full
+from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
@@ -213,10 +214,7 @@ def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterat
 
 
 def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:
-    """Yield where more is, and at the end the one command to run next.
-
-    A command is one line, however narrow the console: it can be copied.
-    """
+    """Yield where more is, and at the end the one command to run next."""
     if not shown:
         return
     yield Text()
@@ -229,8 +227,3 @@ def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None
         yield Text(f"{more}; every finding: --full", style="dim")
     if any(_repair(each, report.hosts) in ("deploy", "partly") for each in shown):
         yield whole(f"repair: {deploy_command(report.inventory, of_run or ())}")
-
-
-def whole(line: str) -> Text:
-    """Return a line that is not folded, for a command."""
-    return Text(visible(line), style="dim", no_wrap=True, overflow="ignore")

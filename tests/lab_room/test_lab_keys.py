@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.lab import keys, lock, nodes, roster
+from gpu_node.lab.errors import LabError
 
 GONE = "v100-02"
 OTHER = "192.0.2.7 ssh-ed25519 AAAAother\n"
@@ -91,3 +92,13 @@ def test_a_reset_pins_first(
     pinned.write_text(without(whole, GONE))
     nodes.reset(names)
     assert seen == [(set(names or roster.NODES), whole)]
+
+
+def test_an_installation_that_cannot_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of root's: the error says where gpu-node is to be installed."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(roster, "STATE", tmp_path / "file" / ".lab")
+    with pytest.raises(LabError, match=r"file/\.lab cannot be written \(Not a directory\): inst"):
+        keys.make()
