@@ -53,3 +53,14 @@ def test_a_node_without_root(folder: Path, monkeypatch: pytest.MonkeyPatch, sudo
     monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
     (seen,) = ask(str(folder / "site.py")).values()
     assert seen.without_root is not sudo
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_what_a_run_may_delete(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    """The report before a run judges with --data allow_deletions=true, as the run does."""
+    answer = Answer({**states.BASE["wanted"], "allow_deletions": allowed}, states.found({}))
+    monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
+    (seen,) = ask(str(folder / "site.py"), data={"allow_deletions": allowed}).values()
+    assert seen.allow_deletions is allowed

@@ -122,8 +122,9 @@ def as_alice(inventory: WriteInventory) -> Iterator[str]:
     nodes.reset(MANAGED)
 
 
-def test_an_ordinary_user(as_alice: str) -> None:
+def test_an_ordinary_user(as_alice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What only root reads is one line; each line has what alice can do; a deploy is refused."""
+    monkeypatch.setenv("COLUMNS", "300")
     report = drift(as_alice)
     assert report.code == 1
     hosts = report.json["hosts"]
