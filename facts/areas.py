@@ -17,6 +17,7 @@ AREAS = (
     "env",
     "workspace",
     "clock",
+    "host",
 )
 
 

@@ -17,6 +17,7 @@ from gpu_node.facts.probe.request import ProbeRequest
 if TYPE_CHECKING:
     from gpu_node.facts.driver.state import DriverState
     from gpu_node.facts.env.state import EnvState
+    from gpu_node.facts.host.state import HostState
     from gpu_node.facts.limits.state import LimitsState
     from gpu_node.facts.nccl.state import NcclState
     from gpu_node.facts.network.state import NetworkState
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         network: NetworkState
         env: EnvState
         workspace: WorkspaceState
+        host: HostState
         unreadable: tuple[UnreadSection, ...] = ()
 else:
     NodeState = create_model(

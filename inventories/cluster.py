@@ -89,7 +89,7 @@ class Cluster:
         return {**CONNECTING, **self.defaults, "cluster_nodes": self.nodes()}
 
     def nodes(self) -> list[Data]:
-        """Name, address and port of every host, as the hosts reach each other."""
+        """Name, address, port and GPUs of every host, as the hosts reach each other."""
         return self._nodes
 
     @cached_property
@@ -99,6 +99,7 @@ class Cluster:
                 "name": name,
                 "address": self._value_of(name, "ssh_hostname"),
                 "port": self._value_of(name, "ssh_port") or 22,
+                **({"gpus": count} if (count := self._value_of(name, "gpu_count")) else {}),
             }
             for name in self.hosts
         ]

@@ -170,6 +170,26 @@ class WorkspaceWanted(Model):
     backup: places.Backup = places.Backup()
 
 
+class JobsWanted(Model):
+    """What the training jobs ask of the nodes; it is judged, and nothing is changed for it."""
+
+    precision: fields.Precision | None = Field(
+        default=None, title="the number format that the jobs compute in"
+    )
+    flash_attention: fields.Switch | None = Field(
+        default=None, title="whether the jobs use flash-attn 2"
+    )
+    parameters: fields.Parameters | None = Field(
+        default=None, title="how many parameters the largest model has; judged together with zero"
+    )
+    zero: fields.ZeroStage | None = Field(
+        default=None, title="the ZeRO stage of DeepSpeed; 0: each GPU has the whole model"
+    )
+    offload: fields.Offload | None = Field(
+        default=None, title="whether optimizer and parameters are in the memory of the nodes"
+    )
+
+
 class Areas(Model):
     """What a level of a cluster file can set: the defaults, a group or a host."""
 
@@ -183,6 +203,7 @@ class Areas(Model):
     ssh: SshWanted | None = None
     network: NetworkWanted | None = None
     launcher: LauncherWanted | None = None
+    jobs: JobsWanted | None = None
     env: variables.Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None

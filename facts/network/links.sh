@@ -1,5 +1,5 @@
 # Prints one line for each interface. /sys/class/net has files too (bonding_masters). Many drivers
-# refuse to report a speed.
+# refuse to report a speed. A bond's mode is a word and a number; a bridge's ports are links.
 [ -d /sys/class/net ] || { echo 'no /sys/class/net'; exit 1; }
 for link in /sys/class/net/*; do
   [ -e "$link/flags" ] || continue
@@ -15,4 +15,20 @@ for link in /sys/class/net/*; do
   ! grep -q '^DEVTYPE=vlan$' "$link/uevent" 2>/dev/null || kind=vlan
   [ "${link##*/}" != lo ] || kind=loopback
   echo "${link##*/} $flags $state ${mtu:--} ${speed:--} $kind"
+  if [ "$kind" = bond ]; then
+    mode=- ports=
+    { read -r mode _ <"$link/bonding/mode"; read -r ports <"$link/bonding/slaves"; } 2>/dev/null
+    [ -z "$ports" ] || echo "=ports ${link##*/} ${mode:--} $ports"
+  elif [ "$kind" = bridge ]; then
+    ports=
+    for port in "$link"/brif/*; do
+      [ ! -e "$port" ] || ports="$ports ${port##*/}"
+    done
+    [ -z "$ports" ] || echo "=ports ${link##*/} bridge$ports"
+  fi
 done
+for port in /sys/class/infiniband/*/ports/*; do
+  read -r state <"$port/state" || continue
+  [ "$state" != '4: ACTIVE' ] || echo "=active ${port%/ports/*}"
+done 2>/dev/null
+exit 0

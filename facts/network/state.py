@@ -41,7 +41,8 @@ _MOST_LINES = 4096
 class Link(State):
     """An interface: `up` is the administrative state, `state` the operational one (operstate).
 
-    `speed` is in Mbit/s, None if the driver does not report it.
+    `speed` is in Mbit/s, None if the driver does not report it. `ports` are the interfaces that a
+    bond or a bridge is made of; `one_port`: only one of them carries what goes to another node.
     """
 
     name: str
@@ -50,6 +51,8 @@ class Link(State):
     mtu: int | None
     speed: int | None
     kind: Kind
+    ports: tuple[str, ...] = ()
+    one_port: bool = False
 
 
 class Address(State):
@@ -74,16 +77,35 @@ class Route(State):
 
 
 class NetworkState(State):
-    """Everything about the network that rules use."""
+    """Everything about the network that rules use.
+
+    `infiniband`: a port of InfiniBand or RoCE is active, which NCCL takes first; read with links.
+    """
 
     links: tuple[Link, ...] | None
     addresses: tuple[Address, ...] | None
     routes: tuple[Route, ...] | None
+    infiniband: bool | None = None
 
 
-def parse_links(text: str) -> tuple[Link, ...]:
-    """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is unknown."""
-    return tuple(_link(line) for line in _few(text))
+def parse_links(text: str) -> tuple[tuple[Link, ...], bool]:
+    """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is unknown.
+
+    Then follow `=ports NAME MODE PORT...` for bonds and bridges, and `=active DEVICE` for ports of
+    InfiniBand and RoCE.
+    """
+    lines = _few(text)
+    ports = {row[1]: row[2:] for row in map(str.split, lines) if row[0] == "=ports"}
+    links = [_link(line) for line in lines if not line.startswith("=")]
+    made = tuple(each.model_copy(update=_made_of(ports.get(each.name, ()))) for each in links)
+    return made, any(line.startswith("=active ") for line in lines)
+
+
+def _made_of(words: Sequence[str]) -> dict[str, object]:
+    if not words:
+        return {}
+    ports = tuple(map(checked.interface, words[1:]))
+    return {"ports": ports, "one_port": words[0] in ("active-backup", "bridge")}
 
 
 def _few(text: str) -> list[str]:
@@ -150,10 +172,12 @@ def _after(words: list[str], word: str) -> str | None:
 
 def parse(readings: Readings) -> NetworkState:
     """Return the area's state from the probe's answers."""
+    links, infiniband = readings.take("network.links", parse_links) or (None, None)
     return NetworkState(
-        links=readings.take("network.links", parse_links),
+        links=links,
         addresses=readings.take("network.addresses", parse_addresses),
         routes=readings.take("network.routes", parse_routes),
+        infiniband=infiniband,
     )
 
 

@@ -11,13 +11,17 @@ SSH_PORT = 22
 
 
 class Peer(BaseModel):
-    """A node as the others reach it: its name in the inventory, its address, its sshd's port."""
+    """A node as the others reach it: its name in the inventory, its address, its sshd's port.
+
+    `gpus`: how many GPUs the inventory gives it; None where it names none.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     address: str
     port: int = SSH_PORT
+    gpus: int | None = None
 
 
 def peers_of(data: Mapping[str, Any]) -> tuple[Peer, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -175,6 +176,29 @@ def _driver(value: object) -> str:
     return text
 
 
+# A trillion is more than a model has; 7e9 is text in YAML 1.1, 7.0e+9 a number.
+_PARAMETERS = re.compile(r"([0-9]{1,13}(?:\.[0-9]{1,12})?)(?:e\+?([0-9]{1,2})|([MBT]))?", re.IGNORECASE)
+_MOST_PARAMETERS = 10**14
+_SCALES = {"M": 6, "B": 9, "T": 12}
+
+
+def _parameters(value: object) -> int:
+    """A number of parameters: 7000000000, 7e9 or 7B; 70 is a size that lacks its unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("")
+    found = _PARAMETERS.fullmatch(str(value))
+    if found is None:
+        raise ValueError("")
+    digits, power, unit = found.groups()
+    exponent = int(power) if power else _SCALES[unit.upper()] if unit else 0
+    count = int(Decimal(digits).scaleb(exponent))
+    if count < 10**5:
+        raise ValueError("it has fewer parameters than any model: is the unit missing?")
+    if count > _MOST_PARAMETERS:
+        raise ValueError("no model has so many")
+    return count
+
+
 def reason(error: Exception) -> str:
     """Return the reason of a check above; the description of the kind lists what is allowed."""
     text = str(error)
@@ -284,3 +308,14 @@ Launcher = Annotated[
     Literal["deepspeed", "torchrun", "accelerate", "mpirun"],
     Field(description="deepspeed, torchrun, accelerate or mpirun"),
 ]
+Precision = Annotated[
+    Literal["fp32", "tf32", "fp16", "bf16", "fp8"],
+    Field(description="fp32, tf32, fp16, bf16 or fp8"),
+]
+Parameters = Annotated[
+    int,
+    BeforeValidator(_parameters),
+    Field(description="a number of parameters, such as 7e9, 7B or 350M"),
+]
+ZeroStage = Annotated[StrictInt, Field(ge=0, le=3, description="a ZeRO stage, 0 to 3")]
+Offload = Annotated[Literal["none", "cpu"], Field(description="none or cpu")]

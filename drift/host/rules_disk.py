@@ -1,0 +1,59 @@
+"""Host rule about disks: a local file system that a job writes to is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift import units
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path
+from gpu_node.facts.host.state import Disk, HostState
+
+# Proposed, without a source: 95 %, but for a large disk that still has room for checkpoints of a
+# model of 7e9 parameters (18 bytes for each: 117 GiB).
+_FULL = 0.95
+_ROOM = 200 * 1024**3
+_INODES = 1_000_000
+
+
+@rule(
+    "host.disk-full",
+    "warning",
+    why="A checkpoint, a cache or a log cannot be written: 'No space left on device', or "
+    "'PytorchStreamWriter failed writing file' in the middle of a job.",
+    manual="Delete what is not needed (du -xh --max-depth=2 PATH | sort -h), or move caches with "
+    "HF_HOME, PIP_CACHE_DIR and TMPDIR.",
+)
+def disk_full(found: HostState, wanted: object) -> Iterator[Fault]:
+    """A local file system with /, /tmp, /var, the user's home or the workspace is nearly full."""
+    for disk in found.disks or ():
+        shown = [text for text in (_bytes(disk), _inodes(disk)) if text]
+        if shown:
+            is_out = disk.available == 0 or disk.inodes_free == 0
+            others = [path for path in disk.paths if path != disk.point]
+            yield Fault(
+                subject=Path(disk.point),
+                found="; ".join(shown) + (f" (it has {', '.join(others)})" if others else ""),
+                wanted=f"less than {_FULL:.0%} used",
+                cause="a checkpoint, a cache or a log cannot be written: 'No space left on device' "
+                "(errno 28), also where bytes are left and inodes are not",
+                fix=f"delete what is not needed: du -xh --max-depth=2 {disk.point} | sort -h",
+                fixable=False,
+                severity="error" if is_out else None,
+            )
+
+
+def _bytes(disk: Disk) -> str:
+    whole = disk.used + disk.available
+    if not whole or disk.used < whole * _FULL or disk.available > _ROOM:
+        return ""
+    return f"{disk.used / whole:.0%} used, {units.size(disk.available)} left"
+
+
+def _inodes(disk: Disk) -> str:
+    if disk.inodes_used is None or disk.inodes_free is None:
+        return ""
+    whole = disk.inodes_used + disk.inodes_free
+    if not whole or disk.inodes_used < whole * _FULL or disk.inodes_free > _INODES:
+        return ""
+    return f"{disk.inodes_used / whole:.0%} of the inodes used, {disk.inodes_free} left"

@@ -1,0 +1,139 @@
+"""Host rule about a job: the states of its model fit into GPU memory and into the node's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift import units
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Thing
+from gpu_node.drift.host.estimate import BUFFERS, Estimate, Job, estimate
+from gpu_node.drift.host.machine import memory_of
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import JobsWanted
+
+GPU_MEMORY, HOST_MEMORY = "GPU memory for the job", "host memory for the job"
+# What is left on a GPU for activations, the largest layer, CUDA's context (about 0.5 GiB) and NCCL's
+# buffers. Proposed, from one incident: 29.3 of 31.7 GiB (92 %) for states ended in CUDA OOM with
+# batch 1 and gradient checkpointing.
+_STATES_AT_MOST = 0.85
+_SOURCE = (
+    "by DeepSpeed's estimate_zero3_model_states_mem_needs and the ZeRO paper; activations, the "
+    "largest layer, CUDA and NCCL come on top of it"
+)
+
+
+@rule(
+    "host.memory-for-job",
+    "error",
+    between=True,
+    why="The job ends with 'CUDA out of memory', or the kernel kills its processes ('exits with "
+    "return code = -9'). Each parameter takes 18 bytes with Adam in mixed precision: 2 for itself, "
+    "4 for its copy in fp32, 4 for its gradient, 8 for Adam. ZeRO divides them among all GPUs: "
+    "stage 3 all of them, stage 2 all but the 2, stage 1 the last 12 of the paper's 16. With "
+    "offload to the CPU they are in the memory of the nodes, times 1.5 for buffers (DeepSpeed's "
+    "estimate_zero3_model_states_mem_needs and estimate_zero2_model_states_mem_needs; the ZeRO "
+    "paper, arXiv:1910.02054).",
+    manual="Use jobs: {zero: 3, offload: cpu}, more GPUs, a smaller model, or train fewer "
+    "parameters (LoRA).",
+)
+def memory_for_job(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The model of `jobs` does not fit into the GPUs or the memory of this node."""
+    jobs = wanted.jobs
+    if jobs is None or jobs.parameters is None or jobs.zero is None:
+        return
+    own = wanted.gpu.count if wanted.gpu else _found_gpus(found)
+    if own is None:
+        yield _not_estimated("the GPUs of this node")
+        return
+    counts = {peer.name: _gpus_of(peer, among) for peer in among.others}
+    unknown = [each for each, count in counts.items() if count is None]
+    if unknown:
+        yield _not_estimated(f"the GPUs of {', '.join(unknown)}")
+        return
+    gpus = own + sum(count or 0 for count in counts.values())
+    offload = jobs.offload == "cpu"
+    needed = estimate(Job(jobs.parameters, jobs.zero, offload, gpus, own))
+    yield from _on_gpus(found, jobs, needed)
+    yield from _in_memory(found, jobs, needed)
+
+
+def _not_estimated(what: str) -> Fault:
+    return Fault(
+        subject=Thing("memory for the job"),
+        found=f"not estimated: the number of {what} is unknown",
+        wanted="the number of GPUs of all nodes",
+        cause="ZeRO divides the states of the model among all GPUs of the job",
+        fix="name them in the inventory: gpu: {model: ..., count: ...}",
+        fixable=False,
+        severity="info",
+    )
+
+
+def _found_gpus(found: NodeState) -> int | None:
+    smi = found.driver.smi
+    return (len(smi.gpus) if smi else 0) or len(found.driver.devices or ()) or None
+
+
+def _gpus_of(peer: Peer, among: Among) -> int | None:
+    """Return the GPUs of another node: as the inventory says, since one may be lost for now."""
+    state = among.found.get(peer.name)
+    return peer.gpus or (_found_gpus(state) if state else None)
+
+
+def _on_gpus(found: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:
+    gpus = found.driver.smi.gpus if found.driver.smi else ()
+    sizes = [gpu.memory * 1024**2 for gpu in gpus if gpu.memory]
+    if not sizes or needed.gpu <= min(sizes) * _STATES_AT_MOST:
+        return
+    smallest = min(sizes)
+    fits = needed.gpu <= smallest
+    left = f", which leaves {units.size(smallest - needed.gpu)}" if fits else ""
+    yield Fault(
+        subject=Thing(GPU_MEMORY),
+        found=f"{units.size(smallest)} on the smallest GPU",
+        wanted=f"{units.size(needed.gpu)} for the states of the model alone{left}",
+        cause=f"'CUDA out of memory': {needed.gpu_formula}, {_SOURCE}",
+        fix=_less(jobs),
+        fixable=False,
+        severity="warning" if fits else None,
+    )
+
+
+def _less(jobs: JobsWanted) -> str:
+    ways = []
+    if jobs.zero != 3:
+        ways.append("ZeRO stage 3 (jobs: {zero: 3})")
+    if jobs.offload != "cpu":
+        ways.append(
+            "offload of optimizer and parameters to the CPU (jobs: {zero: 3, offload: cpu} shows "
+            "whether the memory of the nodes is enough)"
+        )
+    return ", ".join([*ways, "more GPUs, a smaller model, or fewer trained parameters (LoRA)"])
+
+
+def _in_memory(found: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:
+    memory = memory_of(found)
+    if memory is None or needed.host <= memory:
+        return
+    # The factor for buffers is an estimate; without it the job does not fit in any way.
+    severity: Severity | None = "warning" if needed.host <= memory * BUFFERS else None
+    if jobs.offload == "cpu" and jobs.zero:
+        fix = "less offload (of the optimizer alone, or to NVMe), more nodes, or a smaller model"
+    else:
+        fix = "load the model with deepspeed.zero.Init or low_cpu_mem_usage=True, one rank at a "
+        fix += "time, or use ZeRO stage 3"
+    yield Fault(
+        subject=Thing(HOST_MEMORY),
+        found=units.size(memory),
+        wanted=f"{units.size(needed.host)} for the ranks of this node",
+        cause="the kernel kills a rank ('exits with return code = -9'): "
+        f"{needed.host_formula} for buffers, {_SOURCE}",
+        fix=fix,
+        fixable=False,
+        severity=severity,
+    )

@@ -1,0 +1,89 @@
+"""Host rule about the node's own name: what gloo listens on, and what logs call the node."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Node, Thing
+from gpu_node.drift.ssh.rules_mesh import name_unresolved
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.addresses import is_loopback
+from gpu_node.inventories.schema import NodeWanted
+
+_GLOO = "GLOO_SOCKET_IFNAME"
+
+
+@rule(
+    "host.name",
+    "info",
+    between=True,
+    why="torch's gloo listens on the address of the node's own name, and on loopback where the "
+    "name has none: 'Gloo connectFullMesh failed'. Logs call the node by it.",
+    manual="Set the name (hostnamectl set-hostname NAME), and a line with the node's address and "
+    "this name in /etc/hosts.",
+    alone="Export GLOO_SOCKET_IFNAME=INTERFACE in the shell of the launcher.",
+)
+def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The node's own name leads to loopback, or is not that of the inventory."""
+    own = found.host.name
+    if own is None or not among.others:
+        return
+    listens = _listens_on(found)
+    is_same = _short(own.name) == _short(among.name)
+    if listens and not (found.env.launcher or {}).get(_GLOO):
+        # One finding for one cause: the same name is judged with those of all other nodes.
+        known = {each.subject for each in name_unresolved(found, wanted, among)}
+        if not (is_same and Node(among.name) in known):
+            yield Fault(
+                subject=Thing("host name"),
+                found=f"{own.name} {listens}",
+                wanted=f"an address of this node, such as {wanted.address}",
+                cause="gloo resolves the node's own name, and listens on loopback where that is "
+                "its address, or no address of this node: the others connect to themselves, "
+                "'Gloo connectFullMesh failed' with remote=[127.0.0.1]",
+                fix=f"a line '{wanted.address} {own.name}' in /etc/hosts, and no other line of "
+                f"this name there; or export {_GLOO} with the interface of {wanted.address}",
+                fixable=False,
+                severity="error",
+            )
+            return
+    if not is_same:
+        yield Fault(
+            subject=Thing("host name"),
+            found=own.name,
+            wanted=among.name,
+            cause="logs of jobs, and errors of NCCL and torch, name the node differently than the "
+            "inventory; nothing else depends on it",
+            fix=f"hostnamectl set-hostname {among.name}, or name it so in the inventory",
+            fixable=False,
+        )
+
+
+def _short(text: str) -> str:
+    return text.partition(".")[0].lower()
+
+
+def _listens_on(found: NodeState) -> str:
+    """Return why gloo would listen on loopback; empty where it does not, or that is unknown.
+
+    It takes the first address of the name that it can bind, else loopback: createDefaultDevice of
+    torch/csrc/distributed/c10d/ProcessGroupGloo.cpp.
+    """
+    own = found.host.name
+    if own is None or own.addresses is None or found.network.addresses is None:
+        return ""
+    if not own.addresses:
+        return "does not resolve"
+    mine = {_ip(each.address) for each in found.network.addresses}
+    usable = [each for each in own.addresses if is_loopback(each) or _ip(each) in mine]
+    if usable and not is_loopback(usable[0]):
+        return ""
+    resolved = ", ".join(own.addresses)
+    return f"means {resolved}" if usable else f"means {resolved}, which this node does not have"
+
+
+def _ip(text: str) -> str:
+    return str(ipaddress.ip_interface(text.partition("%")[0]).ip)

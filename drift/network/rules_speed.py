@@ -1,0 +1,106 @@
+"""Network rule about speed: the interface to train over is not the bottleneck of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Interface
+from gpu_node.drift.network.ifname import chosen
+from gpu_node.drift.network.interfaces import AUTO, choose, is_down, link_of
+from gpu_node.facts.network.state import Link, NetworkState
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.inventories.wanted import JobsWanted
+
+# Mbit/s: 1 Gbit/s is what a server has for its administration.
+_SLOW = 1000
+
+
+@rule(
+    "network.slow-link",
+    "warning",
+    between=True,
+    why="Each step waits for the network. The gradients of a model take 2 x 2 bytes a parameter in "
+    "each step (an all-reduce is a reduce-scatter and an all-gather), and with ZeRO stage 3 it is 3 "
+    "x 2 bytes, because the parameters are gathered for the forward and the backward pass (section "
+    "7 of the ZeRO paper, arXiv:1910.02054). Over 1 Gbit/s a model of 7e9 parameters takes 5 "
+    "minutes a step.",
+    manual="Train over a faster interface (network: {interface: NAME}), or accumulate gradients "
+    "over more micro-batches, and use ZeRO stage 1 or 2, or LoRA.",
+)
+def slow_link(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The interface to train over has 1 Gbit/s or less."""
+    if not among.others or _takes_infiniband(found):
+        return
+    choice = chosen(found, wanted)
+    if wanted.network is None:
+        choice = choose(found.network, NetworkWanted(interface=AUTO), wanted.address)
+    link = link_of(found.network, choice.name)
+    if link is None or is_down(link):
+        return
+    speed = _speed(link, found.network)
+    if speed is not None and speed <= _SLOW:
+        yield Fault(
+            subject=Interface(link.name),
+            found=f"{speed} Mbit/s{_of_ports(link, found.network)}",
+            wanted=f"more than {_SLOW} Mbit/s",
+            cause=_cause(wanted.jobs, speed),
+            fix="train over a faster interface (network: {interface: NAME} in the inventory), or "
+            f"see what {link.name} and its switch port negotiated: ethtool {link.name}; else "
+            "accumulate gradients over more micro-batches, with ZeRO stage 1 or 2, or LoRA",
+            fixable=False,
+        )
+
+
+def _takes_infiniband(found: NodeState) -> bool:
+    """Whether NCCL uses InfiniBand or RoCE in place of the interface."""
+    is_disabled = (found.env.launcher or {}).get("NCCL_IB_DISABLE", "0") not in ("", "0")
+    return found.network.infiniband is True and not is_disabled
+
+
+def _speed(link: Link, network: NetworkState) -> int | None:
+    """Return the speed in Mbit/s; None where no driver reports it.
+
+    A bond or a bridge that reports none has that of its ports: of all together, or of the fastest
+    where one carries at a time. The 10 Mbit/s of a tunnel mean nothing.
+    """
+    if link.kind in ("tun", "loopback"):
+        return None
+    if link.speed is not None:
+        return link.speed
+    speeds = [port.speed for port in _ports(link, network) if not is_down(port)]
+    known = [speed for speed in speeds if speed is not None]
+    if not known or len(known) < len(speeds):
+        return None
+    return max(known) if link.one_port else sum(known)
+
+
+def _ports(link: Link, network: NetworkState) -> list[Link]:
+    return [each for each in network.links or () if each.name in link.ports]
+
+
+def _of_ports(link: Link, network: NetworkState) -> str:
+    shown = [f"{port.name} {port.speed or '?'}" for port in _ports(link, network)]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def _cause(jobs: JobsWanted | None, speed: int) -> str:
+    if jobs is None or jobs.parameters is None:
+        return (
+            "each step waits for it: gradients take 4 bytes a parameter, ZeRO stage 3 takes 6; "
+            "jobs: {parameters: ..., zero: ...} in the inventory shows how long that is"
+        )
+    each = 6 if jobs.zero == 3 else 4
+    moved = jobs.parameters * each
+    seconds = moved / (speed * 1e6 / 8)
+    stage = "ZeRO stage 3" if jobs.zero == 3 else "an all-reduce of the gradients"
+    return (
+        f"each step waits for it at least {_time(seconds)}: {stage} moves {jobs.parameters:.3g} "
+        f"parameters x {each} bytes = {moved / 1e9:.3g} GB through it (section 7 of the ZeRO paper)"
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

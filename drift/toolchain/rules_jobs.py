@@ -1,0 +1,112 @@
+"""Toolchain rule about jobs: the node's GPUs compute in the number format that the jobs use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpu_node.drift.driver.rules_gpus import gpu_differs
+from gpu_node.drift.driver.target import models
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.subject import Gpu, Thing
+from gpu_node.drift.tables import capability
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+
+class _Need(NamedTuple):
+    """The compute capability that a feature needs, what happens without it, and what works."""
+
+    name: str
+    least: tuple[int, int]
+    happens: str
+    works: str
+    severity: Severity = "error"
+
+
+# fp16 has 5 bits of exponent: gradients overflow, and the loss scale falls until it is at its
+# minimum (DeepSpeed's DynamicLossScaler).
+_FP16 = (
+    "fp16 on all nodes, with a dynamic loss scale (DeepSpeed: fp16: {enabled: true, loss_scale: "
+    "0}); 'Current loss scale already at minimum' is then a job whose gradients overflow: a lower "
+    "learning rate, warm-up and gradient clipping; a model that was trained in bf16 may not be "
+    "stable in fp16"
+)
+# Sources: vllm #946 (bf16), flash_api.cpp of flash-attn 2, TransformerEngine's check_fp8_support,
+# torch.backends.cuda.matmul.allow_tf32, which has no effect before Ampere.
+_PRECISIONS = {
+    "bf16": _Need(
+        "bf16",
+        (8, 0),
+        "'Bfloat16 is only supported on GPUs with compute capability of at least 8.0', or emulated "
+        "and slower than fp32: torch.cuda.is_bf16_supported() is true there in new releases",
+        _FP16,
+    ),
+    "tf32": _Need(
+        "tf32", (8, 0), "torch computes in fp32 there, several times slower", _FP16, "warning"
+    ),
+    "fp8": _Need(
+        "fp8",
+        (8, 9),
+        "'Device compute capability 8.9 or higher required for FP8 execution'",
+        "bf16 where all GPUs have compute capability 8.0 or more, else fp16",
+    ),
+}
+_FLASH = _Need(
+    "flash-attn 2",
+    (8, 0),
+    "'FlashAttention only supports Ampere GPUs or newer'",
+    "PyTorch's own attention: attn_implementation='sdpa' (transformers), or "
+    "torch.nn.functional.scaled_dot_product_attention; with xformers its memory-efficient kernel",
+)
+
+
+@rule(
+    "toolchain.precision",
+    "error",
+    whole=True,
+    because_of=(on_node(gpu_differs, when=lambda about: about == Thing("model")),),
+    why="bf16, flash-attn 2 and TF32 need compute capability 8.0 (Ampere: A100), fp8 needs 8.9; a "
+    "V100 has 7.0. The job ends on that node, or is slow on all of them.",
+    manual="Use fp16 with a dynamic loss scale, and sdpa in place of flash-attn, on all nodes of "
+    "the job; or leave the node out of it.",
+)
+def precision(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A GPU of the node cannot compute in the precision of the jobs, or run flash-attn."""
+    jobs = wanted.jobs
+    if jobs is None:
+        return
+    needs = [_PRECISIONS.get(jobs.precision or ""), _FLASH if jobs.flash_attention else None]
+    for model, own in _capabilities(found, wanted).items():
+        for need in needs:
+            if need is not None and own < need.least:
+                yield Fault(
+                    subject=Gpu(f"{model}: {need.name}"),
+                    found=f"compute capability {_shown(own)}",
+                    wanted=f"{_shown(need.least)} or more",
+                    cause=need.happens,
+                    fix=need.works,
+                    fixable=False,
+                    severity=need.severity,
+                )
+
+
+def _capabilities(found: NodeState, wanted: NodeWanted) -> dict[str, tuple[int, int]]:
+    """Return the compute capability of each GPU model of the node, where it is known."""
+    reported = {
+        gpu.name: parsed
+        for gpu in (found.driver.smi.gpus if found.driver.smi else ())
+        if gpu.capability and (parsed := _parsed(gpu.capability))
+    }
+    known = {model: reported.get(model) or capability(model) for model in models(found, wanted)}
+    return {model: own for model, own in known.items() if own is not None}
+
+
+def _parsed(text: str) -> tuple[int, int] | None:
+    major, _, minor = text.partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+def _shown(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

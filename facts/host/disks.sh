@@ -1,0 +1,56 @@
+# Prints which local file system holds each path, and what df reports of it. Nothing on a network
+# file system is touched: a dead server would block it. The kinds are those of local disks and memory.
+# A path on a mount of another kind is left out, before and after its links are followed.
+[ -r /proc/self/mountinfo ] || { echo 'no /proc/self/mountinfo'; exit 1; }
+user=${user:-${gn_user:-$(id -un)}}
+home=$({ getent passwd "$user" || grep "^$user:" /etc/passwd; } 2>/dev/null | cut -d : -f 6)
+# Reads lines of `PATH<tab>PLACE`, and prints `MOUNT<tab>PATH` for each place on a local file system.
+on_local() {
+  awk -F '\t' '
+    FILENAME == "/proc/self/mountinfo" {
+      split($0, word, " "); point = word[5]
+      gsub(/\\040/, " ", point); gsub(/\\011/, "\t", point); gsub(/\\134/, "\\", point)
+      kind = $0; sub(/.* - /, "", kind); sub(/ .*/, "", kind)
+      of[point] = kind
+      next
+    }
+    {
+      nearest = ""
+      for (point in of) {
+        if ((point == "/" || $2 == point || index($2, point "/") == 1) &&
+          length(point) > length(nearest)) nearest = point
+      }
+      kind = of[nearest]
+      if (kind ~ /^(ext[234]|xfs|btrfs|zfs|f2fs|jfs|reiserfs|bcachefs|tmpfs|overlay|overlayfs|aufs)$/)
+        print nearest "\t" $1
+    }' /proc/self/mountinfo -
+}
+tab=$(printf '\t')
+newline='
+'
+lexical() {
+  for path in / /tmp /var ${home:+"$home" "$home/.cache"} "$@"; do
+    case $path in (*"$tab"* | *"$newline"*) ;; (/*) printf '%s\t%s\n' "$path" "$path" ;; esac
+  done
+}
+# The folder, or its nearest parent that exists, with its links followed: no process is needed.
+followed() {
+  while IFS=$tab read -r _ path; do
+    place=$path
+    while [ -n "$place" ] && [ ! -d "$place" ]; do place=${place%/*}; done
+    real=$(cd -P "${place:-/}" 2>/dev/null && pwd -P) || real=$place
+    printf '%s\t%s\n' "$path" "${real:-/}"
+  done
+}
+held=$(lexical "$@" | on_local | followed | on_local | sort -u)
+printf '%s\n' "$held" | sed 's/^/path	/'
+set --
+while IFS=$tab read -r point _; do
+  case " $* " in (*" $point "*) ;; (*) set -- "$@" "$point" ;; esac
+done <<END
+$held
+END
+[ $# -gt 0 ] || exit 0
+df -Pk "$@" | sed '1d; s/^/bytes	/'
+df -Pi "$@" 2>/dev/null | sed '1d; s/^/inodes	/'
+exit 0

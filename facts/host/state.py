@@ -1,0 +1,377 @@
+"""Host: its memory and who was killed for lack of it, how the last boot began, disks, name, time.
+
+The kernel log and /proc/vmstat are those of the whole machine. In a container nothing is concluded
+from them: `Memory.is_machine` and `container` say where they were read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Literal
+
+from typing_extensions import override
+
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
+
+# The inode of the first pid namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h (since 3.8).
+FIRST_PID_SPACE = 0xEFFFFFFC
+# How many lines about killed processes are sent, the newest ones.
+_MOST_KILLS = 20
+# More rows of `last` than are asked for, and more file systems than a node has for a few paths.
+_MOST_BOOTS, _MOST_DISKS, _MOST_ADDRESSES = 64, 64, 64
+_MOST = 2**63
+
+
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections about the host; disks are asked about for the named paths too."""
+    named = [request.workspace.path] if request.workspace else []
+    disks = f"{assigned(user=request.user)}set -- {shlex.join(named)}\n{shell('host/disks')}"
+    log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS)
+    boots = shell("host/boots", space=FIRST_PID_SPACE)
+    return (
+        Section("host.swap", shell("host/swap"), place="first"),
+        Section("host.log", LIMITED + log, seconds=8, root=True),
+        Section("host.boots", LIMITED + boots, seconds=15, root=True),
+        Section("host.disks", disks, seconds=8, root=request.trains_apart),
+        Section("host.name", LIMITED + shell("host/name"), seconds=8),
+        Section("host.memory", shell("host/memory"), place="last"),
+    )
+
+
+class Swap(State):
+    """Pages swapped in and out since the boot, `uptime` seconds after it."""
+
+    pages_in: int
+    pages_out: int
+    uptime: float
+
+
+class Memory(State):
+    """The node's memory in bytes at the end of the probe; None: the kernel does not report it.
+
+    `some` and `full` are the shares of the last 60 s, in percent, in which some or all processes
+    waited for memory (PSI). `oom_kills` are the processes that the kernel killed since the boot.
+    `limit` and `own_oom_kills` are those of the cgroup that a container has. `is_machine`: these
+    are the numbers of the node itself, as far as its pid namespace shows.
+    """
+
+    total: int
+    available: int | None
+    swap_total: int
+    swap_free: int
+    page: int
+    swap: Swap | None
+    some: float | None
+    full: float | None
+    oom_kills: int | None
+    limit: int | None
+    own_oom_kills: int | None
+    is_machine: bool | None
+
+
+class Kill(State):
+    """A process that the kernel killed: seconds after the boot (None: unknown), pid and name.
+
+    `in_group`: its cgroup was at its limit, not the machine. `bytes` is its resident memory.
+    """
+
+    at: float | None
+    pid: int
+    command: str
+    in_group: bool
+    bytes: int | None
+
+
+class Log(State):
+    """The kernel log: the newest kills, and how many it has.
+
+    It is not `whole` where its beginning is lost, and `denied` says why it could not be read. In a
+    `container` it was not read.
+    """
+
+    container: bool = False
+    denied: str = ""
+    whole: bool = False
+    count: int = 0
+    kills: tuple[Kill, ...] = ()
+
+
+class BootRow(State):
+    """A boot or a shutdown of wtmp, in seconds since 1970."""
+
+    kind: Literal["reboot", "shutdown"]
+    at: float
+
+
+class Boots(State):
+    """How the node booted: `rows` of wtmp, newest first; else how the journal before it ends.
+
+    `now` is the node's clock, `uptime` the seconds since its boot. In a `container` nothing was
+    read.
+    """
+
+    container: bool = False
+    now: float | None = None
+    uptime: float | None = None
+    rows: tuple[BootRow, ...] = ()
+    journal: Literal["clean", "unclean", ""] = ""
+
+
+class Disk(State):
+    """A local file system: sizes in bytes for users, `inodes` where it has a fixed number.
+
+    `paths` are those of the node that are on it.
+    """
+
+    point: str
+    paths: tuple[str, ...]
+    used: int
+    available: int
+    inodes_used: int | None = None
+    inodes_free: int | None = None
+
+
+class Name(State):
+    """The node's own name, what it resolves to there, and the offset of local time (+0800).
+
+    `addresses` is None where the resolver gave no answer.
+    """
+
+    name: str
+    addresses: tuple[str, ...] | None
+    offset: str
+
+
+class HostState(State):
+    """Everything about the host that rules use."""
+
+    # Swap at the beginning of the probe; `memory` has it at the end.
+    swap: Swap | None
+    memory: Memory | None
+    log: Log | None
+    boots: Boots | None
+    disks: tuple[Disk, ...] | None
+    name: Name | None
+
+
+def _pairs(text: str) -> dict[str, str]:
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    return {row[0]: row[1] for row in rows if len(row) > 1}
+
+
+def _count(pairs: dict[str, str], name: str) -> int | None:
+    return checked.number(pairs[name], _MOST) if name in pairs else None
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,9})?", text):
+        raise Unreadable(f"not a number of seconds: {text[:40]!r}")
+    return float(text)
+
+
+def _percent(pairs: dict[str, str], name: str) -> float | None:
+    return min(_seconds(pairs[name]), 100.0) if name in pairs else None
+
+
+def parse_swap(text: str) -> Swap:
+    """Parse lines of `pswpin`, `pswpout` and `uptime`."""
+    found = _swap(_pairs(text))
+    if found is None:
+        raise Unreadable("/proc/vmstat has no pswpin and pswpout")
+    return found
+
+
+def _swap(pairs: dict[str, str]) -> Swap | None:
+    pages_in, pages_out = _count(pairs, "pswpin"), _count(pairs, "pswpout")
+    if pages_in is None or pages_out is None:
+        return None
+    return Swap(pages_in=pages_in, pages_out=pages_out, uptime=_seconds(pairs["uptime"]))
+
+
+def parse_memory(text: str) -> Memory:
+    """Parse `NAME VALUE` lines: meminfo's in KiB, the limit of the cgroup in bytes or `max`."""
+    pairs = _pairs(text)
+    for needed in ("MemTotal", "SwapTotal", "SwapFree", "page"):
+        if needed not in pairs:
+            raise Unreadable(f"no {needed} in /proc")
+    kib = {name: _count(pairs, name) for name in pairs if name.startswith(("Mem", "Swap", "page"))}
+    size = {name: value * 1024 for name, value in kib.items() if value is not None}
+    space = pairs.get("space", "")
+    limit = None if pairs.get("limit") == "max" else _count(pairs, "limit")
+    return Memory(
+        total=size["MemTotal"],
+        available=size.get("MemAvailable"),
+        swap_total=size["SwapTotal"],
+        swap_free=size["SwapFree"],
+        page=size["page"],
+        swap=_swap(pairs),
+        some=_percent(pairs, "some"),
+        full=_percent(pairs, "full"),
+        oom_kills=_count(pairs, "oom_kill"),
+        limit=limit,
+        own_oom_kills=_count(pairs, "own_oom_kill"),
+        is_machine=space == f"pid:[{FIRST_PID_SPACE}]" if space else None,
+    )
+
+
+_KILL = re.compile(r"Killed process ([0-9]{1,10}) \((.{1,64}?)\)(?:,| |$)")
+_SINCE_BOOT = re.compile(r"^\[ *([0-9]{1,11}\.[0-9]{1,9})\]")
+_RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:([0-9]{1,15})kB")
+
+
+def parse_log(text: str) -> Log:
+    """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`."""
+    if text.strip() == "container":
+        return Log(container=True)
+    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    denied = next((rest for kind, rest in rows if kind == "denied"), "")
+    if denied:
+        return Log(denied=denied[:200])
+    words = {kind: rest for kind, rest in rows if kind in ("whole", "count")}
+    lines = [rest for kind, rest in rows if kind == "kill"][-_MOST_KILLS:]
+    return Log(
+        whole=words["whole"] == "yes",
+        count=checked.number(words["count"]),
+        kills=tuple(found for line in lines if (found := _kill(line)) is not None),
+    )
+
+
+def _kill(line: str) -> Kill | None:
+    found, time = _KILL.search(line), _SINCE_BOOT.match(line)
+    if found is None:
+        return None
+    resident = _RESIDENT.findall(line)
+    return Kill(
+        at=float(time[1]) if time else None,
+        pid=int(found[1]),
+        command="".join(each if each.isprintable() else "?" for each in found[2]),
+        in_group="Memory cgroup out of memory" in line,
+        bytes=sum(map(int, resident)) * 1024 if resident else None,
+    )
+
+
+_ROW = re.compile(
+    r"(reboot|shutdown) .*?((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9][0-9] "
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2} [0-9]{4})"
+)
+
+
+def parse_boots(text: str) -> Boots:
+    """Parse `now SECONDS UPTIME`, rows of `last -x -F` in UTC, and `journal clean|unclean`."""
+    if text.strip() == "container":
+        return Boots(container=True)
+    lines = [line for line in text.splitlines() if line.strip()]
+    _, now, uptime = lines[0].split()
+    rows = [found for line in lines[1 : _MOST_BOOTS + 1] if (found := _ROW.match(line))]
+    endings = ("clean", "unclean")
+    journal = next((each for each in endings if f"journal {each}" in lines), "")
+    return Boots.model_validate(
+        {
+            "now": _seconds(now),
+            "uptime": _seconds(uptime),
+            "rows": [{"kind": row[1], "at": _moment(row[2])} for row in rows],
+            "journal": journal,
+        }
+    )
+
+
+def _moment(text: str) -> float:
+    read = datetime.strptime(" ".join(text.split()), "%a %b %d %H:%M:%S %Y")
+    return read.replace(tzinfo=timezone.utc).timestamp()
+
+
+_DF = re.compile(r"(bytes|inodes)\t.*?\s(\d+|-)\s+(\d+|-)\s+(\d+|-)\s+(?:\d+%|-)\s+(/.*)")
+
+
+def parse_disks(text: str) -> tuple[Disk, ...]:
+    """Parse `path MOUNT PATH`, then rows of `df -Pk` and `df -Pi`, each behind `bytes` or `inodes`.
+
+    A mount point without a row of sizes is one that `df` could not read: an error.
+    """
+    lines = text.splitlines()
+    if len(lines) > _MOST_DISKS:
+        raise Unreadable(f"{len(lines)} lines, more than {_MOST_DISKS}")
+    paths: dict[str, list[str]] = {}
+    rows: dict[tuple[str, str], re.Match[str]] = {}
+    for line in lines:
+        if line.startswith("path\t"):
+            _, point, path = line.split("\t")
+            paths.setdefault(checked.path(point), []).append(checked.path(path))
+        elif found := _DF.fullmatch(line):
+            rows[found[1], found[5]] = found
+    missing = [point for point in paths if ("bytes", point) not in rows]
+    if missing:
+        raise Unreadable(f"df shows no size of {missing[0]}: {lines[-1][:100]!r}")
+    return tuple(
+        _disk(point, names, rows["bytes", point], rows.get(("inodes", point)))
+        for point, names in paths.items()
+    )
+
+
+def _disk(
+    point: str, paths: Sequence[str], sizes: re.Match[str], inodes: re.Match[str] | None
+) -> Disk:
+    used, available = (checked.number(each, _MOST) for each in (sizes[3], sizes[4]))
+    # A file system that makes inodes as it needs them reports none.
+    has_inodes = inodes is not None and inodes[2] not in ("0", "-")
+    return Disk(
+        point=point,
+        paths=tuple(paths),
+        used=used * 1024,
+        available=available * 1024,
+        inodes_used=checked.number(inodes[3], _MOST) if inodes and has_inodes else None,
+        inodes_free=checked.number(inodes[4], _MOST) if inodes and has_inodes else None,
+    )
+
+
+_NAME = re.compile(r"[\x21-\x7e]{1,253}")
+_OFFSET = re.compile(r"[+-][0-9]{4}")
+
+
+def parse_name(text: str) -> Name:
+    """Parse `name NAME`, `address ADDRESS` (?: no answer) for each, and `offset +HHMM`."""
+    rows = [line.split(" ", 1) for line in text.splitlines() if " " in line]
+    words = {kind: rest for kind, rest in rows}
+    name, offset = words.get("name", ""), words.get("offset", "")
+    if not _NAME.fullmatch(name):
+        raise Unreadable(f"not a host name: {name[:60]!a}")
+    if not _OFFSET.fullmatch(offset):
+        raise Unreadable(f"not an offset of local time: {offset[:40]!a}")
+    addresses = [rest for kind, rest in rows if kind == "address"]
+    known = None if "?" in addresses else checked.addresses(addresses)
+    return Name(name=name, addresses=known, offset=offset)
+
+
+def parse(readings: Readings) -> HostState:
+    """Return the area's state from the probe's answers."""
+    return HostState(
+        swap=readings.take("host.swap", parse_swap),
+        memory=readings.take("host.memory", parse_memory),
+        log=readings.take("host.log", parse_log),
+        boots=readings.take("host.boots", parse_boots),
+        disks=readings.take("host.disks", parse_disks),
+        name=readings.take("host.name", parse_name),
+    )
+
+
+SECTIONS = sections(ProbeRequest())
+
+
+class HostFact(AreaFact):
+    """Returns `HostState` as a dict: {"memory": {"total": 270582939648, ...}, "disks": [...]}."""
+
+    sections = SECTIONS
+    state = HostState
+    parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)
