@@ -58,12 +58,19 @@ def meshed(change: Overrides | None) -> Overrides:
     return whole
 
 
+def named(change: Overrides | None, name: str) -> Overrides:
+    """Return a change of the healthy node that also gives it a host name, unless it has one."""
+    whole = merged({"host": {"name": {"name": name}}} if name else {}, change or {})
+    assert isinstance(whole, dict)
+    return whole
+
+
 def among(change: Overrides | None = None) -> Among:
     """Return the healthy node's peers with a change; one whose state is null was not asked."""
     around = merged(BASE["among"], change or {})
     assert isinstance(around, dict)
     known = {name: each for name, each in around["found"].items() if each is not None}
-    states = {name: found(meshed(each)) for name, each in known.items()}
+    states = {name: found(named(meshed(each), name)) for name, each in known.items()}
     return Among(around["name"], peers(around["nodes"]), states)
 
 

@@ -286,6 +286,8 @@ VALUES = {
     "nccl.package": "2.18.1-1+cuda12.1",
     "ssh.logins": "4 of 4",
     "workspace.files": "20000 files, 1G",
+    "host.memory": "252G",
+    "host.timezone": "UTC+08:00",
     "toolchain.os": "CentOS Linux 7 (Core)",
     "toolchain.kernel": "3.10.0-1160.el7",
 }

@@ -41,7 +41,8 @@ def _load(path: Path) -> dict[str, Any]:
 def _beside(given: dict[str, Any] | None) -> Among:
     """The node among others: `found` are those that answered, each a change of the healthy one."""
     case = given or {}
-    found = {name: states.found(change) for name, change in case.get("found", {}).items()}
+    others: dict[str, Any] = case.get("found", {})
+    found = {name: states.found(states.named(change, name)) for name, change in others.items()}
     return Among(
         case.get("name", ""), peers(case.get("nodes", ())), found, bool(case.get("allow_deletions"))
     )
@@ -84,6 +85,7 @@ def test_findings(path: Path) -> None:
     change, around = case.get("found"), _beside(case.get("beside"))
     if "among" in case:  # in the mesh of base.yml
         change, around = states.meshed(change), states.among(case["among"])
+    change = states.named(change, around.name)
     found, wanted = states.found(change), states.wanted(case.get("wanted"))
     if "others" in case:
         findings = _judged_together(found, wanted, case["others"])
