@@ -222,7 +222,7 @@ def parse_memory(text: str) -> Memory:
     )
 
 
-_KILL = re.compile(r"Killed process ([0-9]{1,10}) \((.{1,64}?)\)(?:,| |$)")
+_KILL = re.compile(r"Killed process ([0-9]{1,10}) \((.{1,64})\)(?:,? (?:total-vm:|UID )|$)")
 _SINCE_BOOT = re.compile(r"^\[ *([0-9]{1,11}\.[0-9]{1,9})\]")
 _RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:([0-9]{1,15})kB")
 
