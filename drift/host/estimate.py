@@ -50,9 +50,15 @@ def estimate(job: Job) -> Estimate:
     return Estimate(
         gpu=int(count * gpu),
         host=int(count * host * BUFFERS),
-        gpu_formula=f"{count:.3g} x {gpu_formula}",
-        host_formula=f"{count:.3g} x {host_formula} x {BUFFERS}",
+        gpu_formula=f"{shown(count)} x {gpu_formula}",
+        host_formula=f"{shown(count)} x {host_formula} x {BUFFERS}",
     )
+
+
+def shown(count: int) -> str:
+    """Return a number of parameters as people write it: 7e9, 3.5e8."""
+    digits, _, power = f"{count:.3e}".partition("e")
+    return f"{float(digits):g}e{int(power)}"
 
 
 def _gpu(job: Job, offload: bool) -> tuple[float, str]:

@@ -137,7 +137,7 @@ def memory_pressure(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             subject=Thing("memory"),
             found="; ".join(signs),
             wanted=f"no swap-in, all processes stalled less than {_STALLED:.0f} % of the time, "
-            f"{_LEAST_AVAILABLE:.0%} of the memory available",
+            f"{_LEAST_AVAILABLE * 100:.0f} % of the memory available",
             cause="processes wait for memory: a step takes many times as long, the node hardly "
             "answers, and next the kernel kills a process",
             fix="end what uses the memory (top, sorted by RES), or start the job with less "

@@ -34,7 +34,7 @@ def disk_full(found: HostState, wanted: object) -> Iterator[Fault]:
             yield Fault(
                 subject=Path(disk.point),
                 found="; ".join(shown) + (f" (it has {', '.join(others)})" if others else ""),
-                wanted=f"less than {_FULL:.0%} used",
+                wanted=f"less than {_percent(_FULL, 1)} used",
                 cause="a checkpoint, a cache or a log cannot be written: 'No space left on device' "
                 "(errno 28), also where bytes are left and inodes are not",
                 fix=f"delete what is not needed: du -xh --max-depth=2 {disk.point} | sort -h",
@@ -47,7 +47,7 @@ def _bytes(disk: Disk) -> str:
     whole = disk.used + disk.available
     if not whole or disk.used < whole * _FULL or disk.available > _ROOM:
         return ""
-    return f"{disk.used / whole:.0%} used, {units.size(disk.available)} left"
+    return f"{_percent(disk.used, whole)} used, {units.size(disk.available)} left"
 
 
 def _inodes(disk: Disk) -> str:
@@ -56,4 +56,9 @@ def _inodes(disk: Disk) -> str:
     whole = disk.inodes_used + disk.inodes_free
     if not whole or disk.inodes_used < whole * _FULL or disk.inodes_free > _INODES:
         return ""
-    return f"{disk.inodes_used / whole:.0%} of the inodes used, {disk.inodes_free} left"
+    return f"{_percent(disk.inodes_used, whole)} of the inodes used, {disk.inodes_free} left"
+
+
+def _percent(part: float, whole: float) -> str:
+    """Return a share, down: 100 % is a file system without anything left."""
+    return f"{int(part * 100 / whole)} %"

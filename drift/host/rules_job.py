@@ -48,12 +48,12 @@ def memory_for_job(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
         return
     own = wanted.gpu.count if wanted.gpu else _found_gpus(found)
     if own is None:
-        yield _not_estimated("the GPUs of this node")
+        yield _not_estimated("this node")
         return
     counts = {peer.name: _gpus_of(peer, among) for peer in among.others}
     unknown = [each for each, count in counts.items() if count is None]
     if unknown:
-        yield _not_estimated(f"the GPUs of {', '.join(unknown)}")
+        yield _not_estimated(", ".join(unknown))
         return
     gpus = own + sum(count or 0 for count in counts.values())
     offload = jobs.offload == "cpu"
@@ -65,7 +65,7 @@ def memory_for_job(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 def _not_estimated(what: str) -> Fault:
     return Fault(
         subject=Thing("memory for the job"),
-        found=f"not estimated: the number of {what} is unknown",
+        found=f"not estimated: the number of GPUs of {what} is unknown",
         wanted="the number of GPUs of all nodes",
         cause="ZeRO divides the states of the model among all GPUs of the job",
         fix="name them in the inventory: gpu: {model: ..., count: ...}",

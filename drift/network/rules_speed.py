@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Interface
+from gpu_node.drift.host.estimate import shown
 from gpu_node.drift.network.ifname import chosen
 from gpu_node.drift.network.interfaces import AUTO, choose, is_down, link_of
 from gpu_node.facts.network.state import Link, NetworkState
@@ -21,6 +22,7 @@ _SLOW = 1000
 @rule(
     "network.slow-link",
     "warning",
+    whole=True,
     between=True,
     why="Each step waits for the network. The gradients of a model take 2 x 2 bytes a parameter in "
     "each step (an all-reduce is a reduce-scatter and an all-gather), and with ZeRO stage 3 it is 3 "
@@ -97,7 +99,7 @@ def _cause(jobs: JobsWanted | None, speed: int) -> str:
     seconds = moved / (speed * 1e6 / 8)
     stage = "ZeRO stage 3" if jobs.zero == 3 else "an all-reduce of the gradients"
     return (
-        f"each step waits for it at least {_time(seconds)}: {stage} moves {jobs.parameters:.3g} "
+        f"each step waits for it at least {_time(seconds)}: {stage} moves {shown(jobs.parameters)} "
         f"parameters x {each} bytes = {moved / 1e9:.3g} GB through it (section 7 of the ZeRO paper)"
     )
 

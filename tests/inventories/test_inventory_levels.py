@@ -93,13 +93,13 @@ def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
 
 
 def test_each_host_knows_all(cluster: Cluster) -> None:
-    """By name, address and port; those that --limit leaves out are nodes of the cluster, too."""
+    """By name, address, port and GPUs; those that --limit leaves out are nodes of the cluster, too."""
     nodes = cluster.data_of("a100-01")["cluster_nodes"]
     assert nodes == cluster.pyinfra_groups()["all"][1]["cluster_nodes"]
     assert nodes == [
-        {"name": "v100-01", "address": "10.0.0.5", "port": 22},
-        {"name": "a100-01", "address": "10.0.0.4", "port": 2222},
-        {"name": "a100-02", "address": "fd00::6", "port": 2222},
+        {"name": "v100-01", "address": "10.0.0.5", "port": 22, "gpus": 2},
+        {"name": "a100-01", "address": "10.0.0.4", "port": 2222, "gpus": 8},
+        {"name": "a100-02", "address": "fd00::6", "port": 2222, "gpus": 8},
     ]
 
 
