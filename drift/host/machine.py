@@ -1,4 +1,4 @@
-"""Whether what a node reports of its kernel is about the node itself, or about a container's host."""
+"""Whether what a node reports of its kernel is about itself, or about the host of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host rules about memory: processes were killed for lack of it, the node runs out, a boot failed."""
+"""Host rules: processes killed for lack of memory, memory that runs out, a boot after a crash."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.wanted import JobsWanted
 
 GPU_MEMORY, HOST_MEMORY = "GPU memory for the job", "host memory for the job"
-# What is left on a GPU for activations, the largest layer, CUDA's context (about 0.5 GiB) and NCCL's
-# buffers. Proposed, from one incident: 29.3 of 31.7 GiB (92 %) for states ended in CUDA OOM with
-# batch 1 and gradient checkpointing.
+# The share of a GPU for the states; the rest is for activations, the largest layer, CUDA's context
+# and NCCL's buffers. Proposed, from one incident: 29.3 of 31.7 GiB (92 %) for the states ended in
+# CUDA OOM, with batch 1 and gradient checkpointing.
 _STATES_AT_MOST = 0.85
 _SOURCE = (
     "by DeepSpeed's estimate_zero3_model_states_mem_needs and the ZeRO paper; activations, the "

@@ -25,10 +25,10 @@ _SLOW = 1000
     whole=True,
     between=True,
     why="Each step waits for the network. The gradients of a model take 2 x 2 bytes a parameter in "
-    "each step (an all-reduce is a reduce-scatter and an all-gather), and with ZeRO stage 3 it is 3 "
-    "x 2 bytes, because the parameters are gathered for the forward and the backward pass (section "
-    "7 of the ZeRO paper, arXiv:1910.02054). Over 1 Gbit/s a model of 7e9 parameters takes 5 "
-    "minutes a step.",
+    "each step (an all-reduce is a reduce-scatter and an all-gather), and with ZeRO stage 3 it is "
+    "3 x 2 bytes, because the parameters are gathered for the forward and the backward pass "
+    "(section 7 of the ZeRO paper, arXiv:1910.02054). Over 1 Gbit/s that is more than 5 minutes a "
+    "step for 7e9 parameters.",
     manual="Train over a faster interface (network: {interface: NAME}), or accumulate gradients "
     "over more micro-batches, and use ZeRO stage 1 or 2, or LoRA.",
 )

@@ -177,7 +177,9 @@ def _driver(value: object) -> str:
 
 
 # A trillion is more than a model has; 7e9 is text in YAML 1.1, 7.0e+9 a number.
-_PARAMETERS = re.compile(r"([0-9]{1,13}(?:\.[0-9]{1,12})?)(?:e\+?([0-9]{1,2})|([MBT]))?", re.IGNORECASE)
+_PARAMETERS = re.compile(
+    r"([0-9]{1,13}(?:\.[0-9]{1,12})?)(?:e\+?([0-9]{1,2})|([MBT]))?", re.IGNORECASE
+)
 _MOST_PARAMETERS = 10**14
 _SCALES = {"M": 6, "B": 9, "T": 12}
 

@@ -15,8 +15,8 @@ from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
 from gpu_node.facts.probe.protocol import Readings
 from tests.shells import as_lines, at_an_empty_home, run
 
-# Other programs run, and use /dev/shm, meanwhile; a clock goes on.
-CHANGING = {"usage", "use", "processes", "begin", "end"}
+# Other programs run, and use /dev/shm, memory and disks, meanwhile; a clock goes on.
+CHANGING = {"usage", "use", "processes", "begin", "end", "swap", "memory", "disks", "boots"}
 TRIES = 5
 
 

@@ -93,7 +93,7 @@ def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
 
 
 def test_each_host_knows_all(cluster: Cluster) -> None:
-    """By name, address, port and GPUs; those that --limit leaves out are nodes of the cluster, too."""
+    """By name, address, port and GPUs; those that --limit leaves out too."""
     nodes = cluster.data_of("a100-01")["cluster_nodes"]
     assert nodes == cluster.pyinfra_groups()["all"][1]["cluster_nodes"]
     assert nodes == [
