@@ -2,11 +2,11 @@
 
 Sources: DeepSpeed's estimate_zero3_model_states_mem_needs (deepspeed/runtime/zero/stage3.py) and
 estimate_zero2_model_states_mem_needs (stage_1_and_2.py): 18 bytes for a parameter, which are 2 for
-itself, 4 for its copy in fp32, 4 for its gradient, 8 for Adam's moments; and sections 3 and 5 of the
-ZeRO paper (arXiv:1910.02054), 16 bytes, for the stages 0 and 1, which DeepSpeed has no function for.
-These take Adam and mixed precision. Left out, as the inventory does not name them: activations, the
-largest layer (4 bytes for each of its parameters), CUDA's context and NCCL's buffers. So a job that
-does not fit by these numbers does not fit at all.
+itself, 4 for its copy in fp32, 4 for its gradient and 8 for Adam's moments. For the stages 0 and 1,
+which DeepSpeed has no function for, sections 3 and 5 of the ZeRO paper (arXiv:1910.02054): 16
+bytes. These take Adam and mixed precision. Left out, as the inventory does not name them:
+activations, the largest layer (4 bytes for each of its parameters), CUDA's context and NCCL's
+buffers. So a job that does not fit by these numbers does not fit at all.
 """
 
 from __future__ import annotations

@@ -42,10 +42,11 @@ followed() {
     printf '%s\t%s\n' "$path" "${real:-/}"
   done
 }
-held=$(lexical "$@" | on_local | followed | on_local | sort -u)
-printf '%s\n' "$held" | sed 's/^/path	/'
+held=$(lexical "$@" | on_local | followed | on_local)
 set --
-while IFS=$tab read -r point _; do
+while IFS=$tab read -r point path; do
+  [ -n "$point" ] || continue
+  printf 'path\t%s\t%s\n' "$point" "$path"
   case " $* " in (*" $point "*) ;; (*) set -- "$@" "$point" ;; esac
 done <<END
 $held

@@ -1,15 +1,18 @@
-# The name that gethostname returns, what it resolves to here, and the offset of local time.
+# The name that gethostname returns, what it resolves to here, and the offset of local time. An
+# address comes once for each kind of socket.
 read -r name </proc/sys/kernel/hostname || exit 1
 echo "name $name"
-if command -v getent >/dev/null 2>&1; then
-  limited 3 getent ahosts "$name"
-  case $code in
-    0) printf '%s\n' "$output" | awk '!seen[$1]++ { print "address " $1 }' ;;
-    2) ;;
-    *) echo "address ?" ;;
-  esac
-else
-  echo "address ?"
-fi
+{ found=$(timeout -s KILL 3 getent ahosts "$name"); code=$?; } 2>/dev/null
+case $code in
+  0)
+    while read -r address _; do
+      echo "address $address"
+    done <<END
+$found
+END
+    ;;
+  2) ;;
+  *) echo "address ?" ;;
+esac
 unset TZ
 echo "offset $(date +%z)"

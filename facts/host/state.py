@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -33,15 +32,15 @@ _MOST = 2**63
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the host; disks are asked about for the named paths too."""
     named = [request.workspace.path] if request.workspace else []
-    disks = f"{assigned(user=request.user)}set -- {shlex.join(named)}\n{shell('host/disks')}"
+    disks = f"{assigned(user=request.user)}set -- {shlex.join(named)}\n" + shell("host/disks")
     log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS)
     boots = shell("host/boots", space=FIRST_PID_SPACE)
     return (
         Section("host.swap", shell("host/swap"), place="first"),
-        Section("host.log", LIMITED + log, seconds=8, root=True),
-        Section("host.boots", LIMITED + boots, seconds=15, root=True),
+        Section("host.log", log, seconds=8, root=True),
+        Section("host.boots", boots, seconds=15, root=True),
         Section("host.disks", disks, seconds=8, root=request.trains_apart),
-        Section("host.name", LIMITED + shell("host/name"), seconds=8),
+        Section("host.name", shell("host/name"), seconds=8),
         Section("host.memory", shell("host/memory"), place="last"),
     )
 
