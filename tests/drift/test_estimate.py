@@ -7,8 +7,8 @@ import pytest
 from gpu_node.drift.host.estimate import Job, estimate, shown
 
 # DeepSpeed's documentation (Memory Requirements): 2851M parameters, 1 node with 8 GPUs, the largest
-# layer (0.12 GB on each GPU) left out. Without offload its stage 2 had another formula before
-# 0.15; here it is 2 x P + 18 x P / 8, as in stage_1_and_2.py since then.
+# layer (0.12 GB on each GPU) left out. Without offload the page has an older formula for stage 2;
+# here it is 2 x P + 18 x P / 8, as in stage_1_and_2.py today.
 T5 = 2851 * 10**6
 
 
