@@ -1,4 +1,4 @@
-"""The scripts of the host's sections, in each shell, with programs and files of a test in between."""
+"""The scripts of the sections of `host`, in each shell, with programs and files of a test."""
 
 from __future__ import annotations
 
