@@ -58,8 +58,8 @@ class Fault(Strict):
     changes: list[str]
     # The only message of the report about the node, if it is unreadable.
     unreadable: str = ""
-    # 1: facts are missing, so the nodes cannot be compared.
-    exit_code: Literal[1, 2] = 2
+    # 1: facts are missing, so the nodes cannot be compared. 0: all its findings are info.
+    exit_code: Literal[0, 1, 2] = 2
     inventory: dict[str, str | int] = {}
     container: Container | None = None
     shared: Shared | None = None

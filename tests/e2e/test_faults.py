@@ -252,7 +252,7 @@ def _as_planned(
 def _exit_code(together: tuple[faults.Fault, ...]) -> int:
     if any(_is_unreadable(fault) or fault.exit_code == 1 for fault in together):
         return 1
-    return 2 if any(fault.expect for fault in together) else 0
+    return 2 if any(fault.expect and fault.exit_code for fault in together) else 0
 
 
 def _only_expected_paths_changed(

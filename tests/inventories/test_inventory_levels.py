@@ -99,7 +99,7 @@ def test_each_host_knows_all(cluster: Cluster) -> None:
     assert nodes == [
         {"name": "v100-01", "address": "10.0.0.5", "port": 22, "gpus": 2},
         {"name": "a100-01", "address": "10.0.0.4", "port": 2222, "gpus": 8},
-        {"name": "a100-02", "address": "fd00::6", "port": 2222, "gpus": 8},
+        {"name": "a100-02", "address": "fd00::6", "port": 2222, "gpus": 2},
     ]
 
 
