@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import FileLine, Variable
+from gpu_node.drift.env.cover_ups import is_cover_up
 from gpu_node.drift.env.user_settings import (
     DEEPSPEED,
     SESSION,
@@ -22,6 +23,7 @@ from gpu_node.drift.env.variables import (
     meant_in_vain,
     misread,
     outdated,
+    real,
     suggestion,
 )
 from gpu_node.drift.nccl.libnccl import environments
@@ -86,10 +88,18 @@ def unknown_variable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
             elif vain:
                 fix = f"the nearest is {vain}, which is no longer read: {fix}"
-            cause = "a name that no library reads has no effect, and no error shows that"
+            cause = _unread(each.name)
             yield _fault(
                 each, f"no variable of that name: {each.name}", meant or "none", cause, fix
             )
+
+
+def _unread(name: str) -> str:
+    """Return who does not read a name, and which versions read the nearest real one."""
+    library = "PyTorch" if name.upper().startswith("TORCH") else "NCCL"
+    cause = f"no {library} version has read this name: it has no effect, and no error shows that"
+    near, versions = real(name)
+    return f"{cause}; {near} is read by {versions}" if versions else cause
 
 
 def _conf_paths(found: NodeState) -> set[str]:
@@ -134,8 +144,10 @@ def _torch(found: NodeState) -> Version | None:
 def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A setting for the search of a fault stands in a file that every process reads."""
     for each in _lines(found, wanted):
-        # env.invalid-value reports a value that is read as another one.
+        # env.invalid-value reports a value that is read as another one, env.cover-up what hides.
         if each.path == _INVENTORY or not each.value or _misread(each):
+            continue
+        if is_cover_up(each.name, each.value):
             continue
         if is_debug(each.name, each.value):
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"

@@ -13,6 +13,8 @@ from gpu_node.drift.tables import rows
 NEVER = "never-existed"
 # Those of names that were read once.
 _GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
+# Classes of names that were looked for in each NCCL release: a row without `since` is older than all.
+_OF_TAGS = ("system", "debug", "undocumented", "removed", "documented-but-gone")
 # Families of which the table has every name.
 _WHOLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
 # A plugin reads names that no other program knows.
@@ -94,6 +96,27 @@ def suggestion(name: str) -> str:
     if near is None or near.kind not in _GONE:
         return near.name if near else ""
     return f"{near.use_instead} (formerly {near.name})" if near.use_instead else ""
+
+
+def real(name: str) -> tuple[str, str]:
+    """Return the real name nearest to an unknown one, and which versions read it.
+
+    Both are empty where none is near, or where the table does not say who reads it.
+    """
+    row = table().get(name)
+    near = table().get(row.use_instead) if row is not None else _nearest(name)
+    return (near.name, _read_by(near)) if near is not None else ("", "")
+
+
+def _read_by(row: Variable) -> str:
+    """Return which versions read a name: "NCCL 2.13.4 to 2.30.4"; empty where unknown."""
+    if row.kind == "torch":
+        return "PyTorch"
+    if row.kind not in _OF_TAGS or (row.kind in _GONE and row.until is None):
+        return ""
+    if row.until is not None:
+        return f"NCCL {_text(row.since) or 'before 2.3.5'} to {_text(row.until)}"
+    return f"every NCCL since {_text(row.since)}" if row.since else "every NCCL"
 
 
 def meant_in_vain(name: str) -> str:

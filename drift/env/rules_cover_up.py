@@ -1,0 +1,165 @@
+"""Cover-ups: variables that hide a fault of the node instead of repairing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import RULES, Fault, is_judged, on_node, rule
+from gpu_node.drift.engine.subject import Subject, Variable
+from gpu_node.drift.env.cover_ups import HIDES, THREADS, is_cover_up
+from gpu_node.drift.env.user_settings import SESSION, everywhere, of_session
+from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.shm.rules import container, permissions, too_small
+from gpu_node.facts.env.start_files import Setting
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.schema import NodeWanted, ShmWanted
+
+_INVENTORY = "the inventory"
+# NCCL_P2P_DISABLE slows down every step, whatever it hides.
+_SLOW = ("NCCL_P2P_DISABLE",)
+# Bytes of one NCCL segment, as NCCL's own error names them ("segment /dev/shm/nccl-... (size
+# 9637888)"). A process has about four: a send and a receive buffer for each of its two neighbours
+# in a ring. Proposed as the least that /dev/shm must hold where the inventory names no size.
+_SEGMENT, _SEGMENTS = 9_637_888, 4
+
+
+def _of_shm(about: Subject) -> bool:
+    return isinstance(about, Variable) and about.variable == "NCCL_SHM_DISABLE"
+
+
+@rule(
+    "env.cover-up",
+    "info",
+    whole=True,
+    because_of=tuple(
+        on_node(each, explains=_of_shm) for each in (too_small, container, permissions)
+    ),
+    why="The job runs, but slowly, and the fault stays: the next job without the variable fails.",
+    manual="Repair what the variable hides, then remove the variable.",
+)
+def cover_up(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A variable hides a fault of the node instead of repairing it."""
+    for each in _settings(found, wanted):
+        if not is_cover_up(each.name, each.value):
+            continue
+        if each.name in THREADS:
+            yield _one_core(each, found, wanted)
+        else:
+            yield _hiding(each, found, wanted)
+
+
+def _settings(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
+    """Yield what users' lines set, the inventory's variables, and what only the session shows.
+
+    A user's line of a variable of the inventory is reported by env.conflict or env.not-set.
+    """
+    named = wanted.env or {}
+    yield from (each for each in everywhere(found) if each.name not in named)
+    for name, value in named.items():
+        yield Setting(path=_INVENTORY, line=0, name=name, value=value)
+    yield from of_session(found, {*named, IFNAME})
+
+
+def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
+    hides = HIDES[each.name]
+    out = _out(each)
+    rules = [RULES[name] for name in hides.rules if name in RULES]
+    judging = _with_least_shm(found, wanted)
+    judged = [each for each in rules if each.whole or is_judged(each.area, judging)]
+    hidden: list[Finding] = [
+        finding
+        for each in judged
+        for finding in each.findings(found, judging, Among())
+        # Without a wanted size a boot decides as it does everywhere: no fault is hidden.
+        if each.id != "shm.not-persistent" or wanted.shm is not None
+        if each.id != "shm.stale-segments" or finding.severity == "error"
+    ]
+    severity: Severity = "warning" if hidden or each.name in _SLOW else "info"
+    if hidden:
+        first = hidden[0]
+        cause = f"{hides.does}; it hides {_named(hidden)}"
+        return _fault(each, cause, f"first {first.fix} ({first.rule}); then {out}", severity)
+    if not judged:
+        cause = f"{hides.does}; what it hides is not checked yet"
+        return _fault(each, cause, f"{out}, and look whether a job still runs", severity)
+    if unread := sorted({one.section for one in found.unreadable if one.area == hides.area}):
+        cause = (
+            f"{hides.does}; cannot determine whether it hides a fault: {unread[0]} is unreadable"
+        )
+        return _fault(each, cause, f"first repair what could not be read; then {out}", severity)
+    return _fault(each, f"{hides.does}; it hides no fault that is on this node now", out, severity)
+
+
+def _named(hidden: Iterable[Finding]) -> str:
+    """Return the hidden faults in words: rule, subject and what was found."""
+    return "; ".join(
+        dict.fromkeys(
+            f"{each.rule}: {each.subject} {each.found}, wanted {each.wanted}" for each in hidden
+        )
+    )
+
+
+def _with_least_shm(found: NodeState, wanted: NodeWanted) -> NodeWanted:
+    """Return what is wanted, with the least size of /dev/shm where the inventory names none."""
+    if wanted.shm is not None:
+        return wanted
+    least = _SEGMENT * _SEGMENTS * _processes(found, wanted)
+    # In whole megabytes, as people write a size.
+    size = -(-least // 1024**2) * 1024**2
+    return wanted.model_copy(update={"shm": ShmWanted.model_construct(size=size)})
+
+
+def _processes(found: NodeState, wanted: NodeWanted) -> int:
+    """Return how many processes of a job share /dev/shm: one for each GPU, and at least two."""
+    count = wanted.gpu.count if wanted.gpu is not None else len(found.driver.devices or ())
+    return max(count, 2)
+
+
+def _one_core(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
+    """Return the fault of a thread count of one: CPU Adam of DeepSpeed runs on one core."""
+    out = _out(each)
+    offload = getattr(getattr(wanted, "jobs", None), "offload", None)
+    if offload == "cpu":
+        return _fault(
+            each,
+            "jobs here offload the optimizer to the CPU (jobs: {offload: cpu}), and this variable "
+            "holds CPU Adam of each process to one core: each step waits for it",
+            f"{out}, or set it to the cores of the node divided by its GPUs",
+            "warning",
+        )
+    user = next(
+        (prefix for prefix, one in environments(found.nccl) if "deepspeed" in one.packages), ""
+    )
+    who = f"DeepSpeed of {user}" if user else "a job"
+    return _fault(
+        each,
+        f"it holds each process to one core: no fault is hidden, but if {who} offloads the "
+        "optimizer to the CPU, CPU Adam runs on one core",
+        f"{out}; with jobs: {{offload: cpu}} in the inventory this is a warning",
+        "info",
+    )
+
+
+def _out(each: Setting) -> str:
+    """Return how the setting is removed."""
+    if each.path == SESSION:
+        return "find what sets it (a file that ~/.bashrc reads, sshd's SetEnv, PAM), and remove it"
+    if each.path == _INVENTORY:
+        return f"remove {each.name} from env in the inventory"
+    return f"remove the line {each.place}"
+
+
+def _fault(each: Setting, cause: str, fix: str, severity: Severity) -> Fault:
+    where = each.path if each.path in (_INVENTORY, SESSION) else each.place
+    return Fault(
+        subject=Variable(each.name, where),
+        found=f"{each.name}={(each.value or '').strip()}",
+        wanted="not set",
+        cause=cause,
+        fix=fix,
+        fixable=False,
+        severity=severity,
+    )
