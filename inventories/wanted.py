@@ -74,6 +74,9 @@ class LimitsWanted(Model):
         default=None, title="how much memory a process of a login may lock"
     )
     stack: fields.Size | None = Field(default=None, title="the stack size of a process of a login")
+    nproc: fields.Nproc | None = Field(
+        default=None, title="how many processes and threads a user may have"
+    )
 
 
 class CmakeWanted(Model):

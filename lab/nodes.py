@@ -32,7 +32,7 @@ exec /usr/sbin/sshd -D -e
 """
 ALWAYS = [
     *["--log-driver=k8s-file", "--network=none", "--no-hosts", "--systemd=false"],
-    *["--stop-timeout=0", "--security-opt=apparmor=unconfined"],
+    *["--stop-timeout=0", "--security-opt=apparmor=unconfined", "--pids-limit=-1"],
 ]
 SHARED_MEMORY = ["--shm-size=64m"]
 CAPABILITIES = ("SYS_ADMIN",)

@@ -55,10 +55,41 @@ def settle(path: str) -> Generator[Command, None, None]:
 
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
     """
-    if not host.get_fact(ResourceLimits).get("pending"):
+    if not host.get_fact(ResourceLimits).get("pending"):  # marks of any of our files
         host.noop(f"{path} has no unconfirmed change")
         return
     yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
+
+
+@operation()
+def pam_limits(path: str, line: str, account: str = "") -> Generator[Command, None, None]:
+    """
+    Add pam_limits to a PAM stack; it is kept only if a new session opens and has other limits.
+
+    + path: the stack, eg ``/etc/pam.d/sshd``
+    + line: the line that loads the module
+    + account: also tried with a new session; empty for only the SSH user
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"] or not old["exists"]:
+        yield unread(path, {**old, "problem": old["problem"] or "it does not exist"})
+        return
+    again = partial(with_module, line=line)
+    new = again(old["text"])
+    if old["text"] == new:
+        host.noop(f"{path} loads pam_limits")
+        return
+    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, again=again)
+    given = {"after": sum_of(new), "complaint": _without_effect, "accounts": [account]}
+    yield FunctionCommand(keep_or_restore, [path], given)
+
+
+def with_module(text: str, line: str) -> str:
+    """Return the text of a PAM stack with a line at its end, unless a line loads the module."""
+    if any("pam_limits" in each.split("#")[0] for each in text.splitlines()):
+        return text
+    gap = "" if text.endswith("\n") or not text else "\n"
+    return f"{text}{gap}# Added by gpu-node: limits.conf and limits.d count for logins.\n{line}\n"
 
 
 def _with_others(text: str, content: str) -> str:
@@ -90,12 +121,25 @@ def _lowered(host: Host, new: BaseConnector) -> str:
 
     If sshd may not grant what a file sets, pam_limits grants nothing of it.
     """
+    return _less(*(_session(connector) for connector in (host.connector, new)))
+
+
+def _without_effect(host: Host, new: BaseConnector) -> str:
+    """Return what is wrong with a session that pam_limits sets up; empty if it has other limits."""
     before, now = (_session(connector) for connector in (host.connector, new))
-    for item in ("nofile", "memlock"):
-        for kind in ("soft", "hard"):
-            had, has = (getattr(getattr(session, item), kind) for session in (before, now))
+    if before == now:
+        return "a new session has the same limits as before: the line has no effect"
+    return _less(before, now)
+
+
+def _less(before: Session, now: Session) -> str:
+    """Return what a session has less of than another one; empty if nothing."""
+    for item in ("nofile", "memlock", "nproc"):
+        pairs = [getattr(session, item) for session in (before, now)]
+        for kind in ("soft", "hard") if None not in pairs else ():
+            had, has = (getattr(pair, kind) for pair in pairs)
             if not at_least(has, had):
-                shown = [limit(value, item != "nofile") for value in (has, had)]
+                shown = [limit(value, item == "memlock") for value in (has, had)]
                 return (
                     f"a new session gets {kind} {item} {shown[0]}, where it was {shown[1]}: sshd "
                     "may not grant what is wanted (a container without CAP_SYS_RESOURCE, or "

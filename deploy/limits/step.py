@@ -9,16 +9,27 @@ from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.limits import operations as limits
-from gpu_node.drift.limits import rules
-from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_lines
-from gpu_node.facts.limits.state import OWN_FILE, UNITS
+from gpu_node.drift.engine.subject import Path as PathOf
+from gpu_node.drift.limits import rules, rules_tasks
+from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_files, own_lines
+from gpu_node.facts.limits.state import PAM_STACK, UNITS
 
 REPAIRS = (
     rules.nofile,
     rules.memlock,
     rules.stack_unlimited,
     rules.above_ceiling,
+    rules.not_effective,
+    rules_tasks.nproc,
     rules.unconfirmed,
+)
+# Those that our lines in limits.d repair.
+_BY_FILE = (
+    rules.nofile,
+    rules.memlock,
+    rules.stack_unlimited,
+    rules.above_ceiling,
+    rules_tasks.nproc,
 )
 _TEMPLATES = Environment(  # noqa: S701 (it writes limits.conf, no page)
     loader=FileSystemLoader(Path(__file__).parent),
@@ -42,14 +53,17 @@ def converge(plan: Plan) -> None:
     wanted, found = plan.wanted.limits, plan.found.limits
     if wanted is None:
         return
-    if plan.repairs(rules.unconfirmed):
-        limits.settle(name=f"Confirm {Path(OWN_FILE).name} of an interrupted run", path=OWN_FILE)
-    if found.user is not None and plan.repairs(
-        rules.nofile, rules.memlock, rules.stack_unlimited, rules.above_ceiling
-    ):
+    for each in plan.subjects(PathOf, rules.unconfirmed):
+        name = f"Confirm {Path(each.path).name} of an interrupted run"
+        limits.settle(name=name, path=each.path)
+    # A user whose sessions did not open before either is not locked out by the file.
+    before = plan.found.ssh.account is not None or plan.found.env.bashrc is not None
+    account = plan.trainer if before else ""
+    if found.user is not None and plan.repairs(*_BY_FILE):
         text = content(own_lines(found, wanted), domains(found.user))
-        name = f"Write {Path(OWN_FILE).name}"
-        # A user whose sessions did not open before either is not locked out by the file.
-        before = plan.found.ssh.account is not None or plan.found.env.bashrc is not None
-        account = plan.trainer if before else ""
-        limits.own_file(name=name, path=OWN_FILE, content=text, account=account)
+        for path in own_files(found, wanted):
+            name = f"Write {Path(path).name}"
+            limits.own_file(name=name, path=path, content=text, account=account)
+    if rules.adds_pam_limits(found) and plan.repairs(rules.not_effective, *_BY_FILE):
+        name = f"Add pam_limits to {PAM_STACK}"
+        limits.pam_limits(name=name, path=PAM_STACK, line=rules.PAM_LINE, account=account)

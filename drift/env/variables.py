@@ -13,7 +13,7 @@ from gpu_node.drift.tables import rows
 NEVER = "never-existed"
 # Those of names that were read once.
 _GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
-# Classes of names that were looked for in each NCCL release: a row without `since` is older than all.
+# Classes whose names were looked for in each NCCL release: without `since`, older than all.
 _OF_TAGS = ("system", "debug", "undocumented", "removed", "documented-but-gone")
 # Families of which the table has every name.
 _WHOLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")

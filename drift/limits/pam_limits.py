@@ -7,13 +7,25 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from gpu_node.drift.units import at_least
-from gpu_node.facts.limits.state import CONF, EXEMPT, OWN_FILE, Item, Limit, LimitsState, Line, User
+from gpu_node.facts.limits.state import (
+    CONF,
+    EXEMPT,
+    LAST_FILE,
+    OWN_FILE,
+    OWN_FILES,
+    Item,
+    Limit,
+    LimitsState,
+    Line,
+    User,
+)
 from gpu_node.inventories.schema import LimitsWanted
 
 Kind = Literal["soft", "hard"]
 # What a file of our own says, in the kernel's unit.
 OwnLines = dict[tuple[Kind, Item], Limit]
 
+ITEMS: tuple[Item, ...] = ("nofile", "memlock", "stack", "nproc")
 KINDS: tuple[Kind, Kind] = ("soft", "hard")
 # Whatever the order, a user's line beats a group's, and that the wildcard's (pam_limits.c).
 _USER, _GROUP, _LOGIN_GROUP, _ANY_LOGIN, _ALL_USERS = range(5)
@@ -88,6 +100,8 @@ def lacking(found: LimitsState, wanted: LimitsWanted, item: Item) -> list[Kind]:
     if found.session is None or expected is None:
         return []
     pair = getattr(found.session, item)
+    if pair is None or (item == "nproc" and found.user is not None and found.user.uid == 0):
+        return []  # the kernel compares the processes of root with no limit (kernel/fork.c)
     if item == "stack":  # the other way round: unlimited is the fault, see limits.stack-unlimited
         return ["soft"] if pair.soft == "unlimited" else []
     return [kind for kind in KINDS if not at_least(getattr(pair, kind), expected)]
@@ -107,7 +121,7 @@ def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     first.
     """
     lines = _present(found, wanted)
-    for item in ("nofile", "memlock", "stack"):
+    for item in ITEMS:
         if item == "nofile" and not (wanted.nofile and grantable(found, wanted.nofile)):
             continue
         expected: Limit | None = getattr(wanted, item)
@@ -128,7 +142,7 @@ def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     ours = ("*", "root", found.user.name if found.user else "root")
     lines: OwnLines = {}
     for line in found.files or ():
-        if line.path != OWN_FILE or line.domain not in ours or line.item == EXEMPT:
+        if line.path not in OWN_FILES or line.domain not in ours or line.item == EXEMPT:
             continue
         value = line.value
         if line.item == "nofile" and not grantable(found, value):
@@ -147,16 +161,54 @@ def grantable(found: LimitsState, nofile: Limit) -> bool:
     return found.nr_open is not None and at_least(found.nr_open, nofile)
 
 
-def with_own(found: LimitsState, own: OwnLines, domains: Iterable[str]) -> list[Line]:
+def with_own(
+    found: LimitsState, own: OwnLines, domains: Iterable[str], path: str = OWN_FILE
+) -> list[Line]:
     """Return the lines as pam_limits would read them with `own` in our file."""
-    others = [line for line in found.files or () if line.path != OWN_FILE]
-    return sorted([*others, *_as_lines(own, domains)], key=lambda line: _order(line.path))
+    others = [line for line in found.files or () if line.path not in OWN_FILES]
+    return sorted([*others, *_as_lines(own, domains, path)], key=lambda line: _order(line.path))
 
 
-def _as_lines(own: OwnLines, domains: Iterable[str]) -> Iterator[Line]:
+def overruling(
+    found: LimitsState, wanted: LimitsWanted, item: Item, path: str = LAST_FILE
+) -> Line | None:
+    """Return the line of others that would still decide with our lines in `path`, if there is one.
+
+    Nothing is read later than LAST_FILE, but for names that sort after it.
+    """
+    if found.user is None:
+        return None
+    decided = deciding(
+        found, with_own(found, own_lines(found, wanted), domains(found.user), path), item
+    )
+    for kind in lacking(found, wanted, item):
+        line = decided.get(kind)
+        if line is not None and line.path not in OWN_FILES and not suffices(line, wanted, item):
+            return line
+    return None
+
+
+def suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
+    """Whether a line grants what is wanted."""
+    if item == "stack":
+        return line.value != "unlimited"
+    return at_least(line.value, getattr(wanted, item))
+
+
+def own_files(found: LimitsState, wanted: LimitsWanted) -> list[str]:
+    """Return the files that our lines are written to: those that have some, and one at least.
+
+    The one that is read last only where a line of another file decides otherwise.
+    """
+    needs_last = any(overruling(found, wanted, item, OWN_FILE) for item in ITEMS)
+    paths = {line.path for line in found.files or ()} & {*OWN_FILES}
+    return sorted(paths | {LAST_FILE if needs_last else OWN_FILE})
+
+
+def _as_lines(own: OwnLines, domains: Iterable[str], path: str) -> Iterator[Line]:
     for domain in domains:
         for (kind, item), value in own.items():
-            yield Line(path=OWN_FILE, line=0, domain=domain, kind=kind, item=item, value=value)
+            yield Line(path=path, line=0, domain=domain, kind=kind, item=item, value=value)
 
 
 def _order(path: str) -> tuple[bool, str]:

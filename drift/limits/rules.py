@@ -10,33 +10,49 @@ from gpu_node.drift.engine.subject import Limit, Path
 from gpu_node.drift.limits.pam_limits import (
     above_nr_open,
     deciding,
-    domains,
     exemption,
     grantable,
     is_known,
     lacking,
-    own_lines,
-    with_own,
+    overruling,
+    own_files,
+    suffices,
 )
 from gpu_node.drift.units import at_least, limit
-from gpu_node.facts.limits.state import OWN_FILE, UNITS, Item, LimitsState, Line
+from gpu_node.facts.limits.state import (
+    OWN_FILES,
+    PAM_STACK,
+    UNITS,
+    Item,
+    LimitsState,
+    Line,
+)
 from gpu_node.inventories.schema import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
+
+# Items that count things; the others are bytes.
+_COUNTS = ("nofile", "nproc")
+# The line that a deploy adds to the PAM stack of sshd, as distributions write it.
+PAM_LINE = "session    required   pam_limits.so"
 
 _CAUSES: dict[Item, str] = {
     "nofile": "tokenising with many processes and NCCL's sockets end in "
     "'OSError: [Errno 24] Too many open files'; NCCL raises its limit only to the hard limit",
     "memlock": "InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed' or "
     "'Call to ibv_reg_mr failed'",
+    "nproc": "processes and threads of a user: 'fork: retry: Resource temporarily unavailable', "
+    "'can't start new thread', or OpenBLAS's 'pthread_create failed'",
 }
 
 
 def _session_value(found: LimitsState, item: Item) -> str:
     if found.session is None:
         return "unreadable"
-    pair, in_bytes = getattr(found.session, item), item != "nofile"
+    pair, in_bytes = getattr(found.session, item), item not in _COUNTS
+    if pair is None:
+        return "unreadable"
     return f"soft {limit(pair.soft, in_bytes)}, hard {limit(pair.hard, in_bytes)}"
 
 
@@ -47,32 +63,13 @@ def _granted(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
     """
     lines, expected = deciding(found, found.files or (), item), getattr(wanted, item)
     too_much = any(
-        line.path == OWN_FILE and line.value != expected and at_least(line.value, expected)
+        line.path in OWN_FILES and line.value != expected and at_least(line.value, expected)
         for line in lines.values()
     )
     return not too_much and all(
         kind in lines and at_least(lines[kind].value, expected)
         for kind in lacking(found, wanted, item)
     )
-
-
-def _overruling(found: LimitsState, wanted: LimitsWanted, item: Item) -> Line | None:
-    """Return the user's line that would still decide with our file in place, if there is one."""
-    if found.user is None:
-        return None
-    lines = with_own(found, own_lines(found, wanted), domains(found.user))
-    decided = deciding(found, lines, item)
-    for kind in lacking(found, wanted, item):
-        line = decided.get(kind)
-        if line is not None and line.path != OWN_FILE and not _suffices(line, wanted, item):
-            return line
-    return None
-
-
-def _suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
-    if item == "stack":
-        return line.value != "unlimited"
-    return at_least(line.value, getattr(wanted, item))
 
 
 def _manual_fix(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | None:
@@ -84,10 +81,10 @@ def _manual_fix(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | N
         return (
             f"{quote(line.path)} line {line.line} exempts {line.domain} from all limits: remove it"
         )
-    line = _overruling(found, wanted, item)
+    line = overruling(found, wanted, item)
     if line is not None:
         return f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
-    trouble = _pam_trouble(found)
+    trouble = None if adds_pam_limits(found) else _pam_trouble(found)
     return trouble[1] if trouble else None
 
 
@@ -99,7 +96,7 @@ def _decided(found: LimitsState, wanted: LimitsWanted, item: Item) -> str:
     named = [
         f"{where} ({each.domain} {each.kind} {item} {_written(each, item)})"
         for where, each in low.items()
-        if not _suffices(each, wanted, item)
+        if not suffices(each, wanted, item)
     ]
     return f"{' and '.join(named)} decide{'' if named[1:] else 's'} now; " if named else ""
 
@@ -119,17 +116,26 @@ def _line(found: LimitsState, wanted: LimitsWanted, item: Item) -> str:
     return f": `{found.user.name} {'-' if kinds[1:] else kinds[0]} {item} {value}`"
 
 
-def _too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
+def cause_of(item: Item) -> str:
+    """Return what happens where a limit is too low."""
+    return _CAUSES[item]
+
+
+def too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
+    """Yield the fault of a limit of the session that the files do not grant, either."""
     if not lacking(found, wanted, item) or _granted(found, wanted, item):
         return  # the files grant it: that is limits.not-effective
-    expected = limit(getattr(wanted, item), item != "nofile")
+    expected = limit(getattr(wanted, item), item not in _COUNTS)
     manual_fix = _manual_fix(found, wanted, item)
+    where = f"{own_files(found, wanted)[-1]}{_line(found, wanted, item)}"
+    if adds_pam_limits(found):
+        where += f", and add '{' '.join(PAM_LINE.split())}' to {PAM_STACK}"
     yield Fault(
         subject=Limit(item),
         found=_session_value(found, item),
         wanted=expected,
         cause=f"{_decided(found, wanted, item)}{_CAUSES[item]}",
-        fix=manual_fix or f"raise {item} to {expected} in {OWN_FILE}{_line(found, wanted, item)}",
+        fix=manual_fix or f"raise {item} to {expected} in {where}",
         fixable=manual_fix is None,
     )
 
@@ -156,7 +162,7 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             if line.value == "unlimited" and found.pam is not None and found.pam.clamps_nofile:
                 continue
             place = f"{line.path} line {line.line}"
-            ours = line.path == OWN_FILE and is_known(found)
+            ours = line.path in OWN_FILES and is_known(found)
             fixable = ours and not above_nr_open(found, wanted)
             yield _ceiling_fault(place, limit(line.value, False), found.nr_open, fixable)
 
@@ -176,7 +182,7 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
 def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session may open fewer files than wanted."""
     if not above_nr_open(found, wanted):
-        yield from _too_low(found, wanted, "nofile")
+        yield from too_low(found, wanted, "nofile")
 
 
 @rule(
@@ -192,22 +198,25 @@ def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
 )
 def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session may lock less memory than wanted."""
-    yield from _too_low(found, wanted, "memlock")
+    yield from too_low(found, wanted, "memlock")
 
 
 @rule(
     "limits.not-effective",
     "error",
+    step="limits",
     because_of=(on_subject(above_ceiling),),
     under="limits",
     why="The files grant the limit, but sshd or a start file of the shell sets another one.",
     manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
+    repair="Adds pam_limits to the PAM stack of sshd where no file of it loads it, and confirms "
+    "that in a new session. It never edits sshd_config, a start file or a unit.",
     alone="Raise the soft limits to the hard limits before the job: ulimit -n $(ulimit "
     "-Hn), ulimit -l $(ulimit -Hl).",
 )
 def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """The limit files grant what is wanted, and a fresh session does not have it."""
-    items: tuple[Item, ...] = ("nofile", "memlock")
+    items: tuple[Item, ...] = ("nofile", "memlock", "nproc")
     for item in items:
         if item == "nofile" and above_nr_open(found, wanted):
             continue
@@ -217,11 +226,25 @@ def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
         yield Fault(
             subject=Limit(item),
             found=_session_value(found, item),
-            wanted=limit(getattr(wanted, item), item != "nofile"),
+            wanted=limit(getattr(wanted, item), item not in _COUNTS),
             cause=cause,
             fix=fix,
-            fixable=False,
+            fixable=adds_pam_limits(found),
         )
+
+
+def adds_pam_limits(found: LimitsState) -> bool:
+    """Whether a deploy adds pam_limits to the PAM stack of sshd: no file of it loads the module.
+
+    Not where sshd does not use PAM, nor where the stack is a link, which another program manages.
+    """
+    pam = found.pam
+    return (
+        pam is not None
+        and pam.takes_line
+        and pam.sshd_uses_pam is not False
+        and (_pam_trouble(found) is not None)
+    )
 
 
 def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
@@ -238,7 +261,7 @@ def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
     if pam is not None and not any(f"/etc/pam.d/{name}" in pam.files for name in _SSHD_PAM):
         return (
             "no PAM file of sshd loads pam_limits, so limits.conf and limits.d are not read",
-            "add 'session required pam_limits.so' to /etc/pam.d/sshd",
+            f"add '{' '.join(PAM_LINE.split())}' to {PAM_STACK}",
         )
     return None
 
@@ -275,15 +298,22 @@ def _why_not_effective(found: LimitsState, soft_only: bool) -> tuple[str, str]:
 )
 def unconfirmed(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """Our limits file was written by a run that ended before a new session had confirmed it."""
-    if found.pending:
+    for path in OWN_FILES:
+        if not any(each.rpartition("/")[2].startswith(_mark(path)) for each in found.pending or ()):
+            continue
         yield Fault(
-            subject=Path(OWN_FILE),
+            subject=Path(path),
             found="written, and no new session has confirmed it",
             wanted="confirmed by a session that opened with it in place",
             cause="the run that wrote it was interrupted: within a minute "
             "the node restores the earlier file, without these limits",
             fix="open a new session, and keep the file if it opens",
         )
+
+
+def _mark(path: str) -> str:
+    """Return how the names of the marks of a file's unconfirmed changes begin."""
+    return f".{path.rpartition('/')[2]}.gpu-node-"
 
 
 def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault:
@@ -316,8 +346,9 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
     soft_line = deciding(found, found.files or (), "stack").get("soft")
     if soft_line is not None and soft_line.value != "unlimited":
         cause, fix = _why_not_effective(found, soft_only=True)
+        fixable = adds_pam_limits(found)
         yield Fault(
-            Limit("stack"), "unlimited", limit(wanted.stack, True), cause, fix, fixable=False
+            Limit("stack"), "unlimited", limit(wanted.stack, True), cause, fix, fixable=fixable
         )
         return
     manual_fix = _manual_fix(found, wanted, "stack")
@@ -328,7 +359,8 @@ def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]
         cause=f"{_decided(found, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
         "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
         fix=manual_fix
-        or f"set the soft stack limit to {limit(wanted.stack, True)} in {OWN_FILE}"
+        or f"set the soft stack limit to {limit(wanted.stack, True)} in "
+        + own_files(found, wanted)[-1]
         + _line(found, wanted, "stack"),
         fixable=manual_fix is None,
     )

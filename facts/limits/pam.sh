@@ -3,6 +3,7 @@
 for module in /lib*/security /lib/*/security /usr/lib*/security /usr/lib/*/security; do
   [ -r "$module/pam_limits.so" ] || continue
   ! grep -q nr_open "$module/pam_limits.so" || echo clamps-nofile
+  [ ! -f @stack@ ] || [ -L @stack@ ] || echo takes-line
   break
 done
 [ ! -d /etc/pam.d ] || grep -l '^[^#]*pam_limits' /etc/pam.d/* || :

@@ -15,6 +15,11 @@ CONF = "/etc/security/limits.conf"
 CONF_D = "/etc/security/limits.d"
 # Our file; beside it is a mark for each change of it that is not confirmed yet.
 OWN_FILE = f"{CONF_D}/99-gpu-node.conf"
+# The same lines once more, after those of another file that would decide.
+LAST_FILE = f"{CONF_D}/zzzz-gpu-node.conf"
+OWN_FILES = (OWN_FILE, LAST_FILE)
+# The PAM stack of sshd, to which a deploy adds pam_limits.
+PAM_STACK = "/etc/pam.d/sshd"
 
 
 # The probe's connection is a separate session, so its shell has what any new session gets.
@@ -24,13 +29,18 @@ SECTIONS = (
     Section("limits.nr-open", "cat /proc/sys/fs/nr_open"),
     # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
     Section("limits.files", shell("limits/files"), root=True),
-    Section("limits.pending", shell("limits/pending", own_file=OWN_FILE), root=True),
-    Section("limits.pam", shell("limits/pam"), root=True),
+    Section(
+        "limits.pending",
+        "".join(shell("limits/pending", own_file=each) for each in OWN_FILES),
+        root=True,
+    ),
+    Section("limits.pam", shell("limits/pam", stack=PAM_STACK), root=True),
     unsettled.SECTION,
+    Section("limits.tasks", shell("limits/tasks")),
 )
 
 Limit = int | Literal["unlimited"]
-Item = Literal["nofile", "memlock", "stack"]
+Item = Literal["nofile", "memlock", "stack", "nproc"]
 # The item of a line that exempts its user or group from all limits.
 EXEMPT: Literal["exempt"] = "exempt"
 
@@ -39,9 +49,10 @@ _KERNEL_NAMES: dict[Item, str] = {
     "nofile": "Max open files",
     "memlock": "Max locked memory",
     "stack": "Max stack size",
+    "nproc": "Max processes",
 }
 # limits.conf(5) counts memlock and stack in KiB; the kernel counts bytes.
-UNITS: dict[Item, int] = {"nofile": 1, "memlock": 1024, "stack": 1024}
+UNITS: dict[Item, int] = {"nofile": 1, "memlock": 1024, "stack": 1024, "nproc": 1}
 
 
 class Pair(State):
@@ -57,6 +68,15 @@ class Session(State):
     nofile: Pair
     memlock: Pair
     stack: Pair
+    # Processes and threads of all sessions of the user; root has no such limit.
+    nproc: Pair | None = None
+
+
+class Ceiling(State):
+    """A limit on processes and threads besides the session's own: kernel.pid_max, a pids.max."""
+
+    place: str
+    value: int
 
 
 class User(State):
@@ -83,13 +103,15 @@ class Pam(State):
     """The PAM files that load pam_limits, and whether sshd uses PAM at all (None: no setting).
 
     `spares_root`: lines for groups and the wildcard do not apply to root. `clamps_nofile`:
-    "unlimited" open files become fs.nr_open; with an older pam_limits the login fails.
+    "unlimited" open files become fs.nr_open; with an older pam_limits the login fails. A deploy
+    may add a line to the stack of sshd (`takes_line`): a regular file, and the module is installed.
     """
 
     files: tuple[str, ...]
     sshd_uses_pam: bool | None
     spares_root: bool
     clamps_nofile: bool
+    takes_line: bool = False
 
 
 class LimitsState(State):
@@ -104,12 +126,13 @@ class LimitsState(State):
     pam: Pam | None
     # Changes of any file that the node undoes unless they are confirmed.
     unsettled: tuple[Waiting, ...] | None = ()
+    tasks: tuple[Ceiling, ...] | None = None
 
 
 def parse_session(text: str) -> Session:
     """Parse /proc/self/limits: name, soft, hard, unit in columns."""
     pairs = {item: _pair(text, name) for item, name in _KERNEL_NAMES.items()}
-    return Session(nofile=pairs["nofile"], memlock=pairs["memlock"], stack=pairs["stack"])
+    return Session.model_validate(pairs)
 
 
 def _pair(text: str, name: str) -> Pair:
@@ -173,7 +196,14 @@ def parse_pam(text: str) -> Pam:
         sshd_uses_pam=use_pam[0].strip('"') == "yes" if use_pam else None,
         spares_root="spares-root" in lines,
         clamps_nofile="clamps-nofile" in lines,
+        takes_line="takes-line" in lines,
     )
+
+
+def parse_tasks(text: str) -> tuple[Ceiling, ...]:
+    """Parse lines `NUMBER PLACE`."""
+    rows = [line.split(" ", 1) for line in text.splitlines()]
+    return tuple(Ceiling(place=place, value=int(number)) for number, place in rows)
 
 
 def parse(readings: Readings) -> LimitsState:
@@ -186,6 +216,7 @@ def parse(readings: Readings) -> LimitsState:
         pending=readings.take("limits.pending", lambda text: tuple(text.splitlines())),
         pam=readings.take("limits.pam", parse_pam),
         unsettled=readings.take("limits.unsettled", unsettled.parse),
+        tasks=readings.take("limits.tasks", parse_tasks),
     )
 
 

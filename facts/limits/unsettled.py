@@ -17,6 +17,8 @@ _SUM = re.compile(r"[0-9a-f]{64}")
 FILES = frozenset(
     {
         "/etc/security/limits.d/99-gpu-node.conf",
+        "/etc/security/limits.d/zzzz-gpu-node.conf",
+        "/etc/pam.d/sshd",
         "/etc/ssh/sshd_config",
         "/etc/ssh/sshd_config.d/00-gpu-node.conf",
     }

@@ -263,6 +263,14 @@ Nofile = Annotated[
         description="a whole number of files, 1024 to 1073741824, without unit or quotes",
     ),
 ]
+Nproc = Annotated[
+    StrictInt,
+    Field(
+        ge=1024,
+        le=1 << 22,  # the kernel's PID_MAX_LIMIT
+        description="a whole number of processes, 1024 to 4194304, without unit or quotes",
+    ),
+]
 Version = Annotated[
     str,
     _matching(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?"),

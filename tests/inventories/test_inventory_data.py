@@ -81,6 +81,7 @@ def test_the_flat_keys() -> None:
         "limits_nofile",
         "limits_memlock",
         "limits_stack",
+        "limits_nproc",
         "toolchain_cmake_version",
         "toolchain_cmake_url",
         "toolchain_cmake_sha256",

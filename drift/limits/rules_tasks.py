@@ -1,0 +1,105 @@
+"""Limit rule about processes and threads: which of several limits a fresh session meets first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from shlex import quote
+
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Limit
+from gpu_node.drift.limits.pam_limits import deciding, lacking
+from gpu_node.drift.limits.rules import cause_of, too_low
+from gpu_node.facts.limits.state import Ceiling, LimitsState
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import LimitsWanted, NodeWanted
+
+# Proposed where the inventory names no number: 8 ranks with 8 DataLoader workers each, and 64
+# OpenMP threads in each process, are 4,608 tasks, more than the 4096 of CentOS 7's 20-nproc.conf.
+LEAST = 8192
+_SLICE = re.compile(r"/([^/]+\.(?:slice|service|scope))/pids\.max$")
+
+
+@rule(
+    "limits.nproc",
+    "error",
+    whole=True,
+    step="limits",
+    under="limits",
+    why="Tokenising with many processes ends with 'fork: retry: Resource temporarily "
+    "unavailable', threads with 'can't start new thread'.",
+    manual="Raise the limit that the finding names: nproc in /etc/security/limits.d, TasksMax of "
+    "the user's slice, or kernel.pid_max.",
+    repair="Writes nproc in a file in /etc/security/limits.d, and confirms it in a new session. "
+    "TasksMax and the kernel's limits are only reported.",
+    alone="Start fewer processes: a smaller num_proc, fewer DataLoader workers, a smaller "
+    "OMP_NUM_THREADS.",
+)
+def nproc(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A fresh session may start fewer processes and threads than a training job needs."""
+    limits, expected = found.limits, wanted.limits
+    if expected is not None and expected.nproc is not None:
+        yield from too_low(limits, expected, "nproc")
+        below = [each for each in limits.tasks or () if each.value < expected.nproc]
+        for each in sorted(below, key=lambda one: one.value)[:1]:
+            yield _ceiling(each, expected.nproc, None)
+        return
+    least = _least(limits)
+    if least is not None and least.value < LEAST:
+        yield _ceiling(least, LEAST, "warning") if least.place else _session(limits, least.value)
+
+
+def _least(found: LimitsState) -> Ceiling | None:
+    """Return the smallest limit of all; the session's own has no place."""
+    all_of_them = [*(found.tasks or ())]
+    if lacking(found, LimitsWanted.model_construct(nproc=LEAST), "nproc"):
+        assert found.session is not None and found.session.nproc is not None
+        soft = found.session.nproc.soft
+        all_of_them.append(Ceiling(place="", value=LEAST if soft == "unlimited" else soft))
+    return min(all_of_them, key=lambda each: each.value, default=None)
+
+
+def _session(found: LimitsState, value: int) -> Fault:
+    line = deciding(found, found.files or (), "nproc").get("soft")
+    at = f", {line.path} line {line.line}: {line.domain} {line.kind} nproc" if line else ""
+    return Fault(
+        subject=Limit("nproc"),
+        found=f"{value} (the soft limit of a session{at})",
+        wanted=f"at least {LEAST} (proposed)",
+        cause=cause_of("nproc"),
+        fix=f"add limits: {{nproc: {LEAST}}} to the inventory, and the deploy sets it",
+        fixable=False,
+        severity="warning",
+    )
+
+
+def _ceiling(least: Ceiling, expected: int, severity: Severity | None) -> Fault:
+    proposed = " (proposed)" if severity is not None else ""
+    name, fix = _raised(least.place, expected)
+    return Fault(
+        subject=Limit("nproc", name),
+        found=str(least.value),
+        wanted=f"at least {expected}{proposed}",
+        cause=f"{least.place} is the smallest limit of {cause_of('nproc')}",
+        fix=fix,
+        fixable=False,
+        severity=severity,
+    )
+
+
+def _raised(place: str, expected: int) -> tuple[str, str]:
+    """Return what a limit is called, and the command that raises it."""
+    if place.startswith("kernel."):
+        setting = f"{place} = {expected}"
+        return place, f"sysctl -w {place}={expected}, and write '{setting}' in /etc/sysctl.d"
+    unit = _SLICE.search(place)
+    if unit is None:
+        return "pids.max", (
+            f"start the container with --pids-limit={expected} (docker, podman); outside of a "
+            f"container write {expected} to {quote(place)}"
+        )
+    return f"TasksMax of {unit[1]}", (
+        f"systemctl set-property {quote(unit[1])} TasksMax={expected} (it acts at once and stays, "
+        "without daemon-reload)"
+    )
