@@ -122,6 +122,15 @@ class NcclWanted(Model):
     repository: RepositoryWanted | None = None
 
 
+class ProxyWanted(Model):
+    SHORT = "url"
+
+    url: fields.ProxyUrl = Field(title="the proxy that the deploy's downloads on the node use")
+    no_proxy: fields.Direct | None = Field(
+        default=None, title="hosts, domains and addresses that are reached without the proxy"
+    )
+
+
 class SshWanted(Model):
     """`mesh`: every node logs in to every other; how the controller does is SshSettings' part."""
 
@@ -203,6 +212,7 @@ class Areas(Model):
     toolchain: ToolchainWanted | None = None
     nccl: NcclWanted | None = None
     supply: SupplyWanted | None = None
+    proxy: ProxyWanted | None = None
     ssh: SshWanted | None = None
     network: NetworkWanted | None = None
     launcher: LauncherWanted | None = None

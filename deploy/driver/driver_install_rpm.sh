@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, replacing no other package: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
 # its newest), hold (yes: at that version no update replaces them), run.
-# Needs: place lock in_use containers package_locks holds another_driver transaction_rpm
+# Needs: place lock proxy in_use containers package_locks holds another_driver transaction_rpm
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf

@@ -1,6 +1,6 @@
 # Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
 # Variables: manager (dnf or yum), kernels (as uname -r prints them; may be empty), dkms (yes or no).
-# Needs: lock containers package_locks
+# Needs: lock proxy containers package_locks
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL

@@ -12,8 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from pyinfra import host as pyinfra_host
 from pyinfra.api import Host, State, StringCommand
 from pyinfra.connectors.util import CommandOutput
+from pyinfra.context import ctx_host
 from typing_extensions import override
 
 from gpu_node.facts.driver.gpu_holders import Step, harmless
@@ -109,6 +111,8 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     more |= {"note": NOTE} if "holds" in first else {}
     if "package_locks" in first:
         more |= {"holding": HELD, "patience": str(PATIENCE_SECONDS)}
+    if "proxy" in first:
+        more |= _proxy()
     if "clear_away" in first:
         # Always set: the files that they name are removed at the end.
         variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
@@ -125,6 +129,14 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
         [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(last)]
     )
     return Script(body) if stdin is None else Script(body, _stdin=[stdin])
+
+
+def _proxy() -> dict[str, str]:
+    """Return the variables of proxy.sh: the proxy of the host that an operation is for."""
+    data = pyinfra_host.data if ctx_host.isset() else None
+    direct = data.get("proxy_no_proxy") if data is not None else None
+    hosts = direct if isinstance(direct, str) else ",".join(direct or ())
+    return {"proxy": (data.get("proxy_url") if data is not None else None) or "", "direct": hosts}
 
 
 def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:

@@ -2,7 +2,7 @@
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
 # administrator's), override (yes: those as well), run.
-# Needs: place clear_away lock in_use leftovers containers package_locks holds
+# Needs: place clear_away lock proxy in_use leftovers containers package_locks holds
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u

@@ -3,7 +3,7 @@
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
 # (lines that keep libnccl out of one repository), run.
-# Needs: private_group closed place clear_away lock in_use leftovers package_locks holds
+# Needs: private_group closed place clear_away lock proxy in_use leftovers package_locks holds
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf

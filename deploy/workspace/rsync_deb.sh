@@ -1,5 +1,5 @@
 # Install rsync without replacing other packages: apt.
-# Needs: lock containers package_locks transaction_deb
+# Needs: lock proxy containers package_locks transaction_deb
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL

@@ -1,6 +1,6 @@
 # Install rsync without replacing other packages: yum or dnf.
 # Variables: manager.
-# Needs: lock containers package_locks transaction_rpm
+# Needs: lock proxy containers package_locks transaction_rpm
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL

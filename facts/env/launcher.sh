@@ -14,5 +14,6 @@ else
 fi
 printf '%s\n' "$all" | awk -v names="$names" "$gn_hide"'
   BEGIN { wanted = "^(" names ")" }
+  /^[A-Za-z]+_(proxy|PROXY)=/ { print shown($0); next }
   /^[A-Za-z_][A-Za-z0-9_]*=/ && $0 ~ wanted {
     name = substr($0, 1, index($0, "=") - 1); print secret(name) ? name "=@hidden@" : $0 }'

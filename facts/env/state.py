@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
+from gpu_node.facts.env import proxies as proxy_settings
 from gpu_node.facts.env.inherited import PROCESSES, Process, parse_processes
 from gpu_node.facts.env.setting_lines import BASHRC, CONF, SETTINGS
 from gpu_node.facts.env.setting_lines import SHARED as LINES
@@ -67,6 +68,12 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         _at_home("env.conf", request, given + CONF),
         Section("env.processes", head + given + PROCESSES, shared=(HIDE, AS_USER), root=apart),
         Section("env.left", assigned(user=request.user) + shell("env/left")),
+        Section(
+            "env.proxies",
+            head + proxy_settings.ASK,
+            shared=(proxy_settings.SHARED, AS_USER),
+            root=True,
+        ),
         Section("env.prints", head + shell("env/prints"), shared=(HIDE, AS_USER), root=apart),
     )
 
@@ -128,6 +135,8 @@ class EnvState(State):
     left: tuple[str, ...] | None = ()
     # Also None if the login shell does not read ~/.bashrc.
     prints: Prints | None = None
+    # What names a proxy on the node itself.
+    proxies: tuple[proxy_settings.Proxy, ...] | None = None
 
 
 def parse_user(text: str) -> User:
@@ -182,9 +191,12 @@ def parse(readings: Readings) -> EnvState:
     bashrc = readings.take("env.bashrc", parse_start_file)
     env_file = readings.take("env.file", parse_env_file)
     settings = readings.take("env.settings", parse_settings)
+    session = readings.take("env.launcher", parse_launcher)
+    known = readings.take("env.proxies", proxy_settings.parse)
     return EnvState(
         user=readings.take("env.user", parse_user),
-        launcher=readings.take("env.launcher", parse_launcher),
+        launcher=session
+        and {name: value for name, value in session.items() if not _is_proxy(name)},
         bashrc=bashrc,
         places=readings.take("env.places", parse_places),
         env_file=env_file,
@@ -193,7 +205,20 @@ def parse(readings: Readings) -> EnvState:
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(text.splitlines())),
         prints=readings.take("env.prints", parse_prints),
+        proxies=None
+        if known is None
+        else (*known.lines, *proxy_settings.of_session(_proxies(session), known)),
     )
+
+
+def _is_proxy(name: str) -> bool:
+    return name.lower().endswith("_proxy")
+
+
+def _proxies(session: dict[str, str] | None) -> dict[str, str]:
+    """Return the variables of a session that name a proxy."""
+    each = (session or {}).items()
+    return {name: value for name, value in each if proxy_settings.VARIABLE.fullmatch(name)}
 
 
 def _marked(

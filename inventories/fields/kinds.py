@@ -76,6 +76,31 @@ def _url(value: object) -> str:
     return text
 
 
+def _proxy_url(value: object) -> str:
+    text = _text(value)
+    parts = urlsplit(text)
+    if "@" in text:
+        raise ValueError("no password is stored: let the proxy accept the nodes' addresses")
+    if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]-]+/?", text) or not parts.hostname:
+        raise ValueError("")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError("it has no valid port") from None
+    return text.rstrip("/")
+
+
+def _direct(value: object) -> tuple[str, ...]:
+    """Hosts as a list, or as text with commas, which is how --data gives them."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError("")
+    for each in listed:
+        if not re.fullmatch(r"[.*]?[A-Za-z0-9][A-Za-z0-9.:/-]*", _text(each)):
+            raise ValueError(f"{each!r} is not a host, a domain or an address")
+    return tuple(listed)
+
+
 def _sha256(value: object) -> str:
     text = _text(value).lower()
     if not re.fullmatch(r"[0-9a-f]{64}", text):
@@ -277,6 +302,16 @@ Version = Annotated[
     Field(description="""a full version in quotes, such as "3.25.2\""""),
 ]
 Url = Annotated[str, BeforeValidator(_url), Field(description="an http:// or https:// URL")]
+ProxyUrl = Annotated[
+    str,
+    BeforeValidator(_proxy_url),
+    Field(description="an http:// or https:// URL of a proxy, without a password"),
+]
+Direct = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_direct),
+    Field(description="a list of hosts, domains and addresses, such as [.example.org, 10.0.0.4]"),
+]
 Sha256 = Annotated[
     str, BeforeValidator(_sha256), Field(description="64 hex digits, as sha256sum prints them")
 ]

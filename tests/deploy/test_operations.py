@@ -36,7 +36,14 @@ from tests import case_files
 
 CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
 OPERATIONS = {
-    *("limits.own_file", "limits.settle", "shm.fstab", "shm.size", "shm.permissions"),
+    *(
+        "limits.own_file",
+        "limits.settle",
+        "limits.pam_limits",
+        "shm.fstab",
+        "shm.size",
+        "shm.permissions",
+    ),
     *("shm.segments", "shm.trainers", "workspace.directory", "workspace.files"),
     *("workspace.rsync", "driver.install", "nccl.environment"),
     *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
@@ -129,6 +136,8 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         variables.update(inner)
     if "clear_away" in first:
         assert [variables.pop(each) for each in ("sent", "sent_sum", "pushed")] == ["", "", ""]
+    if "proxy" in first:
+        assert [variables.pop(each) for each in ("proxy", "direct")] == ["", ""]
     if name == "cmake":
         assert variables.pop("owner") == OWNER
     if name in scripts._BY_OWNER:

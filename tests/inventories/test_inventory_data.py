@@ -97,6 +97,8 @@ def test_the_flat_keys() -> None:
         "nccl_repository_key",
         "supply_insecure_index",
         "supply_hashes",
+        "proxy_url",
+        "proxy_no_proxy",
         "ssh_mesh",
         "network_interface",
         "launcher_kind",
