@@ -101,7 +101,9 @@ def shown(value: object) -> str:
         return "nothing"
     if isinstance(value, dict):
         return "a mapping" if value else "an empty mapping"
-    return "a list" if isinstance(value, list | tuple) else quoted(str(value))
+    if isinstance(value, list | tuple):
+        return "a list"
+    return quoted(re.sub(r"://[^/?#\s]*@", "://...@", str(value)))  # without user and password
 
 
 def dotted(path: KeyPath) -> str:

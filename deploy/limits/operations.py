@@ -84,6 +84,24 @@ def pam_limits(path: str, line: str, account: str = "") -> Generator[Command, No
     yield FunctionCommand(keep_or_restore, [path], given)
 
 
+@operation()
+def drop_in(path: str, content: str) -> Generator[Command, None, None]:
+    """
+    Write a drop-in of a systemd unit; systemd is not reloaded, so it waits for the next boot.
+
+    + path: the file, eg ``/etc/systemd/system/slurmd.service.d/zz-gpu-node.conf``
+    + content: its text
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"]:
+        yield unread(path, old)
+        return
+    if old["exists"] and old["text"] == content:
+        host.noop(f"{path} is as wanted")
+        return
+    yield replace(path, old, content, again=lambda _: content)
+
+
 def with_module(text: str, line: str) -> str:
     """Return the text of a PAM stack with a line at its end, unless a line loads the module."""
     if any("pam_limits" in each.split("#")[0] for each in text.splitlines()):

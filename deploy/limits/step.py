@@ -9,8 +9,9 @@ from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.limits import operations as limits
+from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.engine.subject import Path as PathOf
-from gpu_node.drift.limits import rules, rules_tasks
+from gpu_node.drift.limits import rules, rules_tasks, services
 from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_files, own_lines
 from gpu_node.facts.limits.state import PAM_STACK, UNITS
 
@@ -64,6 +65,13 @@ def converge(plan: Plan) -> None:
         for path in own_files(found, wanted):
             name = f"Write {Path(path).name}"
             limits.own_file(name=name, path=path, content=text, account=account)
+    daemon = services.slurmd(found)
+    if daemon is not None and any(
+        plan.repairs(rules.not_effective, about=Limit(item, f"{item} of slurmd"))
+        for item in services.KEYS
+    ):
+        path, text = services.drop_in(daemon.unit), services.text_of(daemon, wanted)
+        limits.drop_in(name=f"Write {path}", path=path, content=text)
     if rules.adds_pam_limits(found) and plan.repairs(rules.not_effective, *_BY_FILE):
         name = f"Add pam_limits to {PAM_STACK}"
         limits.pam_limits(name=name, path=PAM_STACK, line=rules.PAM_LINE, account=account)

@@ -7,6 +7,7 @@ from shlex import quote
 
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Limit, Path
+from gpu_node.drift.limits import services
 from gpu_node.drift.limits.pam_limits import (
     above_nr_open,
     deciding,
@@ -27,6 +28,7 @@ from gpu_node.facts.limits.state import (
     LimitsState,
     Line,
 )
+from gpu_node.facts.limits.state import Limit as Value
 from gpu_node.inventories.schema import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
@@ -210,7 +212,8 @@ def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     why="The files grant the limit, but sshd or a start file of the shell sets another one.",
     manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
     repair="Adds pam_limits to the PAM stack of sshd where no file of it loads it, and confirms "
-    "that in a new session. It never edits sshd_config, a start file or a unit.",
+    "that in a new session. If slurmd has less than wanted, writes a drop-in of its unit, in force "
+    "after the next boot. It never edits sshd_config or a start file, and never reloads systemd.",
     alone="Raise the soft limits to the hard limits before the job: ulimit -n $(ulimit "
     "-Hn), ulimit -l $(ulimit -Hl).",
 )
@@ -222,7 +225,8 @@ def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             continue
         if not lacking(found, wanted, item) or not _granted(found, wanted, item):
             continue
-        cause, fix = _why_not_effective(found, lacking(found, wanted, item) == ["soft"])
+        soft_only = lacking(found, wanted, item) == ["soft"]
+        cause, fix = _why_not_effective(found, soft_only, item, getattr(wanted, item))
         yield Fault(
             subject=Limit(item),
             found=_session_value(found, item),
@@ -230,6 +234,35 @@ def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             cause=cause,
             fix=fix,
             fixable=adds_pam_limits(found),
+        )
+    yield from _of_slurmd(found, wanted)
+
+
+def _of_slurmd(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+    """Yield the limits that the jobs of slurmd cannot have, whatever a login has."""
+    service = services.slurmd(found)
+    for item, value in services.too_low(service, wanted).items() if service else ():
+        if service is None or (item == "nofile" and above_nr_open(found, wanted)):
+            continue
+        hard, in_bytes = getattr(service.limits, item).hard, item not in _COUNTS
+        place = services.drop_in(service.unit) if service.unit else ""
+        line, is_written = services.later(service, item), services.waits(service, item, value)
+        fix = f"write {services.setting(item, value)} in {place}; {services.WAITS}"
+        if is_written:
+            fix = f"{place} sets it; {services.WAITS}"
+        elif not place:
+            fix = "raise the limit where slurmd is started, and start it again"
+        elif line is not None:
+            fix = f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
+        yield Fault(
+            subject=Limit(item, f"{item} of slurmd"),
+            found=f"hard {limit(hard, in_bytes)}",
+            wanted=limit(value, in_bytes),
+            cause=f"the jobs of Slurm get at most the limits of slurmd, not those of a login: "
+            f"{_CAUSES[item]}",
+            fix=fix,
+            fixable=bool(place) and not is_written and line is None and is_known(found),
+            severity="warning" if is_written else None,
         )
 
 
@@ -266,7 +299,9 @@ def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
     return None
 
 
-def _why_not_effective(found: LimitsState, soft_only: bool) -> tuple[str, str]:
+def _why_not_effective(
+    found: LimitsState, soft_only: bool, item: Item = "stack", wanted: Value | None = None
+) -> tuple[str, str]:
     if found.pam is None:
         return (
             "maybe sshd does not use PAM: its configuration could not be read, see "
@@ -279,6 +314,14 @@ def _why_not_effective(found: LimitsState, soft_only: bool) -> tuple[str, str]:
             "the hard limit would allow it: something lowers the soft one after the login, such as "
             "ulimit in ~/.bashrc or in /etc/profile.d",
             "remove that ulimit from the start files of the shell",
+        )
+    if trouble is None and wanted is not None and (of_sshd := services.sshd_line(found, item)):
+        service, line = of_sshd
+        return (
+            f"{quote(line.path)} line {line.line} starts sshd with {services.KEYS[item]}="
+            f"{line.value}, and sshd may not raise it",
+            f"write {services.setting(item, wanted)} in {services.drop_in(service.unit)} below "
+            f"[Service]; {services.WAITS}",
         )
     return trouble or (
         "sshd runs under a lower hard limit that it cannot raise: a container without "

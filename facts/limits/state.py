@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from typing import Literal, cast
 
+from gpu_node.facts.limits import services as daemons
 from gpu_node.facts.limits import unsettled
+from gpu_node.facts.limits.session import UNITS as UNITS
+from gpu_node.facts.limits.session import Item as Item
+from gpu_node.facts.limits.session import Limit as Limit
+from gpu_node.facts.limits.session import Pair as Pair
+from gpu_node.facts.limits.session import Session as Session
+from gpu_node.facts.limits.session import parse_session
 from gpu_node.facts.limits.unsettled import Waiting
 from gpu_node.facts.probe.base import AreaFact, State
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import shell
 
 CONF = "/etc/security/limits.conf"
@@ -37,39 +44,11 @@ SECTIONS = (
     Section("limits.pam", shell("limits/pam", stack=PAM_STACK), root=True),
     unsettled.SECTION,
     Section("limits.tasks", shell("limits/tasks")),
+    daemons.SECTION,
 )
 
-Limit = int | Literal["unlimited"]
-Item = Literal["nofile", "memlock", "stack", "nproc"]
 # The item of a line that exempts its user or group from all limits.
 EXEMPT: Literal["exempt"] = "exempt"
-
-# /proc/PID/limits names (fs/proc/base.c) of the limits we ask for.
-_KERNEL_NAMES: dict[Item, str] = {
-    "nofile": "Max open files",
-    "memlock": "Max locked memory",
-    "stack": "Max stack size",
-    "nproc": "Max processes",
-}
-# limits.conf(5) counts memlock and stack in KiB; the kernel counts bytes.
-UNITS: dict[Item, int] = {"nofile": 1, "memlock": 1024, "stack": 1024, "nproc": 1}
-
-
-class Pair(State):
-    """A soft and a hard limit: a number (bytes for memlock and stack) or "unlimited"."""
-
-    soft: Limit
-    hard: Limit
-
-
-class Session(State):
-    """The limits of a new session of the SSH user."""
-
-    nofile: Pair
-    memlock: Pair
-    stack: Pair
-    # Processes and threads of all sessions of the user; root has no such limit.
-    nproc: Pair | None = None
 
 
 class Ceiling(State):
@@ -127,24 +106,7 @@ class LimitsState(State):
     # Changes of any file that the node undoes unless they are confirmed.
     unsettled: tuple[Waiting, ...] | None = ()
     tasks: tuple[Ceiling, ...] | None = None
-
-
-def parse_session(text: str) -> Session:
-    """Parse /proc/self/limits: name, soft, hard, unit in columns."""
-    pairs = {item: _pair(text, name) for item, name in _KERNEL_NAMES.items()}
-    return Session.model_validate(pairs)
-
-
-def _pair(text: str, name: str) -> Pair:
-    for line in text.splitlines():
-        if line.startswith(name):
-            soft, hard = line[len(name) :].split()[:2]
-            return Pair(soft=_limit(soft), hard=_limit(hard))
-    raise Unreadable(f"no line {name!r}")
-
-
-def _limit(text: str) -> Limit:
-    return "unlimited" if text == "unlimited" else int(text)
+    services: tuple[daemons.Service, ...] | None = None
 
 
 def parse_user(text: str) -> User:
@@ -217,6 +179,7 @@ def parse(readings: Readings) -> LimitsState:
         pam=readings.take("limits.pam", parse_pam),
         unsettled=readings.take("limits.unsettled", unsettled.parse),
         tasks=readings.take("limits.tasks", parse_tasks),
+        services=readings.take("limits.services", daemons.parse),
     )
 
 

@@ -40,6 +40,7 @@ OPERATIONS = {
         "limits.own_file",
         "limits.settle",
         "limits.pam_limits",
+        "limits.drop_in",
         "shm.fstab",
         "shm.size",
         "shm.permissions",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyinfra.context import ctx_host
 from pyinfra_testing.util import FakeState, create_host
+from typing_extensions import override
 
 from gpu_node.deploy.engine.scripts import FILES, needed, script, text
 
@@ -49,6 +50,7 @@ class Requests(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"through the proxy")
 
+    @override
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing."""
 

@@ -1,0 +1,77 @@
+"""What a systemd unit gives its daemon, and the drop-in of ours that gives it more."""
+
+from __future__ import annotations
+
+from gpu_node.drift.units import at_least
+from gpu_node.facts.limits.services import Service, UnitLine
+from gpu_node.facts.limits.state import Item, Limit, LimitsState
+from gpu_node.inventories.schema import LimitsWanted
+
+# Drop-ins are read in the order of their names, whatever folder they are in (systemd.unit(5)).
+_NAME = "zz-gpu-node.conf"
+# Why no command of ours puts a drop-in in force.
+WAITS = (
+    "systemctl daemon-reload would take the GPUs from running containers: it is in force after the "
+    "next boot"
+)
+# The keys of systemd.exec(5); both count in the kernel's unit.
+KEYS: dict[Item, str] = {"nofile": "LimitNOFILE", "memlock": "LimitMEMLOCK"}
+
+
+def slurmd(found: LimitsState) -> Service | None:
+    """Return slurmd, where it runs: its jobs get no more than it has."""
+    return next((each for each in found.services or () if each.name == "slurmd"), None)
+
+
+def sshd_line(found: LimitsState, item: Item) -> tuple[Service, UnitLine] | None:
+    """Return the line of the unit of sshd that sets a limit, the last of several."""
+    for each in found.services or ():
+        lines = [line for line in each.lines if f"limit{line.item}" == KEYS.get(item, "").lower()]
+        if each.name == "sshd" and lines:
+            return each, lines[-1]
+    return None
+
+
+def drop_in(unit: str) -> str:
+    """Return the path of our drop-in of a unit."""
+    return f"/etc/systemd/system/{unit}.d/{_NAME}"
+
+
+def too_low(service: Service, wanted: LimitsWanted) -> dict[Item, Limit]:
+    """Return the wanted limits that a daemon cannot give to its jobs."""
+    expected = {item: getattr(wanted, item) for item in KEYS}
+    return {
+        item: value
+        for item, value in expected.items()
+        if value is not None and not at_least(getattr(service.limits, item).hard, value)
+    }
+
+
+def waits(service: Service, item: Item, value: Limit) -> bool:
+    """Whether our drop-in sets a limit already."""
+    text = setting(item, value).partition("=")[2]
+    return any(
+        line.path == drop_in(service.unit) and line.item == item and line.value == text
+        for line in service.lines
+    )
+
+
+def later(service: Service, item: Item) -> UnitLine | None:
+    """Return the line of a drop-in that is read after ours and sets the same limit."""
+    for line in service.lines:
+        name = line.path.rpartition("/")[2]
+        if line.item == item and name.endswith(".conf") and name > _NAME:
+            return line
+    return None
+
+
+def setting(item: Item, value: Limit) -> str:
+    """Return a line of a unit."""
+    return f"{KEYS[item]}={'infinity' if value == 'unlimited' else value}"
+
+
+def text_of(service: Service, wanted: LimitsWanted) -> str:
+    """Return the text of our drop-in: each limit that is too low."""
+    lines = [setting(item, value) for item, value in too_low(service, wanted).items()]
+    head = "# Written by gpu-node; what is set here comes from the inventory (limits)."
+    return "\n".join([head, "[Service]", *lines, ""])
