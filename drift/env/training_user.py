@@ -11,7 +11,7 @@ _SSH = ("account", "authorized", "pending", "known", "logins")
 # What of a node is read as the user who trains, or in that user's home.
 _ASKED = (
     *("env.user", "env.launcher", "env.bashrc", "env.settings", "env.conf", "env.processes"),
-    *("env.places", "env.prints"),
+    *("env.places", "env.prints", "env.proxies"),
     *(f"ssh.{each}" for each in _SSH),
 )
 
