@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +54,8 @@ def places(prefixes: Sequence[str]) -> Section:
     return Section(PLACES_SECTION, USE + _PLACES + asked, ENVIRONMENT_SECONDS, (SHARED,))
 
 
+# As in sm_70 and sm_90a: the compute capability is the number, its last digit the minor one.
+ARCHITECTURE = re.compile(r"(sm|compute)_[0-9]{2,3}[a-z]?")
 PLACES_SECTION = "nccl.places"
 _PLACES = shell("nccl/places")
 _GONE = Reading(0, "absent")
@@ -81,6 +83,17 @@ def section_of(prefix: str) -> str:
     return f"nccl.environment:{prefix}"
 
 
+class Compilers(State):
+    """The GCC that torch accepts: `least`, by its headers (9: GCC 9 or later), by CUDA toolkit.
+
+    `cuda` has the first release that is accepted, and the first that is too new.
+    """
+
+    least: str
+    header: str | None
+    cuda: Annotated[dict[str, tuple[str, str]], Field(max_length=200)]
+
+
 class Torch(State):
     """torch by its files; `wheel` (nvidia-nccl-cu12) and `nccl` are what it pins.
 
@@ -92,7 +105,31 @@ class Torch(State):
     wheel: str | None
     nccl: str | None
     architectures: tuple[str, ...] | None
+    compilers: Compilers | None = None
     root: str
+
+
+class Operator(State):
+    """An operator of DeepSpeed that was compiled at its installation, below deepspeed/ops.
+
+    `architectures` are those it has kernels for; empty: none, it runs on the CPU; None: unknown.
+    `time` is when the file was written, in seconds.
+    """
+
+    name: str
+    size: int
+    time: int
+    architectures: tuple[str, ...] | None
+
+
+class DeepSpeed(State):
+    """DeepSpeed: its compiled operators, and the CUDA releases that it takes for one another.
+
+    `alike` has them in groups; None if its list was not found.
+    """
+
+    alike: Annotated[tuple[tuple[str, ...], ...], Field(max_length=50)] | None = None
+    operators: Annotated[tuple[Operator, ...], Field(max_length=64)] = ()
 
 
 class Wheel(State):
@@ -146,6 +183,7 @@ class Environment(State):
     loads: Loads | None
     loaded: Library | None
     bitsandbytes: tuple[str, ...] | None
+    deepspeed: DeepSpeed | None = None
     packages: Annotated[dict[str, str], Field(max_length=10_000)]
 
 
@@ -179,10 +217,30 @@ def _require_words(found: Environment) -> None:
     for wheel in found.wheels:
         checked.package(wheel.name)
         checked.version(wheel.version)
+    if found.deepspeed is not None:
+        for each in found.deepspeed.operators:
+            _require_architectures(each.architectures)
+        for text in (text for group in found.deepspeed.alike or () for text in group):
+            checked.version(text)
     if found.torch is not None:
+        for text in _texts(found.torch.compilers):
+            checked.version(text)
         checked.version(found.torch.version)
         checked.package(found.torch.wheel or "none")
         checked.version(found.torch.nccl or "0")
+
+
+def _texts(found: Compilers | None) -> Iterator[str]:
+    if found is not None:
+        yield from (found.least, found.header or "0")
+        for cuda, pair in found.cuda.items():
+            yield from (cuda, *pair)
+
+
+def _require_architectures(words: tuple[str, ...] | None) -> None:
+    for word in words or ():
+        if not ARCHITECTURE.fullmatch(word):
+            raise Unreadable(f"not an architecture of a GPU: {word[:60]!a}")
 
 
 def parse_environment_places(text: str) -> dict[str, dict[str, Place]]:

@@ -1,18 +1,24 @@
-"""Toolchain: the operating system and kernel, and every cmake that PATH leads to."""
+"""Toolchain: the operating system and kernel, every cmake in PATH, and what builds find."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from typing_extensions import override
 
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.toolchain import build
+from gpu_node.facts.toolchain.build import Build
 
 # Where the deploy puts links to a release's programs, which are in a folder of /opt.
 LINK_DIR = "/usr/local/bin"
 
-SECTIONS = (
+_OF_NODE = (
     Section("toolchain.os", shell("toolchain/os")),
     Section("toolchain.kernel", "uname -r"),
     Section(
@@ -22,6 +28,14 @@ SECTIONS = (
         shared=(owner.SHARED,),
     ),
 )
+
+
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections about the node, and about the training user's builds."""
+    return (*_OF_NODE, build.section(request))
+
+
+SECTIONS = sections(ProbeRequest())
 
 _KINDS = ("taken", "release")
 _VERSION = re.compile(r"^cmake\d* version (\d+(?:\.\d+)+)")
@@ -55,6 +69,7 @@ class ToolchainState(State):
     os: str | None
     kernel: str | None
     cmake: Cmakes | None
+    build: Build | None = None
 
 
 def parse_name(text: str) -> str:
@@ -107,6 +122,7 @@ def parse(readings: Readings) -> ToolchainState:
         os=readings.take("toolchain.os", parse_name),
         kernel=readings.take("toolchain.kernel", parse_name),
         cmake=readings.take("toolchain.cmake", parse_cmake),
+        build=readings.take(build.NAME, build.parse),
     )
 
 
@@ -116,3 +132,7 @@ class Toolchain(AreaFact):
     sections = SECTIONS
     state = ToolchainState
     parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

@@ -13,6 +13,22 @@ from gpu_node.facts.nccl.on_node.loading import text
 # What torch.cuda.get_arch_list() splits: CUDA_ARCH_FLAGS, compiled into torch's Python library.
 ARCHITECTURES = re.compile(rb"(?:sm|compute)_\d+[a-z]?(?: (?:sm|compute)_\d+[a-z]?)*")
 LONGEST = 400
+# The compilers that torch accepts for a CUDA toolkit, in CUDA_GCC_VERSIONS of its cpp_extension.py:
+# '11.4': ((6, 0, 0), (12, 0)), with the second one excluded.
+COMPILERS = re.compile(r"^CUDA_GCC_VERSIONS[^\n=]*= \{$(.*?)^\}", re.M | re.S)
+BOUNDS = re.compile(r"'(\d+\.\d+)': \((\([\d, ]+\)|MINIMUM_GCC_VERSION), (\([\d, ]+\))\)")
+LEAST = re.compile(r"^MINIMUM_GCC_VERSION = (\([\d, ]+\))", re.M)
+# An #error of torch's headers, in releases before 2.10.
+HEADER = re.compile(r"too old version of GCC\. We need GCC (\d+)")
+# In DeepSpeed's op_builder/builder.py: 12: ["12.0", "12.1"], and the same for others.
+ALIKE = re.compile(r"^cuda_minor_mismatch_ok = \{$(.*?)^\}", re.M | re.S)
+# DeepSpeed has about 20 operators.
+MOST_OPERATORS = 64
+# The format of .nv_fatbin: containers, each with kernels for one architecture. Not documented by
+# NVIDIA; checked with NCCL's wheels (tests/real_wheels).
+CONTAINER = 0xBA55ED50
+MOST_KERNELS = 100000
+KERNELS = {1: "compute_%d", 2: "sm_%d"}
 BUILT_IN = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda")
 BLOCK = 1 << 22
 
@@ -39,8 +55,31 @@ def torch_of(found):
         "wheel": pin.group(1) if pin else None,
         "nccl": pin.group(2) if pin else None,
         "architectures": architectures(os.path.join(root, "lib", "libtorch_python.so")),
+        "compilers": compilers(root),
         "root": root,
     }
+
+
+def compilers(root):
+    """The least GCC, and those of each CUDA toolkit (from, up to and without), as torch has them."""
+    source = text(os.path.join(root, "utils", "cpp_extension.py"))
+    least, table = LEAST.search(source), COMPILERS.search(source)
+    if not least or not table:
+        return None
+    header = HEADER.search(text(os.path.join(root, "include", "c10", "util", "C++17.h")))
+    return {
+        "least": dotted(least.group(1)),
+        "header": header.group(1) if header else None,
+        "cuda": {
+            cuda: [dotted(least.group(1) if lowest[0] != "(" else lowest), dotted(limit)]
+            for cuda, lowest, limit in BOUNDS.findall(table.group(1))
+        },
+    }
+
+
+def dotted(numbers):
+    """(6, 0, 0) as 6.0.0."""
+    return ".".join(re.findall(r"\d+", numbers))
 
 
 def plain(version):
@@ -69,7 +108,7 @@ def built_in(path):
     Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
     """
     with open(path, "rb") as source:
-        place, size = constants(source)
+        place, size = section(source, b".rodata") or (0, 0)
         source.seek(place)
         rest = b""
         while size > 0:
@@ -81,25 +120,101 @@ def built_in(path):
     return None
 
 
-def constants(source):
-    """Offset and size of .rodata in a 64-bit ELF library; 0 and 0 if there is none."""
+def section(source, wanted):
+    """Offset and size of a section of a 64-bit ELF library, 0 and 0 if it has none; or None."""
     head = source.read(64)
     if head[:5] != b"\x7fELF\2":
-        return 0, 0
+        return None
     end = "<" if head[5] == 1 else ">"
     (start,) = struct.unpack_from(end + "Q", head, 40)
     each, count, names = struct.unpack_from(end + "HHH", head, 58)
     source.seek(start)
     table = source.read(each * count)
     if each < 64 or len(table) < each * count or names >= count:
-        return 0, 0
+        return None
     rows = [struct.unpack_from(end + "IIQQQQ", table, index * each) for index in range(count)]
     source.seek(rows[names][4])
     called = source.read(rows[names][5])
     for name, _, _, _, place, size in rows:
-        if called[name : called.find(b"\0", name)] == b".rodata":
+        if called[name : called.find(b"\0", name)] == wanted:
             return place, size
     return 0, 0
+
+
+def deepspeed_of(found):
+    """The CUDA releases that DeepSpeed takes for one another, and its compiled operators."""
+    for name, _, folder in found:
+        if name == "deepspeed":
+            root = os.path.join(os.path.dirname(folder), "deepspeed", "ops")
+            table = ALIKE.search(text(os.path.join(root, "op_builder", "builder.py")))
+            groups = re.findall(r"\[([^]]*)\]", table.group(1)) if table else []
+            return {
+                "alike": [re.findall(r"\d+\.\d+", group) for group in groups] or None,
+                "operators": operators(root),
+            }
+    return None
+
+
+def operators(root):
+    """The operators that were compiled at the installation, with the GPUs they are for."""
+    paths = sorted(
+        os.path.join(above, each)
+        for above, _, names in os.walk(root)
+        for each in names
+        if each.endswith(".so")
+    )
+    return [operator(path, root) for path in paths[:MOST_OPERATORS]]
+
+
+def operator(path, root):
+    """An operator; size and time show whether that of another node is the same file."""
+    try:
+        found = os.stat(path)
+        with open(path, "rb") as source:
+            built = kernels(source)
+    except OSError:
+        return {"name": os.path.relpath(path, root), "size": 0, "time": 0, "architectures": None}
+    return {
+        "name": os.path.relpath(path, root),
+        "size": found.st_size,
+        "time": int(found.st_mtime),
+        "architectures": built,
+    }
+
+
+def kernels(source):
+    """The architectures that a library has kernels for: [] if it has none, None if unknown."""
+    try:
+        found = section(source, b".nv_fatbin")
+        return None if found is None else sorted(set(containers(source, *found)))
+    except (struct.error, ValueError):
+        return None
+
+
+def containers(source, place, size):
+    """Yield the architectures; an unknown form is a ValueError."""
+    end = place + size
+    for _ in range(MOST_KERNELS):
+        if place + 16 > end:
+            return
+        source.seek(place)
+        mark, _, head, length = struct.unpack("<IHHQ", source.read(16))
+        if mark == 0:  # between two of them
+            place += 8
+            continue
+        if mark != CONTAINER or head < 16 or place + head + length > end:
+            raise ValueError("not a container")
+        each, place = place + head, place + head + length
+        while each < place:
+            source.seek(each)
+            kind, _, head, length, _, _, _, _, number = struct.unpack(
+                "<HHIQIIHHI", source.read(32)
+            )
+            if kind not in KERNELS or head < 32 or not 10 <= number < 1000:
+                raise ValueError("not a kernel")
+            yield KERNELS[kind] % number
+            each += head + length
+    raise ValueError("too many")
 
 
 def libraries(package, found):

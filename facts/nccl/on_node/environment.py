@@ -11,7 +11,7 @@ import site
 import sys
 import sysconfig
 
-from gpu_node.facts.nccl.on_node.builds import built_in, libraries, torch_of
+from gpu_node.facts.nccl.on_node.builds import built_in, deepspeed_of, libraries, torch_of
 from gpu_node.facts.nccl.on_node.library import library
 from gpu_node.facts.nccl.on_node.loading import loaded, text
 
@@ -191,6 +191,7 @@ def main(deep):
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
                 "bitsandbytes": libraries("bitsandbytes", found),
+                "deepspeed": deepspeed_of(found),
                 "packages": {
                     name: version for name, version, folder in reversed(found) if folder not in half
                 },
