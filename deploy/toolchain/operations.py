@@ -7,7 +7,7 @@ download moves the file into place before it checks the sum.
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -25,6 +25,7 @@ from gpu_node.drift.toolchain.packages import unmet
 from gpu_node.facts.nccl.state import Environment, Nccl
 from gpu_node.facts.toolchain.state import Cmakes, Toolchain
 from gpu_node.inventories.atomic_write import place
+from gpu_node.inventories.fields.kinds import FAMILIES
 
 _ONE_DOWNLOAD = BoundedSemaphore()
 _CHUNK = 1 << 20
@@ -84,7 +85,7 @@ def packages(
     pyinfra's pip.packages is not idempotent for versions with a build, and lets pip change others.
 
     + environment: the folder, eg ``/opt/conda/envs/dis``
-    + pins: as requirements of pip, eg ``pyarrow==15.0.2``
+    + pins: as requirements of pip, eg ``pyarrow==15.0.2``; ``ninja``: any version
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
     + hashes: the pins with their hashes, as lines of pip's requirements; empty: any
@@ -98,8 +99,8 @@ def packages(
     """
     there = host.get_fact(Nccl, environments=environment).get("environments", {})
     found = there.get(environment)
-    wanted = dict(pin.split("==") for pin in pins)
-    if found is not None and not unmet(Environment.model_validate(found), wanted):
+    wanted = dict(pin.partition("==")[::2] for pin in pins)
+    if found is not None and not _lacks(Environment.model_validate(found), wanted):
         host.noop(f"{environment} has {', '.join(pins)}")
         return
     if shared and not allow_disruption:
@@ -112,6 +113,43 @@ def packages(
         insecure="yes" if insecure_index else "no",
         allow="yes" if allow_disruption else "no",
     )
+
+
+@operation()
+def program(
+    program: str, packages: Mapping[str, str], manager: str, allow_disruption: bool = False
+) -> Generator[Command, None, None]:
+    """
+    Install a program without replacing other packages.
+
+    + program: as PATH has it, eg ``pdsh``
+    + packages: those that install it, with blanks between, by ``apt`` and ``rpm``
+    + manager: ``apt-get``, ``dnf`` or ``yum``
+    + allow_disruption: even while a running container has GPUs
+
+    **Example:**
+
+    .. code:: python
+
+        toolchain.program(
+            program="pdsh", packages={"apt": "pdsh", "rpm": "pdsh pdsh-rcmd-ssh"}, manager="dnf"
+        )
+    """
+    given = {
+        "program": program,
+        "packages": packages[FAMILIES[manager]],
+        "allow_reload": "yes" if allow_disruption else "no",
+    }
+    if manager == "apt-get":
+        yield script("program_deb", **given)
+    else:
+        yield script("program_rpm", manager=manager, **given)
+
+
+def _lacks(found: Environment, wanted: Mapping[str, str]) -> bool:
+    """Whether a package is missing, or is not of its version; an empty version is any."""
+    pins = {name: version for name, version in wanted.items() if version}
+    return bool(unmet(found, pins)) or any(name not in found.packages for name in wanted)
 
 
 def _is_linked(found: object, version: str, links: str) -> bool:

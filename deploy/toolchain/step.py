@@ -1,4 +1,4 @@
-"""Toolchain: cmake in a separate prefix, first in PATH by links, and pinned Python packages."""
+"""Toolchain: cmake in a separate prefix, pinned Python packages, ninja, and pdsh."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_dif
 from gpu_node.deploy.nccl.pip_supply import supply
 from gpu_node.deploy.toolchain import operations as toolchain
 from gpu_node.drift.engine.subject import Package
-from gpu_node.drift.toolchain import rules
+from gpu_node.drift.toolchain import rules, rules_build
 from gpu_node.drift.toolchain.rules import LINK_DIR, moved_away
 from gpu_node.facts.node import placed
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.schema import CmakeWanted
 
-REPAIRS = (rules.cmake_old, rules.cmake_shadowed, rules.package_differs)
+REPAIRS = (
+    *(rules.cmake_old, rules.cmake_shadowed, rules.package_differs),
+    *(rules_build.ninja, rules_build.pdsh),
+)
+_NINJA = "ninja"
+# Red Hat's pdsh reaches nodes by ssh only with a separate package.
+_PDSH = {"apt": "pdsh", "rpm": "pdsh pdsh-rcmd-ssh"}
 
 
 @deploy("Toolchain")
@@ -28,6 +34,16 @@ def converge(plan: Plan) -> None:
     if wanted is not None and wanted.cmake is not None:
         _cmake(plan, wanted.cmake)
     _packages(plan)
+    _ninja(plan)
+    manager = plan.found.nccl.manager
+    if plan.repairs(rules_build.pdsh) and manager is not None:
+        toolchain.program(
+            name="Install pdsh",
+            program="pdsh",
+            packages=_PDSH,
+            manager=manager,
+            allow_disruption=plan.allow_disruption,
+        )
 
 
 def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
@@ -63,6 +79,31 @@ def _packages(plan: Plan) -> None:
                 shared=may_be_shared(lies(plan.found)),
                 **supply(plan, pins),
             )
+
+
+def _ninja(plan: Plan) -> None:
+    """Install ninja where DeepSpeed lacks it; `_packages` installs one that is pinned."""
+    if _NINJA in _pins(plan):
+        return
+    for prefix in dict.fromkeys(_without_ninja(plan)):
+        lies = partial(placed, prefix)
+        if is_writer(plan, prefix, lies, partial(_lacks_ninja, prefix)):
+            toolchain.packages(
+                name=f"Install ninja in {prefix}",
+                environment=prefix,
+                pins=[_NINJA],
+                allow_disruption=plan.allow_disruption,
+                shared=may_be_shared(lies(plan.found)),
+                **supply(plan, [_NINJA]),
+            )
+
+
+def _without_ninja(plan: Plan) -> list[str]:
+    return [each.environment for each in plan.subjects(Package, rules_build.ninja)]
+
+
+def _lacks_ninja(prefix: str, plan: Plan) -> bool:
+    return prefix in _without_ninja(plan)
 
 
 def _pins(plan: Plan) -> dict[str, str]:

@@ -62,9 +62,10 @@ def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringComma
     if host.get_fact(Workspace).get("rsync"):
         host.noop("rsync is installed")
     elif manager == "apt-get":
-        yield script("rsync_deb", allow_reload=allow)
+        yield script("program_deb", program="rsync", packages="rsync", allow_reload=allow)
     else:
-        yield script("rsync_rpm", manager=manager, allow_reload=allow)
+        given = {"manager": manager, "program": "rsync", "packages": "rsync"}
+        yield script("program_rpm", **given, allow_reload=allow)
 
 
 @operation()

@@ -276,8 +276,8 @@ def test_rsync_comes_alone(machine: Machine, shell: str, manager: str) -> None:
     """Refused where anything would go for its sake."""
     hidden = "for d in /usr/bin /bin; do mount --bind /dev/null $d/rsync 2>/dev/null || :; done\n"
     given = {} if manager == "apt-get" else {"manager": manager}
-    name = "rsync_rpm" if given else "rsync_deb"
-    asked = script(name, allow_reload="yes", **given)
+    name = "program_rpm" if given else "program_deb"
+    asked = script(name, program="rsync", packages="rsync", allow_reload="yes", **given)
     harm = "Remv samba [4]" if manager == "apt-get" else "Removing:\n samba  x86_64  4  @base  1 M"
     machine.write("plan", harm, "Operation aborted.")
     refused = machine.run(asked, shell, hidden)

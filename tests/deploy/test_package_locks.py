@@ -17,11 +17,12 @@ from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.deploy.running import Ended, environment
 
+RSYNC = {"program": "rsync", "packages": "rsync"}
 STEPS = {
     "driver_packages_rpm": {"manager": "yum", "kernels": "9.9.9-test", "dkms": "no"},
     "driver_packages_deb": {"kernels": "9.9.9-test", "dkms": "no"},
-    "rsync_deb": {},
-    "rsync_rpm": {"manager": "yum"},
+    "program_deb": RSYNC,
+    "program_rpm": {**RSYNC, "manager": "yum"},
 }
 # What each package manager prints where it does not wait.
 SAYS = {
@@ -96,7 +97,7 @@ def test_it_goes_on_when_the_lock_is_free(
     monkeypatch.setattr(scripts, "PATIENCE_SECONDS", 20)
     environment(shell)  # busybox's takes a second to make
     with locked(database / "rpmdb.sqlite", seconds=2):
-        done = step(machine, shell, "rsync_deb")
+        done = step(machine, shell, "program_deb")
     assert (done.code, done.err) == (0, "")
     assert done.out.count("gpu-node: waits for") == 1
     assert len(machine.installs()) == 1
@@ -107,7 +108,7 @@ def test_a_lock_in_a_container_is_another_file(
 ) -> None:
     """An image that is being built has a package database of its own, under the same path."""
     with locked(database / ".rpm.lock", apart=True):
-        done = step(machine, shell, "rsync_deb")
+        done = step(machine, shell, "program_deb")
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
@@ -120,11 +121,11 @@ def test_a_lock_that_only_the_message_shows(
     real = program.read_text()
     once = f'[ -e "{machine.folder}/seen" ] || {{ touch "{machine.folder}/seen"; echo "{message}"; '
     program.write_text(real.replace("#!/bin/sh\n", f"#!/bin/sh\n{once}exit 100; }}\n", 1))
-    done = step(machine, shell, "rsync_deb")
+    done = step(machine, shell, "program_deb")
     assert (done.code, done.err, done.out) == (0, "", f"gpu-node: waits for {message}\n")
     (machine.folder / "bin" / "rsync").unlink()
     program.write_text(f'#!/bin/sh\necho "{message}"\nexit 100\n')
-    done = step(machine, shell, "rsync_deb")
+    done = step(machine, shell, "program_deb")
     assert done.code == 1 and f"uses the package database: {message}; run again" in done.err
 
 
@@ -132,6 +133,6 @@ def test_a_file_that_a_killed_program_left(machine: Machine, shell: str, databas
     """Another program has its pid now: no process holds the lock."""
     with subprocess.Popen(["sleep", "60"]) as other:
         (database / "rpmdb_lock.pid").write_text(str(other.pid))
-        done = step(machine, shell, "rsync_deb")
+        done = step(machine, shell, "program_deb")
         other.kill()
     assert (done.code, done.out) == (0, "")

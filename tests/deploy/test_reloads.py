@@ -18,14 +18,15 @@ from tests.deploy.running import Ended
 REPOSITORY = Path(__file__).parent.parent.parent
 DRIVER = {"packages": "nvidia-dkms-535", "version": "535.154.05", "hold": "no", "run": "RUN"}
 NCCL = {"names": "libnccl2", "version": "2.18.1-1+cuda12.1", "url": "", "key": "", "run": "RUN"}
+RSYNC = {"program": "rsync", "packages": "rsync"}
 # The steps that are refused, with what they install.
 REFUSED = {
     "driver_install_deb": {**DRIVER, "allow": "yes"},
     "driver_install_rpm": {**DRIVER, "allow": "yes", "manager": "yum"},
     "driver_packages_deb": {"kernels": "", "dkms": "yes"},
     "driver_packages_rpm": {"kernels": "", "dkms": "yes", "manager": "yum"},
-    "rsync_deb": {},
-    "rsync_rpm": {"manager": "yum"},
+    "program_deb": RSYNC,
+    "program_rpm": {**RSYNC, "manager": "yum"},
 }
 # Those that are refused only where dpkg has not configured a package yet.
 HALF = {
@@ -78,7 +79,7 @@ def test_no_container_has_gpus(machine: Machine, shell: str) -> None:
     node = Node()
     node.begin("web", OWN_DEV, f"0::/system.slice/docker-{ID}.scope")
     node.lines.append(f"mount --bind /dev/null {shutil.which('rsync')}")
-    done = node.run(script("rsync_deb", allow_reload="no"), shell)
+    done = node.run(script("program_deb", allow_reload="no", **RSYNC), shell)
     assert (done.code, done.err) == (0, "")
 
 

@@ -61,7 +61,7 @@ def torch_of(found):
 
 
 def compilers(root):
-    """The least GCC, and those of each CUDA toolkit (from, up to and without), as torch has them."""
+    """The GCC that torch accepts: the oldest, and for each CUDA toolkit from which to which."""
     source = text(os.path.join(root, "utils", "cpp_extension.py"))
     least, table = LEAST.search(source), COMPILERS.search(source)
     if not least or not table:
@@ -207,9 +207,7 @@ def containers(source, place, size):
         each, place = place + head, place + head + length
         while each < place:
             source.seek(each)
-            kind, _, head, length, _, _, _, _, number = struct.unpack(
-                "<HHIQIIHHI", source.read(32)
-            )
+            kind, _, head, length, _, _, _, _, number = struct.unpack("<HHIQIIHHI", source.read(32))
             if kind not in KERNELS or head < 32 or not 10 <= number < 1000:
                 raise ValueError("not a kernel")
             yield KERNELS[kind] % number

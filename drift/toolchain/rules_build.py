@@ -1,0 +1,390 @@
+"""Toolchain rules about builds: toolkit, compiler, ninja and pdsh of a launcher's shell."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from shlex import quote
+
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.subject import Package, Path, Prefix
+from gpu_node.drift.nccl.environment_copy import can_install_rsync
+from gpu_node.drift.toolchain.build import (
+    Range,
+    accepted,
+    deepspeed_refuses,
+    is_gcc,
+    is_in_path,
+    newer_toolset,
+    of_torch,
+    other_compiler,
+    too_new,
+    too_old,
+    toolkit_there,
+    torch_refuses,
+)
+from gpu_node.drift.toolchain.operators import named
+from gpu_node.drift.toolchain.rules import package_differs
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.toolchain.build import Build, Program
+from gpu_node.inventories.fields.kinds import FAMILIES
+from gpu_node.inventories.schema import NodeWanted
+
+_JIT = "DeepSpeed compiles an operator at its first use"
+# The newest that Red Hat's collections for CentOS 7 have.
+_NEWEST_DEVTOOLSET = 11
+
+
+def _severity(environment: Environment) -> Severity:
+    """Return the severity of what stops builds: DeepSpeed builds in a job, others beforehand."""
+    return "error" if environment.deepspeed is not None else "warning"
+
+
+@rule(
+    "toolchain.cuda-mismatch",
+    "error",
+    whole=True,
+    why="DeepSpeed refuses to compile its operators: 'Installed CUDA version 12.2 does not match "
+    "the version torch was compiled with 11.7'.",
+    manual="Install the CUDA toolkit of torch's release beside the other one, and set CUDA_HOME to "
+    "its folder. DS_SKIP_CUDA_CHECK=1 only hides the mismatch.",
+    alone="Install the toolkit in the environment: conda install -c nvidia cuda-toolkit=RELEASE.",
+)
+def cuda_mismatch(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The CUDA toolkit that builds would use does not fit the CUDA of torch."""
+    build = found.toolchain.build
+    if build is None:
+        return
+    for prefix, environment, _, cuda in of_torch(found):
+        deepspeed, nvcc = environment.deepspeed, build.nvcc
+        if nvcc is None:
+            if deepspeed is not None:
+                yield _without_nvcc(prefix, environment, build, cuda)
+        elif nvcc.version is None:
+            yield Fault(
+                subject=Prefix(prefix),
+                found=f"{nvcc.path} shows no release: {nvcc.output[:100] or 'no output'}",
+                wanted=f"nvcc of CUDA {cuda}",
+                cause="nothing that needs nvcc can be compiled",
+                fix=f"repair {nvcc.path}, or set CUDA_HOME to another toolkit",
+                fixable=False,
+                severity=_severity(environment),
+            )
+        elif deepspeed is not None and deepspeed_refuses(nvcc.version, cuda, deepspeed):
+            hidden = "; DS_SKIP_CUDA_CHECK=1 hides it" if build.skips else ""
+            yield Fault(
+                subject=Prefix(prefix),
+                found=f"CUDA {nvcc.version} ({nvcc.path})",
+                wanted=f"CUDA {cuda}, which torch was compiled with",
+                cause=f"{_JIT}, and ends with 'DeepSpeed Op Builder: Installed CUDA version "
+                f"{nvcc.version} does not match the version torch was compiled with {cuda}'"
+                f"{hidden}",
+                fix=_toolkit_fix(found, build, cuda),
+                fixable=False,
+                severity="warning" if build.skips else "error",
+            )
+        elif deepspeed is None and torch_refuses(nvcc.version, cuda):
+            yield Fault(
+                subject=Prefix(prefix),
+                found=f"CUDA {nvcc.version} ({nvcc.path})",
+                wanted=f"CUDA {cuda.split('.')[0]}, as torch has {cuda}",
+                cause="torch refuses to build CUDA extensions, such as flash-attn: 'The detected "
+                f"CUDA version ({nvcc.version}) mismatches the version that was used to compile "
+                f"PyTorch ({cuda})'",
+                fix=_toolkit_fix(found, build, cuda),
+                fixable=False,
+                severity="warning",
+            )
+
+
+def _without_nvcc(prefix: str, environment: Environment, build: Build, cuda: str) -> Fault:
+    compiled = named(environment.deepspeed.operators) if environment.deepspeed else ""
+    return Fault(
+        subject=Prefix(prefix),
+        found=f"no nvcc in {build.cuda}/bin" if build.cuda else "no nvcc",
+        wanted=f"a CUDA {cuda} toolkit, if jobs use operators that are not compiled yet",
+        cause=f"{_JIT}, which fails without nvcc; of those compiled at its installation it has: "
+        f"{compiled or 'none'}",
+        fix="nothing to do where jobs use no others; otherwise install the toolkit, or compile "
+        "the operators where DeepSpeed is installed: DS_BUILD_FUSED_ADAM=1 DS_BUILD_CPU_ADAM=1",
+        fixable=False,
+        severity="info",
+    )
+
+
+def _toolkit_fix(found: NodeState, build: Build, cuda: str) -> str:
+    """Return the command that installs torch's toolkit, and how a launcher's shell gets it."""
+    there = toolkit_there(build, [cuda])
+    folder = there or f"/usr/local/cuda-{cuda}"
+    shell = f"set it for jobs, in the inventory: env: {{CUDA_HOME: {folder}}}"
+    if there:
+        return f"{there} is installed: {shell}"
+    manager = found.nccl.manager
+    if manager not in FAMILIES:
+        return f"install the CUDA {cuda} toolkit beside it in {folder}, and {shell}"
+    return (
+        f"from NVIDIA's CUDA repository: {manager} install cuda-toolkit-{cuda.replace('.', '-')}, "
+        f"which installs no driver, and {shell}"
+    )
+
+
+@rule(
+    "toolchain.compiler",
+    "error",
+    whole=True,
+    why="Builds of CUDA extensions end with 'greater than the maximum required version by CUDA', "
+    "or with 'We need GCC 9 or later'.",
+    manual="Install a GCC that torch and nvcc accept, and put it first in the PATH of "
+    "non-interactive shells, or set CC and CXX.",
+    alone="Install one in the environment: conda install -c conda-forge gxx_linux-64=VERSION, and "
+    "set CC and CXX.",
+)
+def compiler(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The C++ compiler in a launcher's PATH does not fit the CUDA toolkit and torch."""
+    build = found.toolchain.build
+    if build is None or build.nvcc is None or build.nvcc.version is None:
+        return
+    for prefix, environment, torch, _ in of_torch(found):
+        right = accepted(torch, build, build.nvcc)
+        problem = _compiler_problem(build, right, build.nvcc)
+        if problem is not None:
+            has, cause = problem
+            yield Fault(
+                subject=Prefix(prefix),
+                found=has,
+                wanted=f"{right.text()}, for CUDA {build.nvcc.version} and torch {torch.version}",
+                cause=cause,
+                fix=_compiler_fix(found, build, right),
+                fixable=False,
+                severity=_severity(environment),
+            )
+
+
+def _compiler_problem(build: Build, right: Range, nvcc: Program) -> tuple[str, str] | None:
+    """Return what is found and why that fails; None if it is right or its bounds are unknown."""
+    if build.cxx is None:
+        return "no C++ compiler in PATH", "nothing can be compiled"
+    for each in (build.cxx, build.host):
+        if each is None or not is_gcc(each):
+            continue
+        if each.version is None:
+            has = f"{each.path} shows no version: {each.output[:100] or 'no output'}"
+            return has, "nothing can be compiled with it"
+        has = f"GCC {each.version} ({each.path})"
+        if too_old(each.version, right):
+            return has, (
+                "builds end with 'less than the minimum required version by CUDA "
+                f"{nvcc.version}', or with 'We need GCC 9 or later'"
+            )
+        if too_new(each.version, right):
+            return has, (
+                "builds end with 'greater than the maximum required version by CUDA "
+                f"{nvcc.version}', or with 'unsupported GNU version!'"
+            )
+    return None
+
+
+def _compiler_fix(found: NodeState, build: Build, right: Range) -> str:
+    """Return the command for the node's system, or what is installed and only not enabled."""
+    where = "at the top of ~/.bashrc of the training user, before a line that returns"
+    if toolset := newer_toolset(build, right):
+        return f"{posixpath.basename(toolset)} is installed: write `. {toolset}/enable` {where}"
+    if number := other_compiler(build, right):
+        return f"g++-{number} is installed: {_set_compiler(number)}"
+    manager, newest = found.nccl.manager, right.newest or _NEWEST_DEVTOOLSET
+    if manager == "apt-get":
+        return f"apt-get install g++-{newest}, and {_set_compiler(str(newest))}"
+    if manager == "dnf":
+        name = f"gcc-toolset-{newest}"
+        return f"dnf install {name}-gcc-c++, and write `. /opt/rh/{name}/enable` {where}"
+    if manager == "yum":
+        name = f"devtoolset-{min(newest, _NEWEST_DEVTOOLSET)}"
+        return (
+            f"yum install centos-release-scl, then {name}-gcc-c++, and write "
+            f"`. /opt/rh/{name}/enable` {where}"
+        )
+    return f"install {right.text()}, and put it first in PATH"
+
+
+def _set_compiler(number: str) -> str:
+    return f"set it for jobs, in the inventory: env: {{CC: gcc-{number}, CXX: g++-{number}}}"
+
+
+@rule(
+    "toolchain.ninja",
+    "error",
+    whole=True,
+    step="toolchain",
+    because_of=(on_subject(package_differs),),
+    why="DeepSpeed cannot compile its operators: 'Ninja is required to load C++ extensions'.",
+    manual="Run pip install ninja in the environment, and put its bin folder into the PATH of "
+    "non-interactive shells.",
+    repair="Installs ninja with pip in the environments of the inventory. All other packages keep "
+    "their versions.",
+)
+def ninja(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """DeepSpeed finds no ninja: neither as a package nor in a launcher's PATH."""
+    build = found.toolchain.build
+    if build is None or build.nvcc is None:
+        return
+    for prefix, environment, _, _ in of_torch(found):
+        if environment.deepspeed is None:
+            continue
+        if "ninja" not in environment.packages:
+            yield _no_package(found, wanted, prefix, environment, build)
+        elif build.ninja is None or build.ninja.kind != "ninja":
+            yield Fault(
+                subject=Package("ninja", prefix),
+                found=_no_program(build),
+                wanted=f"{prefix}/bin/ninja, first in PATH",
+                cause="'Ninja is required to load C++ extensions': torch starts the ninja in the "
+                "PATH of a launcher's shell, which is not the PATH of an activated environment",
+                fix=_path_fix(prefix),
+                fixable=False,
+            )
+
+
+def _no_program(build: Build) -> str:
+    if build.ninja is None:
+        return "no ninja in the PATH of a launcher's shell"
+    if build.ninja.kind == "broken":
+        return f"{build.ninja.path} cannot run: its Python is missing"
+    return f"{build.ninja.path} is another program"
+
+
+def _path_fix(prefix: str) -> str:
+    return (
+        f"write `export PATH={quote(prefix)}/bin:$PATH` at the top of ~/.bashrc of the training "
+        "user, before a line that returns"
+    )
+
+
+def _no_package(
+    found: NodeState, wanted: NodeWanted, prefix: str, environment: Environment, build: Build
+) -> Fault:
+    is_named = wanted.nccl is not None and prefix in (wanted.nccl.environments or ())
+    in_path = build.ninja is not None and build.ninja.kind == "ninja"
+    reached = in_path or (build.ninja is None and is_in_path(build, f"{prefix}/bin"))
+    fix = f"{quote(prefix)}/bin/python -m pip install ninja"
+    if not is_named:
+        fix += f"; or name the environment, and the deploy does: nccl: {{environments: [{prefix}]}}"
+    elif environment.external:
+        fix = "the distribution manages this Python: use an environment for training"
+    elif not reached:
+        fix += f", and {_path_fix(prefix)}"
+    return Fault(
+        subject=Package("ninja", prefix),
+        found="not installed",
+        wanted="the package ninja, and its program in PATH",
+        cause=f"{_JIT}, and ends with 'Unable to JIT load the op due to ninja not being installed'",
+        fix=fix,
+        fixable=is_named and reached and not environment.external,
+    )
+
+
+@rule(
+    "toolchain.pdsh",
+    "error",
+    whole=True,
+    between=True,
+    step="toolchain",
+    why="DeepSpeed starts the other nodes with pdsh: \"launcher 'pdsh' not installed.\"",
+    manual="Install pdsh with its ssh module on the node that launches.",
+    repair="Installs the package pdsh on the first node of the inventory.",
+    alone="Start jobs with deepspeed --launcher openmpi, or with torchrun on each node.",
+)
+def pdsh(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """DeepSpeed is the launcher, and the launching node has no pdsh."""
+    build, launches = found.toolchain.build, wanted.launcher
+    if build is None or launches is None or launches.kind != "deepspeed" or build.pdsh:
+        return
+    if not among.others or among.nodes[0].name != among.name:
+        return
+    yield Fault(
+        subject="pdsh",
+        found="none in the PATH of a launcher's shell",
+        wanted="pdsh with its ssh module",
+        cause="deepspeed starts the ranks of other nodes with it, and ends with \"launcher 'pdsh' "
+        'not installed."; this is the first node of the inventory, which launches',
+        fix="apt-get install pdsh, or from EPEL: yum install pdsh pdsh-rcmd-ssh",
+        fixable=can_install_rsync(found),
+    )
+
+
+@rule(
+    "toolchain.compat-library",
+    "error",
+    whole=True,
+    why="Programs load a libcuda of another version than the driver's module: 'Error 803: system "
+    "has unsupported display driver / cuda driver combination', or 'Error 804: forward "
+    "compatibility was attempted on non supported HW'.",
+    manual="Remove the folder of that libcuda from LD_LIBRARY_PATH or from /etc/ld.so.conf.d, then "
+    "run ldconfig.",
+    alone="Unset LD_LIBRARY_PATH in the shell that starts the job, if it names that folder.",
+)
+def compat_library(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """Programs load a libcuda that is not the one of the loaded driver."""
+    library, loaded = found.driver.cuda, found.driver.loaded
+    if library is None or loaded is None or not library.version or not loaded.nvidia:
+        return
+    # Where the driver's other libraries have that version, too, it is driver.library-mismatch.
+    if library.version in (loaded.nvidia, found.driver.library):
+        return
+    severity, cause = _combination(found, library.version, loaded.nvidia)
+    yield Fault(
+        subject=Path(library.path),
+        found=library.version,
+        wanted=f"{loaded.nvidia}, as the loaded module",
+        cause=cause,
+        fix=_compat_fix(found, library.path),
+        fixable=False,
+        severity=severity,
+    )
+
+
+def _combination(found: NodeState, library: str, module: str) -> tuple[Severity, str]:
+    """Return how bad a libcuda beside a module is.
+
+    NVIDIA's CUDA compatibility guide: a newer libcuda works on an older module for data-centre
+    GPUs only, an older one never.
+    """
+    if _order(library) < _order(module):
+        return "error", (
+            "CUDA programs end with 'Error 803: system has unsupported display driver / cuda "
+            "driver combination': this libcuda is older than the driver"
+        )
+    gpus = [gpu.name for gpu in found.driver.smi.gpus] if found.driver.smi else []
+    gpus = gpus or list(found.nccl.gpus or ())
+    if any(_CONSUMER.search(gpu) for gpu in gpus):
+        return "error", (
+            "CUDA programs end with 'Error 804: forward compatibility was attempted on non "
+            f"supported HW': only data-centre GPUs can, and this is {gpus[0]}"
+        )
+    return "info", (
+        "this is NVIDIA's forward compatibility, which works on data-centre GPUs; NCCL 2.24 and "
+        "later may misread the driver under it: set NCCL_CUMEM_HOST_ENABLE=0"
+    )
+
+
+# GPUs for which forward compatibility is not supported.
+_CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version))
+
+
+def _compat_fix(found: NodeState, library: str) -> str:
+    folder = posixpath.dirname(library)
+    by_shell = found.nccl.loader is not None and any(
+        each and (each.rstrip("/") == folder or each.rstrip("/").endswith("/compat"))
+        for each in found.nccl.loader.library_path.split(":")
+    )
+    if not by_shell:
+        return f"remove {folder} from /etc/ld.so.conf.d, then run ldconfig"
+    lines = [each for each in found.nccl.settings or () if "compat" in each or folder in each]
+    return f"remove {folder} from LD_LIBRARY_PATH{f' ({lines[0]})' if lines else ''}"

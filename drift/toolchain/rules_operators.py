@@ -1,0 +1,201 @@
+"""Toolchain rule about compiled operators that were made for another GPU or another CPU."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from shlex import quote
+
+from gpu_node.drift.driver.target import models
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Package, Path
+from gpu_node.drift.env.bashrc import is_network_home
+from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.toolchain.operators import (
+    built_for,
+    by_folder,
+    capabilities,
+    is_foreign,
+    is_of_other_cpu,
+    lacking,
+    named,
+    of_cpu,
+    of_other_gpus,
+    shown,
+)
+from gpu_node.facts.nccl.state import Environment, Operator
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.toolchain.build import Build, Built
+from gpu_node.inventories.schema import NodeWanted
+
+_NO_KERNEL = "'no kernel image is available for execution on the device'"
+
+
+@rule(
+    "toolchain.ops-foreign",
+    "error",
+    whole=True,
+    between=True,
+    why="Operators that were compiled on another server end the job with 'no kernel image is "
+    "available' or 'Illegal instruction'.",
+    manual="Install DeepSpeed again on this node, with TORCH_CUDA_ARCH_LIST for all GPU models of "
+    "the cluster; remove the folders in ~/.cache/torch_extensions that were built elsewhere.",
+)
+def ops_foreign(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Compiled operators are for another GPU or another CPU than those of the node."""
+    gpus = capabilities(models(found, wanted))
+    for prefix, environment in environments(found.nccl):
+        if environment.deepspeed is None:
+            continue
+        yield from _other_gpu(prefix, environment, gpus, among)
+        yield from _unknown_gpu(prefix, environment)
+        yield from _other_cpu(prefix, environment, found, among, gpus)
+    if found.toolchain.build is not None:
+        yield from _built_elsewhere(found, found.toolchain.build, gpus)
+
+
+def _other_gpu(
+    prefix: str, environment: Environment, gpus: list[tuple[int, int]], among: Among
+) -> Iterator[Fault]:
+    foreign = of_other_gpus(environment, gpus)
+    if foreign:
+        needs = ", ".join(f"sm_{major}{minor}" for major, minor in gpus)
+        yield Fault(
+            subject=Package("deepspeed", prefix),
+            found=f"{named(foreign)}: {built_for(foreign)}",
+            wanted=f"kernels for {needs}",
+            cause=f"operators that were compiled for other GPUs end with {_NO_KERNEL}",
+            fix=install_again(prefix, environment, _all_gpus(gpus, among)),
+            fixable=False,
+        )
+
+
+def _all_gpus(gpus: list[tuple[int, int]], among: Among) -> list[tuple[int, int]]:
+    """Return the compute capabilities of all nodes that were asked."""
+    smi = [each.driver.smi for each in among.found.values()]
+    names = [gpu.name for each in smi if each for gpu in each.gpus]
+    return sorted({*gpus, *capabilities(names)})
+
+
+def install_again(prefix: str, environment: Environment, gpus: list[tuple[int, int]]) -> str:
+    """Return the command that compiles DeepSpeed's operators for these GPUs and this CPU."""
+    known = environment.deepspeed
+    flags = " ".join(
+        f"DS_BUILD_{name.upper()}=1"
+        for name in named(known.operators if known else ()).split(", ")
+        if name
+    )
+    listed = ";".join(f"{major}.{minor}" for major, minor in gpus)
+    return (
+        f"TORCH_CUDA_ARCH_LIST='{listed}' {flags} {quote(prefix)}/bin/python -m pip install "
+        "--force-reinstall --no-deps --no-cache-dir --no-build-isolation "
+        f"deepspeed=={environment.packages.get('deepspeed', 'VERSION')}"
+    )
+
+
+def _unknown_gpu(prefix: str, environment: Environment) -> Iterator[Fault]:
+    known = environment.deepspeed
+    unknown = [each for each in (known.operators if known else ()) if each.architectures is None]
+    if unknown:
+        yield Fault(
+            subject=Package("operators", prefix),
+            found=named(unknown),
+            wanted="operators with a list of their kernels",
+            cause="the format of these libraries is not known: cannot determine which GPUs they "
+            "were compiled for",
+            fix="cuobjdump --list-elf LIBRARY, with the CUDA toolkit, lists them",
+            fixable=False,
+            severity="info",
+        )
+
+
+def _other_cpu(
+    prefix: str,
+    environment: Environment,
+    found: NodeState,
+    among: Among,
+    gpus: list[tuple[int, int]],
+) -> Iterator[Fault]:
+    """Yield operators that are the same file as on a node whose CPU has more."""
+    flags = found.toolchain.build.flags if found.toolchain.build else ()
+    mine = of_cpu(environment)
+    for name, node in among.found.items() if flags and mine else ():
+        peer = node.nccl.environments.get(prefix)
+        build = node.toolchain.build
+        if name == among.name or peer is None or build is None:
+            continue
+        same = [each for each in mine if _is_among(each, of_cpu(peer))]
+        parts = lacking(flags, build.flags)
+        if same and parts:
+            yield Fault(
+                subject=Package("CPU operators of deepspeed", prefix),
+                found=f"{named(same)}: the same file as on {name}, whose CPU has {shown(parts)}",
+                wanted="operators that were compiled on a CPU of this type",
+                cause="they are compiled for the CPU of the machine that compiles (-march=native); "
+                "cannot determine which one that was: if it was not this type, the job ends "
+                "with 'Illegal instruction'",
+                fix=install_again(prefix, environment, _all_gpus(gpus, among)),
+                fixable=False,
+                severity="warning",
+            )
+            return
+
+
+def _is_among(operator: Operator, others: list[Operator]) -> bool:
+    """Whether another node has the same file: a copy keeps its time."""
+    return any(
+        (each.name, each.size, each.time) == (operator.name, operator.size, operator.time)
+        for each in others
+    )
+
+
+def _built_elsewhere(
+    found: NodeState, build: Build, gpus: list[tuple[int, int]]
+) -> Iterator[Fault]:
+    shared = is_network_home(found.env)
+    for folder, built in by_folder(build.built).items():
+        foreign = [each for each in built if is_foreign(each.architectures, gpus)]
+        cpu = [each for each in built if is_of_other_cpu(each, build.flags)]
+        if not foreign and not cpu:
+            continue
+        has = [f"{_names(foreign)}: {built_for(foreign)}"] if foreign else []
+        has += [f"{_names(cpu)}: {cpu[0].vectors}"] if cpu else []
+        yield Fault(
+            subject=Path(folder),
+            found="; ".join(has),
+            wanted="builds for the GPUs and the CPU of this node",
+            cause=_rebuilt(build, shared),
+            fix=_own_folder(folder) if shared else f"rm -r {_paths([*foreign, *cpu])}",
+            fixable=False,
+            severity="error" if build.nvcc is None else "warning",
+        )
+
+
+def _rebuilt(build: Build, shared: bool) -> str:
+    if build.nvcc is None:
+        return f"torch has built them for another machine, and there is no nvcc here: {_NO_KERNEL}"
+    if shared:
+        return (
+            "nodes with different GPUs share this home: each start builds them again, and a rank "
+            f"may load what the other node has just built: {_NO_KERNEL} or 'Illegal instruction'"
+        )
+    return (
+        "torch has built them for another machine: the next start builds them again, which takes "
+        "minutes, and the other nodes wait until their time limit"
+    )
+
+
+def _own_folder(folder: str) -> str:
+    return (
+        "give each node a folder of a local disk that only the training user can write, in the "
+        f"inventory: env: {{TORCH_EXTENSIONS_DIR: FOLDER}}, then remove {folder}"
+    )
+
+
+def _names(built: list[Built]) -> str:
+    return ", ".join(posixpath.basename(each.folder) for each in built)
+
+
+def _paths(built: list[Built]) -> str:
+    return " ".join(dict.fromkeys(quote(each.folder) for each in built))
