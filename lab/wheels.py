@@ -35,6 +35,15 @@ nccl = _library.torchNccl()
 # The mirror's wheels beside torch; pyarrow stands for a package that the inventory pins.
 SERVED = [("nvidia-nccl-cu11", "2.14.3"), ("nvidia-nccl-cu12", "2.18.1")]
 PLAIN = [("pyarrow", "11.0.0"), ("pyarrow", "15.0.2")]
+# What DeepSpeed needs to compile its operators: older releases have this script around the program.
+NINJA = """\
+#!python
+import sys
+
+from ninja import ninja
+
+sys.exit(ninja())
+"""
 # No C library is linked in, so that no headers of one are needed.
 COMPILE = ["cc", "-shared", "-fPIC", "-nostdlib", "-O1", "-s"]
 
@@ -50,6 +59,9 @@ def all_of_them(into: Path) -> None:
         nccl_wheel(into, name, version)
     for name, version in PLAIN:
         wheel(into, name, version, {f"{name}/__init__.py": b""})
+    program = {"ninja/__init__.py": b"def ninja():\n    print('1.11.1')\n"}
+    program["ninja-1.11.1.data/scripts/ninja"] = NINJA.encode()
+    wheel(into, "ninja", "1.11.1", program)
     torch_wheel(into)
 
 

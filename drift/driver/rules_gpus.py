@@ -26,6 +26,7 @@ from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
 from gpu_node.drift.engine.subject import DriverFor, Gpu, LoadedModule, Path, Subject
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.tables import is_model
+from gpu_node.drift.toolchain.rules_compat import compat_library
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
@@ -258,11 +259,19 @@ def _wanted_suffices(driver: Subject) -> bool:
     return isinstance(driver, DriverFor) and driver.wanted_suffices
 
 
+def _installed_suffices(driver: Subject) -> bool:
+    """Whether programs load another libcuda than the driver's, which is new enough."""
+    return isinstance(driver, DriverFor) and driver.installed_suffices
+
+
 @rule(
     "driver.too-old",
     "error",
     whole=True,
-    because_of=(on_node(version_differs, explains=_wanted_suffices),),
+    because_of=(
+        on_node(compat_library, explains=_installed_suffices),
+        on_node(version_differs, explains=_wanted_suffices),
+    ),
     why="torch finds no GPU: 'The NVIDIA driver on your system is too old'.",
     manual="Install a newer driver branch, or a torch that is built for an older CUDA.",
     alone="Install a torch that is built for the CUDA of the installed driver.",
@@ -283,13 +292,14 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if first is not None and branch(version or "") < first:
             asked = wanted.driver.version if wanted.driver else None
             suffices = not by and asked is not None and branch(asked) >= first
+            has = bool(by) and branch(found.driver.library or "0") >= first
             yield Fault(
-                subject=DriverFor(prefix, suffices),
+                subject=DriverFor(prefix, suffices, has),
                 found=f"{version}",
                 wanted=f"branch {first} or newer, for CUDA {cuda}",
                 cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
                 fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
-                if by and branch(found.driver.library or "0") >= first
+                if has
                 else f"install a driver of branch {first} or newer, or a torch for an older CUDA",
                 fixable=False,
             )

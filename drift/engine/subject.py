@@ -246,11 +246,12 @@ class DriverFor(Subject):
     """The driver, as a Python environment needs it.
 
     `wanted_suffices`: programs load the driver's libcuda, and the driver that the inventory wants
-    is new enough.
+    is new enough. `installed_suffices`: programs load another libcuda, and the driver's is.
     """
 
     environment: str
     wanted_suffices: bool = field(default=False, compare=False)
+    installed_suffices: bool = field(default=False, compare=False)
 
     @override
     def __str__(self) -> str:

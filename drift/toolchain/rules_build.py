@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
-from gpu_node.drift.engine.subject import Package, Path, Prefix
-from gpu_node.drift.nccl.environment_copy import can_install_rsync
+from gpu_node.drift.engine.subject import Package, Prefix
 from gpu_node.drift.toolchain.build import (
     Range,
     accepted,
@@ -311,80 +309,5 @@ def pdsh(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
         cause="deepspeed starts the ranks of other nodes with it, and ends with \"launcher 'pdsh' "
         'not installed."; this is the first node of the inventory, which launches',
         fix="apt-get install pdsh, or from EPEL: yum install pdsh pdsh-rcmd-ssh",
-        fixable=can_install_rsync(found),
+        fixable=found.nccl.manager in FAMILIES,
     )
-
-
-@rule(
-    "toolchain.compat-library",
-    "error",
-    whole=True,
-    why="Programs load a libcuda of another version than the driver's module: 'Error 803: system "
-    "has unsupported display driver / cuda driver combination', or 'Error 804: forward "
-    "compatibility was attempted on non supported HW'.",
-    manual="Remove the folder of that libcuda from LD_LIBRARY_PATH or from /etc/ld.so.conf.d, then "
-    "run ldconfig.",
-    alone="Unset LD_LIBRARY_PATH in the shell that starts the job, if it names that folder.",
-)
-def compat_library(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Programs load a libcuda that is not the one of the loaded driver."""
-    library, loaded = found.driver.cuda, found.driver.loaded
-    if library is None or loaded is None or not library.version or not loaded.nvidia:
-        return
-    # Where the driver's other libraries have that version, too, it is driver.library-mismatch.
-    if library.version in (loaded.nvidia, found.driver.library):
-        return
-    severity, cause = _combination(found, library.version, loaded.nvidia)
-    yield Fault(
-        subject=Path(library.path),
-        found=library.version,
-        wanted=f"{loaded.nvidia}, as the loaded module",
-        cause=cause,
-        fix=_compat_fix(found, library.path),
-        fixable=False,
-        severity=severity,
-    )
-
-
-def _combination(found: NodeState, library: str, module: str) -> tuple[Severity, str]:
-    """Return how bad a libcuda beside a module is.
-
-    NVIDIA's CUDA compatibility guide: a newer libcuda works on an older module for data-centre
-    GPUs only, an older one never.
-    """
-    if _order(library) < _order(module):
-        return "error", (
-            "CUDA programs end with 'Error 803: system has unsupported display driver / cuda "
-            "driver combination': this libcuda is older than the driver"
-        )
-    gpus = [gpu.name for gpu in found.driver.smi.gpus] if found.driver.smi else []
-    gpus = gpus or list(found.nccl.gpus or ())
-    if any(_CONSUMER.search(gpu) for gpu in gpus):
-        return "error", (
-            "CUDA programs end with 'Error 804: forward compatibility was attempted on non "
-            f"supported HW': only data-centre GPUs can, and this is {gpus[0]}"
-        )
-    return "info", (
-        "this is NVIDIA's forward compatibility, which works on data-centre GPUs; NCCL 2.24 and "
-        "later may misread the driver under it: set NCCL_CUMEM_HOST_ENABLE=0"
-    )
-
-
-# GPUs for which forward compatibility is not supported.
-_CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d{1,9}", version))
-
-
-def _compat_fix(found: NodeState, library: str) -> str:
-    folder = posixpath.dirname(library)
-    by_shell = found.nccl.loader is not None and any(
-        each and (each.rstrip("/") == folder or each.rstrip("/").endswith("/compat"))
-        for each in found.nccl.loader.library_path.split(":")
-    )
-    if not by_shell:
-        return f"remove {folder} from /etc/ld.so.conf.d, then run ldconfig"
-    lines = [each for each in found.nccl.settings or () if "compat" in each or folder in each]
-    return f"remove {folder} from LD_LIBRARY_PATH{f' ({lines[0]})' if lines else ''}"

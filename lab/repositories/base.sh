@@ -57,6 +57,7 @@ for version in 535.154.05 535.183.01; do
     chmod 755 "$root/usr/bin/nvidia-smi"
     rpm_build --define "driver $version" --define "of_driver $root" driver.spec
 done
+rpm_build pdsh.spec
 mv home/rpm/RPMS/*/*.rpm rpm-base
 rpmsign --define '__gpg /usr/bin/gpg' --define '_gpg_name gpu-node lab repository' \
     --addsign rpm-base/*.rpm >/dev/null
