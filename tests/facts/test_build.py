@@ -155,9 +155,11 @@ def test_the_training_users_shell_counts(folder: Path, shell: str) -> None:
     as_root(["chown", "-R", "root", folder])
     section = build.section(ProbeRequest(user="daemon", trains_apart=True))
     name, *options = SHELLS[shell]
-    stub = program(
-        folder / "bin" / "su", '#!/bin/sh\nshift 3\nCXX=/x/g++ PATH=/theirs exec /bin/bash "$@"\n'
-    )
+    (folder / ".bashrc").write_text("echo hello\nexport PATH=/theirs CXX=/x/g++\n")
+    (folder / ".bashrc").chmod(0o644)
+    # bash reads ~/.bashrc as it does below sshd.
+    text = f'#!/bin/sh\nshift 3\nHOME={folder} exec /bin/bash "$@"\n'
+    stub = program(folder / "bin" / "su", text)
     words = ["env", f"PATH={stub.parent}:{os.environ['PATH']}", str(shutil.which(name)), *options]
     done = as_root([*words, "-c", render([section])])
     readings = read(as_lines(done.stdout.encode()), [section])
