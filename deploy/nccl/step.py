@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from pyinfra import host
+from pyinfra import host, logger
 from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
 
@@ -15,12 +15,16 @@ from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_dif
 from gpu_node.deploy.nccl import operations as nccl
 from gpu_node.deploy.nccl.pip_supply import supply
 from gpu_node.deploy.workspace.rsync_run import another_user
+from gpu_node.drift.driver.target import models
 from gpu_node.drift.engine.subject import LoadedLibrary, Prefix
 from gpu_node.drift.nccl import rules, rules_environments, rules_system
 from gpu_node.drift.nccl.environment_copy import machine, origin
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, release
-from gpu_node.facts.node import placed
+from gpu_node.drift.toolchain.operators import copied
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeState, placed
 from gpu_node.inventories.cluster import NO_FILE
+from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.kinds import FAMILIES
 from gpu_node.inventories.schema import NcclWanted
 
@@ -53,6 +57,7 @@ def environments(plan: Plan) -> None:
         if theirs is not None and is_writer(
             plan, path, partial(placed, path), partial(_lacks, path)
         ):
+            _report_operators(plan, path, theirs, plan.among.found[wanted.copy_from])
             nccl.environment(
                 name=f"Copy {path} from {wanted.copy_from}",
                 path=path,
@@ -62,6 +67,19 @@ def environments(plan: Plan) -> None:
                 machine=machine(theirs),
                 trains=another_user(host),
             )
+
+
+def _report_operators(plan: Plan, path: str, theirs: Environment, source: NodeState) -> None:
+    """Report compiled operators that do not run here: a copy has all files of the source."""
+    here, there = (
+        node.toolchain.build.flags if node.toolchain.build else () for node in (plan.found, source)
+    )
+    brought = copied(theirs, models(plan.found, plan.wanted), here, there)
+    if brought:
+        logger.warning(
+            f"{host.print_prefix}{path}: DeepSpeed's operators come compiled with the copy: "
+            f"{visible(brought)}; compile them again here (toolchain.ops-foreign)"
+        )
 
 
 @deploy("NCCL")

@@ -25,7 +25,6 @@ from gpu_node.drift.toolchain.packages import unmet
 from gpu_node.facts.nccl.state import Environment, Nccl
 from gpu_node.facts.toolchain.state import Cmakes, Toolchain
 from gpu_node.inventories.atomic_write import place
-from gpu_node.inventories.fields.kinds import FAMILIES
 
 _ONE_DOWNLOAD = BoundedSemaphore()
 _CHUNK = 1 << 20
@@ -116,14 +115,10 @@ def packages(
 
 
 @operation()
-def program(
-    program: str, packages: Mapping[str, str], manager: str, allow_disruption: bool = False
-) -> Generator[Command, None, None]:
+def pdsh(manager: str, allow_disruption: bool = False) -> Generator[Command, None, None]:
     """
-    Install a program without replacing other packages.
+    Install pdsh, with its module for ssh, without replacing other packages.
 
-    + program: as PATH has it, eg ``pdsh``
-    + packages: those that install it, with blanks between, by ``apt`` and ``rpm``
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + allow_disruption: even while a running container has GPUs
 
@@ -131,19 +126,18 @@ def program(
 
     .. code:: python
 
-        toolchain.program(
-            program="pdsh", packages={"apt": "pdsh", "rpm": "pdsh pdsh-rcmd-ssh"}, manager="dnf"
-        )
+        toolchain.pdsh(name="Install pdsh", manager="dnf")
     """
-    given = {
-        "program": program,
-        "packages": packages[FAMILIES[manager]],
-        "allow_reload": "yes" if allow_disruption else "no",
-    }
+    if (host.get_fact(Toolchain).get("build") or {}).get("pdsh"):
+        host.noop("pdsh is installed")
+        return
+    allow = "yes" if allow_disruption else "no"
     if manager == "apt-get":
-        yield script("program_deb", **given)
+        yield script("program_deb", program="pdsh", packages="pdsh", allow_reload=allow)
     else:
-        yield script("program_rpm", manager=manager, **given)
+        # Red Hat's pdsh reaches nodes by ssh only with a separate package.
+        given = {"manager": manager, "program": "pdsh", "packages": "pdsh pdsh-rcmd-ssh"}
+        yield script("program_rpm", **given, allow_reload=allow)
 
 
 def _lacks(found: Environment, wanted: Mapping[str, str]) -> bool:

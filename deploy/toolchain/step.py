@@ -23,8 +23,6 @@ REPAIRS = (
     *(rules_build.ninja, rules_build.pdsh),
 )
 _NINJA = "ninja"
-# Red Hat's pdsh reaches nodes by ssh only with a separate package.
-_PDSH = {"apt": "pdsh", "rpm": "pdsh pdsh-rcmd-ssh"}
 
 
 @deploy("Toolchain")
@@ -37,13 +35,7 @@ def converge(plan: Plan) -> None:
     _ninja(plan)
     manager = plan.found.nccl.manager
     if plan.repairs(rules_build.pdsh) and manager is not None:
-        toolchain.program(
-            name="Install pdsh",
-            program="pdsh",
-            packages=_PDSH,
-            manager=manager,
-            allow_disruption=plan.allow_disruption,
-        )
+        toolchain.pdsh(name="Install pdsh", manager=manager, allow_disruption=plan.allow_disruption)
 
 
 def _cmake(plan: Plan, wanted: CmakeWanted) -> None:

@@ -68,6 +68,21 @@ def shown(parts: list[str]) -> str:
     return f"{', '.join(parts[:_SHOWN])}{more}"
 
 
+def copied(
+    theirs: Environment, gpus: Iterable[str], here: Iterable[str], there: Iterable[str]
+) -> str:
+    """Return what a copy of an environment brings that does not run here; empty for nothing.
+
+    `gpus` are the models of the node, `here` and `there` the flags of both CPUs.
+    """
+    foreign = of_other_gpus(theirs, capabilities(gpus))
+    parts = lacking(here, there) if here else []
+    cpu = of_cpu(theirs) if parts else []
+    texts = [f"{named(foreign)} for {built_for(foreign)}"] if foreign else []
+    texts += [f"{named(cpu)}, perhaps for a CPU with {shown(parts)}"] if cpu else []
+    return "; ".join(texts)
+
+
 def is_of_other_cpu(built: Built, flags: Iterable[str]) -> bool:
     """Whether torch's build was compiled for vectors that the CPU does not have."""
     has = tuple(flags)

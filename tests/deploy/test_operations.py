@@ -51,6 +51,7 @@ OPERATIONS = {
     *("driver.persistence", "driver.reboot", "driver.hold_kernel"),
     *("network.nccl_conf", "env.blocks"),
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
+    "toolchain.pdsh",
     *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),
     "ssh.settings",
 }

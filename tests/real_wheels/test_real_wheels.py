@@ -12,6 +12,7 @@ from pyinfra_testing.util import FakeState, create_host
 
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.drift.engine.check import check
+from gpu_node.facts.nccl.on_node import builds
 from gpu_node.facts.nccl.state import Environment
 from tests import environments
 from tests.deploy.test_wheels import pip_as_it_is, repair
@@ -74,6 +75,13 @@ def test_both_orders(
     done = repair(made, "dash", "nvidia-nccl-cu11")
     assert (done.code, done.out, done.err) == (0, "", "")
     assert_whole(made)
+
+
+def test_the_kernels_of_a_real_library(tmp_path: Path, real: Path) -> None:
+    """NCCL 2.18.1 for CUDA 12 has kernels from sm_50 to sm_90, as its makefile lists them."""
+    made = environment(tmp_path, real, CU12)
+    with made.library.open("rb") as source:
+        assert builds.kernels(source) == ["sm_50", "sm_60", "sm_61", "sm_70", "sm_80", "sm_90"]
 
 
 def test_a_common_wrong_repair(tmp_path: Path, real: Path) -> None:
