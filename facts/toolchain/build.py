@@ -18,7 +18,15 @@ from gpu_node.facts.probe.training_user import SHARED as AS_USER
 NAME = "toolchain.build"
 # More folders than one user's operators have.
 MOST_BUILT = 64
-_SCRIPT = shell("env/training_user") + shell("toolchain/build")
+# For the SSH user there is nothing to look up.
+_WHO = f"""eval "$gn_as_user"
+if [ "$user" = "$me" ]; then
+home=${{HOME:-/}}
+at_home() {{ sh -c "$1"; }}
+else
+{shell("env/training_user")}fi
+"""
+_SCRIPT = _WHO + shell("toolchain/build")
 # `Cuda compilation tools, release 12.1, V12.1.105`, as DeepSpeed and torch read it.
 _RELEASE = re.compile(r"release (\d+\.\d+)\b(?:, V([\d.]+))?")
 _GCC = re.compile(r"\d+(\.\d+)*")

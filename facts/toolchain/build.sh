@@ -1,10 +1,10 @@
 # What a job's build of a CUDA extension finds: the shell is that of a launcher (see env/launcher.sh),
 # and the order is that of torch's cpp_extension.py. Only where there is an nvcc, the compilers are
-# asked. Nothing is built. Needs $user, $home of training_user.sh, and $gn_owner.
+# asked. Nothing is built. Needs $user, $me, $home and at_home of training_user.sh,
+# and $gn_owner.
 # shellcheck disable=SC2034,SC2154
 eval "$gn_owner"
 owner_seconds=4
-me=$(id -un) || exit 1
 names='PATH CUDA_HOME CUDA_PATH CXX CC NVCC_CCBIN TORCH_EXTENSIONS_DIR XDG_CACHE_HOME DS_SKIP_CUDA_CHECK TORCH_DONT_CHECK_COMPILER_ABI'
 way=$PATH
 if [ "$user" != "$me" ]; then
