@@ -290,7 +290,7 @@ def _no_package(
     whole=True,
     between=True,
     step="toolchain",
-    why="DeepSpeed starts the other nodes with pdsh: \"launcher 'pdsh' not installed.\"",
+    why="DeepSpeed starts the other nodes with pdsh: without it no job starts.",
     manual="Install pdsh with its ssh module on the node that launches.",
     repair="Installs the package pdsh on the first node of the inventory.",
     alone="Start jobs with deepspeed --launcher openmpi, or with torchrun on each node.",
