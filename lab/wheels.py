@@ -59,9 +59,7 @@ def all_of_them(into: Path) -> None:
         nccl_wheel(into, name, version)
     for name, version in PLAIN:
         wheel(into, name, version, {f"{name}/__init__.py": b""})
-    program = {"ninja/__init__.py": b"def ninja():\n    print('1.11.1')\n"}
-    program["ninja-1.11.1.data/scripts/ninja"] = NINJA.encode()
-    wheel(into, "ninja", "1.11.1", program)
+    ninja_wheel(into)
     torch_wheel(into)
 
 
@@ -105,6 +103,15 @@ def nccl_wheel(into: Path, name: str, version: str) -> Path:
         return wheel(into, name, version, {LIBRARY: stub.read_bytes()})
 
 
+def ninja_wheel(into: Path) -> Path:
+    """A wheel of ninja with a program that prints its version."""
+    files = {
+        "ninja/__init__.py": b"def ninja():\n    print('1.11.1')\n",
+        "ninja-1.11.1.data/scripts/ninja": NINJA.encode(),
+    }
+    return wheel(into, "ninja", "1.11.1", files)
+
+
 def torch_wheel(
     into: Path, version: str = "2.1.2+cu121", pin: str = "nvidia-nccl-cu12==2.18.1"
 ) -> Path:
@@ -140,7 +147,9 @@ def wheel(
     path = into / f"{stem}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for member, data in held.items():
-            archive.writestr(member, data)
+            info_of = zipfile.ZipInfo(member)
+            info_of.external_attr = (0o755 if ".data/scripts/" in member else 0o644) << 16
+            archive.writestr(info_of, data)
     return path
 
 

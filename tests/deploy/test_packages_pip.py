@@ -13,7 +13,7 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.facts.nccl.state import ASKED
 from gpu_node.facts.nccl.state import Environment as Found
 from gpu_node.lab.machine import as_root
-from gpu_node.lab.wheels import wheel
+from gpu_node.lab.wheels import ninja_wheel, wheel
 from tests import environments
 from tests.deploy.running import SHELLS, Ended
 from tests.environments import Environment
@@ -42,6 +42,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("tomlkit", "0.12", []),
     ):
         wheel(index, name, version, {f"{name.lower()}_of/__init__.py": version.encode()}, requires)
+    ninja_wheel(index)
     return index
 
 
@@ -98,6 +99,20 @@ def has(made: Environment) -> dict[str, str]:
     """What is installed, pip left out."""
     found = made.distributions
     return {name: found[name] for name in sorted(found) if name != "pip"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_any_version(made: Environment, shell: str) -> None:
+    """A package without a pin, with its program, beside one that pip cannot remove."""
+    info = made.packages / "deepspeed-0.14.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deepspeed\nVersion: 0.14.0\n")
+    before = has(made)
+    done = install(made, "ninja", shell=shell)
+    assert (done.code, done.err) == (0, "")
+    assert has(made) == {**before, "ninja": "1.11.1"}
+    version = subprocess.run([made.prefix / "bin" / "ninja"], capture_output=True, text=True)
+    assert version.stdout == "1.11.1\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
