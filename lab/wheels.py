@@ -148,7 +148,7 @@ def wheel(
     with zipfile.ZipFile(path, "w") as archive:
         for member, data in held.items():
             info_of = zipfile.ZipInfo(member)
-            info_of.external_attr = (0o755 if ".data/scripts/" in member else 0o644) << 16
+            info_of.external_attr = (0o100755 if ".data/scripts/" in member else 0o100644) << 16
             archive.writestr(info_of, data)
     return path
 
