@@ -25,11 +25,12 @@ class Strict(BaseModel):
 
 
 class Expectation(Strict):
-    """A finding that the fault must cause."""
+    """A finding that the fault must cause; one that `remains` after the repair is no error."""
 
     rule: Rule
     node: str
     fixable: bool
+    remains: bool = False
 
 
 class Container(Strict):
