@@ -1,6 +1,7 @@
 """Writes docs/rules.md: every rule of the report, by what the rules say of themselves.
 
-`python docs/rules.py` writes it again; a test fails when it does not match the rules.
+`python docs/rules.py` writes it again, and inventories/rules.tsv, by which an inventory knows their
+names; a test fails when one of them does not match the rules.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.facts.areas import AREAS
 
 PAGE = Path(__file__).parent / "rules.md"
+TABLE = Path(__file__).parents[1] / "inventories" / "rules.tsv"
 _HEAD = """\
 # Rules of the report
 
@@ -23,6 +25,10 @@ report's JSON has the first of such a chain as `root`. `gpu-node explain RULE` p
 
 Beside these, AREA.unreadable (error) reports a fact that the probe could not read. A fact that is
 unknown counts as wrong. The table sums up those that only root can read as `needs-root`.
+
+`judged` is when: `always`, or where the inventory has a key. What an inventory does not name is
+reported, and never changed: the finding then names the key that lets the deploy repair it.
+`checks: {RULE or AREA: false}` in the inventory turns a rule or an area off.
 
 `without root` is what a user without root can do where the manual repair needs root. The table
 shows it for nodes whose facts were read by such a user.
@@ -43,6 +49,11 @@ def page() -> str:
     return "\n".join([_HEAD, "", *contents, *sections]) + "\n"
 
 
+def table() -> str:
+    """Return the names of all rules as a table with one column."""
+    return "\n".join(["rule", *sorted(RULES)]) + "\n"
+
+
 def _area(rule: Rule) -> str:
     return rule.area
 
@@ -57,6 +68,7 @@ def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
     for rule in rules:
         yield from ("", f"### {rule.id}", "", f"{rule.severity}. {rule.summary}", "")
         yield f"- why: {rule.why}"
+        yield f"- judged: {_judged(rule)}"
         if rule.repair:
             yield f"- repair: {rule.repair}"
         yield f"- manual repair: {rule.manual}"
@@ -67,5 +79,13 @@ def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
             yield f"- because of: {'; '.join(causes)}"
 
 
+def _judged(rule: Rule) -> str:
+    """Say when a rule is judged, and what lets the deploy repair what it finds."""
+    if not rule.always:
+        return f"where the inventory has `{rule.needed_key}`"
+    return f"always; repaired with `{rule.needed_key}`" if rule.repair else "always"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    TABLE.write_text(table(), encoding="utf-8")

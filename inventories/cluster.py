@@ -29,7 +29,7 @@ NO_FILE = ("unsigned",)
 
 # Values that are mappings: the levels add up, entry by entry, as everywhere in the file. pyinfra
 # takes the nearest level's value as a whole, so that each level's has the entries of those above.
-MAPPINGS = (("toolchain", "packages"), ("env",))
+MAPPINGS = (("toolchain", "packages"), ("env",), ("checks",))
 
 # Without "yes", pyinfra accepts an unknown host key and stores it. Its time limit for
 # connecting does not reach a busy sshd's banner and login, so those are raised here.

@@ -21,7 +21,7 @@ from gpu_node.inventories.errors import (
 )
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import paths as places
-from gpu_node.inventories.fields import variables
+from gpu_node.inventories.fields import switched, variables
 from gpu_node.inventories.model import Model
 
 
@@ -220,6 +220,7 @@ class Areas(Model):
     env: variables.Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
+    checks: switched.Checks | None = None
     drain: fields.Command | None = Field(
         default=None, title="runs on the controller before the node is rebooted"
     )
@@ -405,6 +406,15 @@ def _section(field: FieldInfo) -> type[BaseModel] | None:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             return kind
     return None
+
+
+def unset(area: str) -> BaseModel | None:
+    """Return the section of an area with nothing set; None where it needs a value, or is none."""
+    field = NodeWanted.model_fields.get(area)
+    kind = _section(field) if field else None
+    if kind is None or any(each.is_required() for each in kind.model_fields.values()):
+        return None
+    return kind()
 
 
 def _put(nested: dict[str, Any], path: KeyPath, value: object) -> None:

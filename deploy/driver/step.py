@@ -43,7 +43,8 @@ def converge(plan: Plan) -> None:
     if wanted is None:
         return
     if _is_refused(plan):
-        refuse(name="Stop: this driver does not support these GPUs", findings=plan.findings)
+        findings = (*plan.findings, *plan.muted)
+        refuse(name="Stop: this driver does not support these GPUs", findings=findings)
         return
     plan = _with_driver(plan)
     version = target(plan.found.driver, wanted)
@@ -120,7 +121,7 @@ def restart(plan: Plan) -> None:
 
 def _is_refused(plan: Plan) -> bool:
     """Whether the wanted or installed driver does not support a GPU of the node."""
-    unfit = plan.findings_of(rules_gpus.unsupported_gpu)
+    unfit = plan.guards(rules_gpus.unsupported_gpu)
     return any(each.severity == "error" for each in unfit)
 
 

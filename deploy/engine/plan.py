@@ -71,11 +71,19 @@ class Plan:
     trainer: str = "root"
     # Whether an administrator's locks on packages are replaced: --data override_locks=true.
     override_locks: bool = False
+    # What rules find that the inventory turns off: only guards read it.
+    muted: tuple[Finding, ...] = ()
 
     def findings_of(self, *rules: Rule) -> tuple[Finding, ...]:
         """Return the findings of `rules`, including those that the deploy cannot repair."""
         ids = {rule.id for rule in rules}
         return tuple(each for each in self.findings if each.rule in ids)
+
+    def guards(self, *rules: Rule) -> tuple[Finding, ...]:
+        """Return the findings by which a step must stop, also of rules that are turned off."""
+        ids = {rule.id for rule in rules}
+        muted = tuple(each for each in self.muted if each.rule in ids)
+        return (*self.findings_of(*rules), *muted)
 
     def repairs(
         self, *rules: Rule, about: Subject | None = None, severity: Severity | None = None
@@ -98,7 +106,7 @@ class Plan:
         if not self.reboot or self.wanted.driver is None:
             return False
         version = target(self.found.driver, self.wanted.driver)
-        barred = any(each.severity == "error" for each in self.findings_of(*_BARRED))
+        barred = any(each.severity == "error" for each in self.guards(*_BARRED))
         if version is None or barred or not survives_boot(self.found.driver, version):
             return False
         return bool(self.findings_of(*_REBOOTED))
@@ -179,8 +187,9 @@ def _plan(host: Host) -> Plan:
     switches = ("allow_disruption", "reboot", "override_locks")
     allowed, reboot, override = (host.data.get(key) is True for key in switches)
     findings = part_of(host).of(host.name, judgement.findings[host.name])
+    muted = part_of(host).of(host.name, judgement.muted.get(host.name, ()))
     trainer = request_of(host.data.dict()).user or "root"
-    return Plan(wanted, found, findings, around, allowed, reboot, trainer, override)
+    return Plan(wanted, found, findings, around, allowed, reboot, trainer, override, muted)
 
 
 def any_changes(state: State) -> bool:

@@ -145,7 +145,7 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
     ):
         return
     names = ", ".join(BY_MANAGER[found.manager])
-    locked = plan.findings_of(rules_system.package_locked)
+    locked = plan.guards(rules_system.package_locked)
     if locked and not plan.override_locks:
         refuse(name=f"Keep {names}: locked by an administrator", findings=locked)
         return

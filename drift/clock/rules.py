@@ -73,6 +73,7 @@ def _is_apart(one: Offset, other: Offset) -> bool:
     "warning",
     whole=True,
     between=True,
+    always=True,
     why="Certificates and signatures of packages fail, and logs of the nodes cannot be compared.",
     manual="Set the clock by NTP (chronyd, systemd-timesyncd).",
     alone="Take the offset into account when you compare logs.",

@@ -72,6 +72,7 @@ def _enrol(found: DriverState) -> str:
 @rule(
     "driver.version-differs",
     "error",
+    key="driver.version",
     why="Nodes of one job with different drivers can run different CUDA releases.",
     manual="Install the driver packages of the wanted version while no process uses the GPUs.",
     alone="Use a torch that is built for the CUDA of the oldest driver.",
@@ -95,6 +96,7 @@ def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
     "driver.dkms-missing",
     "error",
     step="driver",
+    always=True,
     why="No program builds the module for a new kernel, so the GPUs are lost at the next "
     "boot into one.",
     manual="Install dkms (on CentOS and Rocky from EPEL).",
@@ -130,6 +132,7 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "driver.headers-missing",
     "error",
     step="driver",
+    always=True,
     why="dkms cannot build the module for a kernel without its headers.",
     manual="Install kernel-devel-KERNEL, or linux-headers-KERNEL on Debian and Ubuntu, for "
     "exactly this kernel.",
@@ -169,6 +172,7 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
     "error",
     step="driver",
     because_of=(on_subject(headers_missing), on_node(dkms_missing)),
+    always=True,
     why="Without the module the running kernel has no GPUs: nvidia-smi cannot communicate "
     "with the driver.",
     manual="Run dkms install -m NAME -v VERSION -k KERNEL, or install the module the way the "
@@ -180,6 +184,9 @@ def module_not_built(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     """The running kernel has no module of the driver's version."""
     version, kernel = target(found, wanted), running(found)
     if version is None or found.kernels is None:
+        return
+    # A container has no kernel and no boot loader: the driver is that of its host.
+    if not found.kernels.installed and next_boot(found).kernel is None:
         return
     if kernel is None:
         yield Fault(
@@ -242,6 +249,7 @@ def _stale_image(
     "error",
     step="driver",
     because_of=(on_subject(headers_missing), on_node(dkms_missing, of=(KernelRelease,))),
+    always=True,
     why="A reboot into such a kernel loses the GPUs.",
     manual="Build the module for that kernel, or choose a default kernel that has it.",
     repair="Builds the module with dkms for each kernel that may boot.",

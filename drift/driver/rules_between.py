@@ -26,6 +26,7 @@ _TEXT = Text(
     "driver.differs",
     "error",
     compares=True,
+    always=True,
     why="The driver decides which CUDA and which NCCL features work: a job fails or hangs "
     "between such nodes.",
     manual="Install one driver version on all nodes, and name it in the inventory: driver: "

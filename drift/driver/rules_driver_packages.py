@@ -34,6 +34,8 @@ def _way(found: NodeState, wanted: DriverWanted) -> str:
     "error",
     whole=True,
     step="driver",
+    always=True,
+    key="driver.packages",
     why="Without a driver no program can use the GPUs.",
     manual="Install the driver packages of the wanted version with the package manager.",
     repair="Installs the packages that the inventory names, builds the module with dkms, and "
@@ -44,17 +46,25 @@ def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
     state = found.driver
     readable = None not in (state.library, state.dkms, state.loaded, state.kernels)
-    if wanted.driver is None or not readable or installed(state) is not None:
+    if not readable or installed(state) is not None:
+        return
+    # Without a word in the inventory, only a server with GPUs needs one; a container has its host's.
+    if wanted.driver is None and (not state.devices or _is_container(found)):
         return
     first = hindrance(found, wanted)
+    version = wanted.driver.version if wanted.driver else None
     yield Fault(
         subject="driver",
         found="none",
-        wanted=wanted.driver.version or "one for its GPUs",
+        wanted=version or "one for its GPUs",
         cause="without a driver no program can use the GPUs",
-        fix=first or _way(found, wanted.driver),
+        fix=first or _way(found, wanted.driver or DriverWanted()),
         fixable=first is None,
     )
+
+
+def _is_container(found: NodeState) -> bool:
+    return found.shm.container is not None and found.shm.container.kind != "none"
 
 
 @rule(
@@ -62,6 +72,7 @@ def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "error",
     whole=True,
     step="driver",
+    key="driver.packages",
     why="An installation was interrupted, or a part of the driver was removed: the parts "
     "may not fit together.",
     manual="Install the missing packages in the version of the others.",

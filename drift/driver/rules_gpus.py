@@ -43,6 +43,7 @@ def _holders(found: DriverState) -> str:
     "error",
     step="driver",
     because_of=(on_subject(module_not_built), on_subject(secure_boot), on_subject(nouveau)),
+    always=True,
     why="There are no GPUs until the module is loaded.",
     manual="Run modprobe nvidia.",
     repair="Loads the module. With --data reboot=true the node reboots where loading fails.",
@@ -76,6 +77,7 @@ def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "driver.library-mismatch",
     "error",
     step="driver",
+    always=True,
     why="CUDA programs end with 'Driver/library version mismatch'.",
     manual="End all GPU processes, then load the module again (modprobe -r, modprobe nvidia), "
     "or reboot.",
@@ -119,6 +121,7 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     "driver.unsupported-gpu",
     "error",
     whole=True,
+    always=True,
     why="The driver ignores a GPU that it does not support, and programs do not find it.",
     manual="Install a driver branch, and the kind of module (open or proprietary), that "
     "supports the GPU.",
@@ -126,8 +129,8 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
 )
 def unsupported_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
-    if wanted.driver is not None:
-        yield from unsupported(found.driver, models(found, wanted), wanted.driver)
+    driver = wanted.driver or DriverWanted()
+    yield from unsupported(found.driver, models(found, wanted), driver)
 
 
 def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted) -> Iterator[Fault]:
@@ -188,6 +191,7 @@ def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[F
     "driver.smi-fails",
     "error",
     because_of=(on_node(package_missing), on_node(unsupported_gpu)),
+    always=True,
     why="No GPU answers: one may have fallen off the bus, or the driver does not support it.",
     manual="Look for NVRM and Xid in dmesg. A GPU that is off the bus needs a power cycle.",
     alone="Leave the node out of the job.",
@@ -221,6 +225,7 @@ def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "error",
     whole=True,
     because_of=(on_node(unsupported_gpu),),
+    key="gpu.model",
     why="A launcher starts one rank for each GPU that it expects, and settings are chosen "
     "by GPU model.",
     manual="Look for a lost GPU (dmesg: Xid 79; lspci -d 10de:), or correct gpu in the inventory.",
@@ -272,6 +277,7 @@ def _installed_suffices(driver: Subject) -> bool:
         on_node(compat_library, explains=_installed_suffices),
         on_node(version_differs, explains=_wanted_suffices),
     ),
+    always=True,
     why="torch finds no GPU: 'The NVIDIA driver on your system is too old'.",
     manual="Install a newer driver branch, or a torch that is built for an older CUDA.",
     alone="Install a torch that is built for the CUDA of the installed driver.",
@@ -286,7 +292,7 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     by = ""
     if cuda_library and version != found.driver.library:
         by = f"; programs load {cuda_library.path}, and the driver is {found.driver.library}"
-    for prefix, environment in environments(found.nccl) if wanted.driver and version else ():
+    for prefix, environment in environments(found.nccl) if version else ():
         cuda = environment.torch.cuda if environment.torch else None
         first = floor(cuda) if cuda else None
         if first is not None and branch(version or "") < first:
@@ -309,6 +315,7 @@ def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "driver.persistence",
     "warning",
     step="driver",
+    key="driver.persistence",
     why="The driver releases idle GPUs: each first call takes seconds, and settings of the "
     "GPU are lost.",
     manual="Run nvidia-smi -pm 1, and systemctl --no-reload enable nvidia-persistenced.",
@@ -345,6 +352,7 @@ def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 @rule(
     "driver.unit-waits",
     "info",
+    key="driver.persistence",
     why="The unit takes effect only at the next boot. A reload of systemd can take the GPUs from "
     "running containers, so the deploy does not run one.",
     manual="Nothing is required. To reload now, run the deploy with --data allow_disruption=true "

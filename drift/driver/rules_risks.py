@@ -21,6 +21,7 @@ from gpu_node.inventories.schema import DriverWanted
     "driver.nouveau",
     "error",
     step="driver",
+    always=True,
     why="nouveau holds the GPUs, so the nvidia module finds none.",
     manual="Blacklist nouveau in /etc/modprobe.d, rebuild the initramfs, unload nouveau, or "
     "reboot.",
@@ -68,6 +69,7 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "driver.kernel-hold",
     "error",
     step="driver",
+    key="driver.hold_kernel",
     why="Without the hold the next boot may choose a kernel without the module.",
     manual="Run grubby --set-default=/boot/vmlinuz-KERNEL, or set GRUB_DEFAULT and run update-"
     "grub.",
@@ -109,6 +111,7 @@ def kernel_hold(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 @rule(
     "driver.secure-boot",
     "error",
+    always=True,
     why="The kernel refuses an unsigned module, or one signed with an unknown key: 'Key was"
     " rejected by service'.",
     manual="Run mokutil --import KEY and confirm it at the console during a boot, or turn "
@@ -176,6 +179,7 @@ def _key(boot: SecureBoot, module: Module) -> str | None:
 @rule(
     "driver.unattended-updates",
     "warning",
+    always=True,
     why="An automatic update can replace the driver under a running job, or install a "
     "kernel without GPUs.",
     manual="Exclude kernel and driver packages from automatic updates.",

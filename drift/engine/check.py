@@ -18,19 +18,19 @@ from gpu_node.drift.engine.guard import (
     unread,
 )
 from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rule import is_judged
+from gpu_node.drift.engine.rule import is_named, is_on
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.env.training_user import is_explained
 from gpu_node.drift.ssh.sudo import advice_on
 from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 from gpu_node.inventories.schema import NodeWanted
 
-# Areas whose facts the rules of another one need, and that are unreadable for those as well.
-_NEEDED_BY = {"env": ("env", "network")}
+# What only rules read that need the key of their area; every other fact is judged in any case.
+_ONLY_NAMED = ("ssh.", "workspace.", "limits.files", "limits.pam")
 
 
 def check(found: NodeState, wanted: NodeWanted, among: Among | None = None) -> list[Finding]:
-    """Return all findings about one node; areas the inventory leaves out are not judged.
+    """Return all findings about one node; what needs a wanted value is judged where it is set.
 
     `among` says who its peers are and what was found on them; without it, it has none.
     """
@@ -45,7 +45,11 @@ def judge(nodes: Mapping[str, Judged]) -> Judgement:
     """
     by_rule = by_rules(nodes)
     unread = {
-        name: [*_unreadable(node.found, node.wanted), *shown(node.found)]
+        name: [
+            each
+            for each in (*_unreadable(node.found, node.wanted), *shown(node.found))
+            if is_on(each.rule, node.wanted)
+        ]
         for name, node in nodes.items()
     }
     compared = by_comparing(nodes, unread, by_rule.findings)
@@ -53,13 +57,14 @@ def judge(nodes: Mapping[str, Judged]) -> Judgement:
         compared,
         findings=with_roots(compared.findings),
         blamed=by_rule.blamed | compared.blamed,
+        muted=by_rule.muted,
     )
 
 
 def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact that could not be read: unknown is never equal."""
     for each in found.unreadable:
-        if not _is_needed(each.area, wanted) or is_explained(each, found):
+        if not _is_needed(each, wanted) or is_explained(each, found):
             continue
         yield attempt(partial(_unread, each, found), each.area, each.section)
 
@@ -77,5 +82,5 @@ def _unread(section: UnreadSection, found: NodeState) -> Finding:
     return known.model_copy(update={**words, "about": about})
 
 
-def _is_needed(area: str, wanted: NodeWanted) -> bool:
-    return any(is_judged(each, wanted) for each in _NEEDED_BY.get(area, (area,)))
+def _is_needed(unread: UnreadSection, wanted: NodeWanted) -> bool:
+    return is_named(unread.area, wanted) or not unread.section.startswith(_ONLY_NAMED)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpu_node.drift.engine.fact import Class, Fact, marks_of
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.neighbours import Unlike
+from gpu_node.drift.engine.rule import is_on
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
@@ -62,16 +63,32 @@ class Compared:
 Unlikes = Mapping[str, tuple[Unlike, ...]]
 
 
-def differences(nodes: Mapping[str, NodeState], drifting: Container[str]) -> list[Difference]:
-    """Return the facts that differ between `nodes`; `drifting` are those that may not."""
+def differences(
+    nodes: Mapping[str, NodeState],
+    drifting: Container[str],
+    wanted: Mapping[str, NodeWanted] | None = None,
+) -> list[Difference]:
+    """Return the facts that differ between `nodes`; `drifting` are those that may not.
+
+    A node whose inventory (`wanted`) turns the comparison off is left out of it.
+    """
     found = []
+    expected = wanted or {}
     for fact in (*FACTS, *facts_of(nodes.values())):
-        read = {name: fact.value(node) for name, node in nodes.items() if fact.is_asked(node)}
+        read = {
+            name: fact.value(node)
+            for name, node in nodes.items()
+            if fact.is_compared(node) and _is_on(fact, expected.get(name))
+        }
         if len(read) > 1 and (None in read.values() or len(set(read.values())) > 1):
             values = {name: UNREADABLE if value is None else value for name, value in read.items()}
             data = {"fact": fact.name, "class": fact.comparison, "values": values}
             found.append(Difference.model_validate({**data, "drift": fact.name in drifting}))
     return found
+
+
+def _is_on(fact: Fact, wanted: NodeWanted | None) -> bool:
+    return wanted is None or is_on(fact.rule.id if fact.rule else fact.area, wanted)
 
 
 def unlikes(nodes: Mapping[str, Compared]) -> Unlikes:
@@ -104,7 +121,7 @@ def _groups(fact: Fact, nodes: Mapping[str, Compared]) -> Iterator[tuple[str, li
     """Yield the nodes that must agree on a fact, grouped, with words for each group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, node in nodes.items():
-        if fact.is_asked(node.found):
+        if fact.is_compared(node.found) and _is_on(fact, node.wanted):
             groups[node.model if fact.comparison == "per-model" else ""].append(name)
     for model, group in groups.items():
         if model:

@@ -26,7 +26,8 @@ class Fact:
     rules of whose findings a difference from other nodes is only a consequence, beside those that
     mark it; `follows` is a fact whose difference brings one of this fact. `unmet` says whether the
     value is another one than the inventory names for the node. `label`: what `rule` calls it, where
-    that is not its name. `is_last`: it is shown after the facts of all areas.
+    that is not its name. `is_last`: it is shown after the facts of all areas. `compares` says
+    whether a node's value is compared with those of others; it is shown in any case.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Fact:
     unmet: Callable[[NodeState, NodeWanted], bool] | None = None
     label: str = ""
     is_last: bool = False
+    compares: Callable[[NodeState], bool] = lambda node: True
 
     @property
     def area(self) -> str:
@@ -60,6 +62,13 @@ class Fact:
         """Whether a node has this fact: some ask about what the inventory names alone."""
         try:
             return self.applies is None or self.applies(node)
+        except Exception:  # as in value
+            return True
+
+    def is_compared(self, node: NodeState) -> bool:
+        """Whether a node has this fact, and it is compared with that of other nodes."""
+        try:
+            return self.is_asked(node) and self.compares(node)
         except Exception:  # as in value
             return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -11,7 +11,7 @@ from typing import TypeVar
 from gpu_node.drift.engine.differences import Compared, drifting, unlikes
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rule import is_judged
+from gpu_node.drift.engine.rule import is_judged, is_on
 from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
@@ -56,6 +56,9 @@ class Judgement:
     blamed: frozenset[str] = frozenset()
     # The facts of the report in which nodes differ and may not: a finding is about each of them.
     drifting: frozenset[str] = frozenset()
+    # What rules find that the inventory turns off: no finding of the report, but a guard of a step
+    # still stops by it.
+    muted: Mapping[str, list[Finding]] = field(default_factory=dict)
 
 
 def by_rules(nodes: Mapping[str, Judged]) -> Judgement:
@@ -64,7 +67,10 @@ def by_rules(nodes: Mapping[str, Judged]) -> Judgement:
     A rule that a node's own answer breaks is a finding about that node: `AREA.unreadable`. One
     between nodes is judged without those that break it, and the finding is about these.
     """
-    return _by(_BY_AREA, nodes, {name: [] for name in nodes})
+    judged = _by(_BY_AREA, nodes, {name: [] for name in nodes})
+    off = {name: node for name, node in nodes.items() if node.wanted.checks}
+    muted = _by(_BY_AREA, off, {name: [] for name in off}, on=False)
+    return replace(judged, muted=muted.findings)
 
 
 def by_comparing(
@@ -105,16 +111,18 @@ def _placed(findings: Iterable[Finding], added: Iterable[Finding]) -> list[Findi
 
 
 def _by(
-    rules: Iterable[Rule], nodes: Mapping[str, Judged], found: dict[str, list[Finding]]
+    rules: Iterable[Rule],
+    nodes: Mapping[str, Judged],
+    found: dict[str, list[Finding]],
+    on: bool = True,
 ) -> Judgement:
-    """Add to what was found what these rules find."""
+    """Add to what was found what these rules find; `on=False`: those that are turned off."""
     blamed: set[str] = set()
     for rule in rules:
-        # A whole check judges by what is wanted of several areas: its own may be left out.
         asked = {
             name: node
             for name, node in nodes.items()
-            if rule.whole or is_judged(rule.area, node.wanted)
+            if is_judged(rule, node.wanted) and is_on(rule.id, node.wanted) is on
         }
         judged = _between(rule, asked) if rule.between else Judgement(_own(rule, asked))
         blamed |= judged.blamed

@@ -9,7 +9,8 @@ from typing import Literal
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.subject import Subject, Thing
-from gpu_node.inventories.wanted import NodeWanted
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.wanted import NodeWanted, unset
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class Rule:
     an area that an inventory has no key for, the wanted state is None. `steps` names the folders
     of deploy/ whose step repairs the findings that are fixable; a rule without one has no such
     finding.
+
+    A rule that is judged `always` needs no wanted value. Where the inventory does not name its
+    area, the check gets the area's section with nothing set (None where a section needs a value),
+    and no finding is fixable: `key` is the one to add. Of any other rule, `key` is the one without
+    which it is not judged.
     """
 
     id: str
@@ -96,6 +102,9 @@ class Rule:
     repair: str = ""
     # What a user without root can do where the manual repair needs root; empty: it does not.
     alone: str = ""
+    always: bool = False
+    # Empty: the key of the area, see `needed_key`.
+    key: str = ""
 
     def __call__(self, *given: object) -> Iterator[Fault]:
         """Yield the faults in what the check is given."""
@@ -105,6 +114,11 @@ class Rule:
     def area(self) -> str:
         """The area whose found and wanted state the check takes."""
         return self.id.split(".")[0]
+
+    @property
+    def needed_key(self) -> str:
+        """The key of the inventory that it needs, or that lets the deploy repair what it finds."""
+        return self.key or _KEYS.get(self.area, self.area)
 
     @property
     def summary(self) -> str:
@@ -117,11 +131,14 @@ class Rule:
         if self.between:
             given = (found, wanted, among)
         elif not self.whole:
-            given = (getattr(found, self.area), getattr(wanted, self.area, None))
+            section = getattr(wanted, self.area, None)
+            given = (getattr(found, self.area), unset(self.area) if section is None else section)
         for fault in self(*given):
             if fault.fixable and not self.steps:
                 raise ValueError(f"{self.id} has a fixable finding, and names no step")
             about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
+            is_held = fault.fixable and not self._may_repair(about, found, wanted)
+            way = f"set {self.needed_key} in the inventory, and gpu-node deploy repairs it; or: "
             yield Finding(
                 rule=self.id,
                 severity=fault.severity or self.severity,
@@ -130,18 +147,54 @@ class Rule:
                 found=fault.found,
                 wanted=fault.wanted,
                 cause=fault.cause,
-                fix=fault.fix,
-                fixable=fault.fixable,
+                fix=f"{way}{fault.fix}" if is_held else fault.fix,
+                fixable=fault.fixable and not is_held,
                 step=self.area,
             )
+
+    def _may_repair(self, about: Subject, found: object, wanted: object) -> bool:
+        """Whether the inventory names what a finding is about: what it does not name is kept.
+
+        It names no Python environment that the probe has found without it.
+        """
+        if not self.always:
+            return True
+        if isinstance(wanted, NodeWanted) and not is_named(self.area, wanted):
+            return False
+        environment = getattr(about, "environment", None)
+        return not isinstance(found, NodeState) or environment not in found.nccl.discovered
 
 
 RULES: dict[str, Rule] = {}
 
 
-def is_judged(area: str, wanted: NodeWanted) -> bool:
-    """Whether to judge an area: the inventory sets values for it, or has no key for it at all."""
+# The key of each area that a person sets first.
+_KEYS = {
+    "driver": "driver.version",
+    "shm": "shm.size",
+    "limits": "limits.nofile",
+    "toolchain": "toolchain.packages",
+    "nccl": "nccl.environments",
+    "ssh": "ssh.mesh",
+    "network": "network.interface",
+    "workspace": "workspace.path",
+}
+
+
+def is_named(area: str, wanted: NodeWanted) -> bool:
+    """Whether the inventory sets values for an area, or has no key for it at all."""
     return area not in NodeWanted.model_fields or getattr(wanted, area) is not None
+
+
+def is_judged(rule: Rule, wanted: NodeWanted) -> bool:
+    """Whether to ask a rule about a node: a whole check itself knows which values it needs."""
+    return rule.always or rule.whole or is_named(rule.area, wanted)
+
+
+def is_on(rule_id: str, wanted: NodeWanted) -> bool:
+    """Whether the inventory leaves a rule on: `checks` has rules and areas; a rule's own counts."""
+    checks = wanted.checks or {}
+    return checks.get(rule_id, checks.get(rule_id.partition(".")[0], True))
 
 
 def rule(
@@ -154,6 +207,8 @@ def rule(
     because_of: tuple[Cause, ...] = (),
     under: str = "",
     *,
+    always: bool = False,
+    key: str = "",
     why: str,
     manual: str,
     repair: str = "",
@@ -164,6 +219,8 @@ def rule(
     `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
     the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
     `under` names the area, or the rule, that one step repairs with it: they are one problem.
+    `always`: it needs no wanted value, and is judged whatever the inventory names. `key`: the key
+    that it needs, or that lets the deploy repair what it finds; without it the area's first.
     `alone`: what a user without root can do, where the manual repair needs root.
     """
 
@@ -185,6 +242,8 @@ def rule(
             manual,
             repair,
             alone,
+            always,
+            key,
         )
         return made
 

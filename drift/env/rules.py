@@ -39,6 +39,7 @@ _KINDS = {
     "env.user-missing",
     "error",
     whole=True,
+    key="launcher.user",
     why="Launchers log in with one user name on every node.",
     manual="Create the user with the same uid as on the other nodes, or name another user in "
     "the inventory.",
@@ -47,7 +48,7 @@ _KINDS = {
 def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node has no user of the name that is to train."""
     user = missing_user(found)
-    if user and (_is_managed(wanted) or (wanted.ssh is not None and wanted.ssh.mesh is True)):
+    if user and wanted.launcher and wanted.launcher.user:
         yield Fault(
             subject=User(user),
             found="no such user",
@@ -153,6 +154,7 @@ def _lines(block: str) -> int:
     "env.left-behind",
     "warning",
     whole=True,
+    key="launcher.user",
     why="The block is not updated: it keeps old settings, or accepts old keys.",
     manual="Remove the lines from '# >>> gpu-node' to '# <<< gpu-node' from the file.",
 )
@@ -173,15 +175,14 @@ def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "env.shell-prints",
     "warning",
     whole=True,
+    always=True,
     why="rsync, scp and sftp read that output as their protocol, and copies fail.",
     manual="Let only interactive shells print: case $- in *i*) ... ;; esac.",
 )
 def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A start file prints in a shell that ssh starts for a command."""
     printed = found.env.prints
-    has_mesh = wanted.ssh is not None and wanted.ssh.mesh is True
-    is_asked = wanted.env is not None or wanted.workspace is not None or has_mesh
-    if printed is not None and printed.bytes and is_asked:
+    if printed is not None and printed.bytes:
         yield Fault(
             subject=Path(BASHRC),
             found=f"prints {printed.bytes} bytes: {printed.first!r}",
@@ -197,6 +198,7 @@ def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "env.unreached",
     "warning",
     whole=True,
+    always=True,
     why="A launcher that logs in over ssh or pdsh does not get the variable.",
     manual="Move the line to the top of ~/.bashrc, or set the variable in the inventory: env: "
     "{NAME: ...}.",
@@ -204,13 +206,13 @@ def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A line of ~/.bashrc is below the place where a non-interactive shell returns."""
     state = found.env
-    if wanted.env is None or state.bashrc is None or state.bashrc.returns is None:
+    if state.bashrc is None or state.bashrc.returns is None:
         return
     values = managed(found, wanted) or {}
     for each in state.settings or ():
         below = each.path == BASHRC and each.line > state.bashrc.returns
         # What we set reaches every shell by our own blocks.
-        if below and not each.ours and each.name not in {*values, *wanted.env, IFNAME}:
+        if below and not each.ours and each.name not in {*values, *(wanted.env or ()), IFNAME}:
             yield Fault(
                 subject=Variable(each.name, each.place),
                 found=f"below line {state.bashrc.returns}, where a non-interactive shell returns",
@@ -226,13 +228,12 @@ def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "env.conflict",
     "warning",
     whole=True,
+    always=True,
     why="Which value a process gets depends on how it was started.",
     manual="Keep the line with the right value, and remove the others.",
 )
 def conflict(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Two places give one variable different values."""
-    if wanted.env is None:
-        return
     values = managed(found, wanted) or {}
     by_name: dict[str, list[Setting]] = {}
     for each in everywhere(found):

@@ -41,16 +41,12 @@ _FIND = "find what sets it: a file that ~/.bashrc reads, sshd's SetEnv, PAM"
 
 
 def _lines(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
-    """Yield each setting of users' lines and of the inventory's `env`, and what no line shows.
-
-    None where the inventory has no `env`.
-    """
-    if wanted.env is None:
-        return
+    """Yield each setting of users' lines and of the inventory's `env`, and what no line shows."""
+    named = wanted.env or {}
     yield from everywhere(found)
-    for name, value in wanted.env.items():
+    for name, value in named.items():
         yield Setting(path=_INVENTORY, line=0, name=name, value=value)
-    yield from of_session(found, {*wanted.env, IFNAME})
+    yield from of_session(found, {*named, IFNAME})
 
 
 def _where(each: Setting) -> str:
@@ -73,6 +69,7 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
     "env.unknown-variable",
     "warning",
     whole=True,
+    always=True,
     why="A variable that no library reads has no effect, and no error shows that.",
     manual="Correct the name, or remove the line.",
     alone="Export the variable with the right name in ~/.bashrc.",
@@ -110,6 +107,7 @@ def _conf_paths(found: NodeState) -> set[str]:
     "env.deprecated",
     "warning",
     whole=True,
+    always=True,
     why="The variable has no effect, or only until the next release of the library.",
     manual="Use the name that the library reads now.",
     alone="Export the variable with its new name in ~/.bashrc.",
@@ -137,6 +135,7 @@ def _torch(found: NodeState) -> Version | None:
     "env.debug-left-on",
     "warning",
     whole=True,
+    always=True,
     why="The setting fills logs, slows down each step or hides an error, in every job.",
     manual="Remove the line. For one run set the variable in front of the command.",
     alone="Unset the variable in ~/.bashrc, or in the script that starts the job.",
@@ -166,6 +165,7 @@ def _misread(each: Setting) -> str:
     "env.invalid-value",
     "warning",
     whole=True,
+    always=True,
     why="NCCL reports no error for a value that it cannot read, and uses another one.",
     manual="Write a valid value, or remove the line.",
     alone="Export a valid value in ~/.bashrc.",
@@ -179,7 +179,7 @@ def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
             cause = "NCCL reports no error for a value that it cannot read"
             yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
-    for line in conf_lines(found.env) if wanted.env is not None else ():
+    for line in conf_lines(found.env):
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
         trouble = trouble or (
             _conf_trouble(line, oldest(found)) if line.path != DEEPSPEED else None
@@ -189,9 +189,8 @@ def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 
 
 def _computed(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
-    """Yield the session's values of lines that compute them; none where there is no `env`."""
-    if wanted.env is not None:
-        yield from computed(found, {*wanted.env, IFNAME})
+    """Yield the session's values of lines that compute them."""
+    yield from computed(found, {*(wanted.env or ()), IFNAME})
 
 
 def _value_fix(each: Setting) -> str:

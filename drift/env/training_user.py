@@ -13,6 +13,7 @@ _ASKED = (
     *("env.user", "env.launcher", "env.bashrc", "env.settings", "env.conf", "env.processes"),
     *("env.places", "env.prints", "env.proxies"),
     *(f"ssh.{each}" for each in _SSH),
+    "nccl.discovered",
 )
 
 

@@ -147,6 +147,7 @@ def too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fa
     "error",
     step="limits",
     under="limits",
+    always=True,
     why="The kernel grants at most fs.nr_open open files: pam_limits fails, and on many "
     "systems refuses the login.",
     manual="Lower the limit, or first raise fs.nr_open with sysctl.",
@@ -192,6 +193,7 @@ def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     "error",
     step="limits",
     under="limits",
+    key="limits.memlock",
     why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'.",
     manual="Raise memlock in a file in /etc/security/limits.d, then log in again.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
@@ -335,6 +337,7 @@ def _why_not_effective(
     "error",
     step="limits",
     under="limits",
+    always=True,
     why="The run that wrote the file was interrupted: the node soon restores the file from before.",
     manual="Open a new session, and keep the file if the session opens.",
     repair="Confirms the file after a new session has opened.",
@@ -376,6 +379,7 @@ def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault
     "warning",
     step="limits",
     under="limits",
+    key="limits.stack",
     why="With an unlimited stack glibc gives NCCL's threads stacks of 2 MB, and they "
     "overflow (NCCL before 2.28).",
     manual="Set a soft stack limit in /etc/security/limits.d.",

@@ -94,9 +94,14 @@ def is_version(found: str, wanted: str) -> bool:
 
 
 def is_managed(found: NcclState, wanted: NcclWanted) -> bool:
-    """Whether the deploy can and may install the packages that are wanted here."""
+    """Whether the deploy can and may install the packages that are wanted here.
+
+    The torch of an environment that the inventory does not name decides nothing.
+    """
+    is_by_chance = wanted.version == "match-torch" and bool(found.discovered)
     return (
         wanted.packages is True
+        and not is_by_chance
         and found.packages is not None
         and found.manager not in (None, "none")
         and release(found, wanted) is not None

@@ -80,6 +80,7 @@ _BY_TABLE = (
     "nccl.duplicate-wheels",
     "error",
     step="nccl",
+    always=True,
     why="Each wheel writes the same libnccl.so.2: the one installed last is loaded, "
     "whatever pip lists.",
     manual="Uninstall the wrong wheel, then reinstall the right one with --force-reinstall "
@@ -115,6 +116,7 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "error",
     step="nccl",
     because_of=(on_subject(duplicate_wheels),),
+    always=True,
     why="Another wheel has replaced the file, or its removal has deleted it. pip check does"
     " not detect that.",
     manual="Run pip install --force-reinstall --no-deps WHEEL==VERSION.",
@@ -161,6 +163,7 @@ def _damage(environment: Environment) -> str | None:
 @rule(
     "nccl.shadowed",
     "warning",
+    always=True,
     why="The loader takes this library before the one that torch is linked against, "
     "depending on the shell.",
     manual="Remove the library from LD_PRELOAD, LD_LIBRARY_PATH or /etc/ld.so.preload.",
@@ -209,6 +212,7 @@ def _has_library(packages: Subject) -> bool:
         on_subject(duplicate_wheels, explains=_is_of_a_wheel),
         on_node(package_mismatch, when=_has_library, explains=_is_of_a_package),
     ),
+    always=True,
     why="Starting a job fails with ncclInvalidArgument, or hangs.",
     manual="Install the NCCL version that torch is built for.",
     repair="Reinstalls the NCCL wheel of the environment, or the system's libnccl packages.",
@@ -302,6 +306,7 @@ def _set_by(found: NcclState, loads: Loads) -> str:
 @rule(
     "nccl.environment-unclear",
     "warning",
+    always=True,
     why="Which torch or NCCL a job gets depends on how it is started, and pip may remove "
     "another one than it lists.",
     manual="Keep one torch and one NCCL, in the environment itself.",
@@ -334,7 +339,8 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     pins = {
         prefix: nccl_of(environment.torch)
         for prefix, environment in environments(found)
-        if environment.torch and nccl_of(environment.torch)
+        # Environments that the inventory does not name need not be of one job.
+        if prefix not in found.discovered and environment.torch and nccl_of(environment.torch)
     }
     if wanted.version == "match-torch" and len(set(pins.values())) > 1:
         yield Fault(
@@ -353,6 +359,7 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "nccl.torch-gpu",
     "error",
     whole=True,
+    always=True,
     why="The job ends with 'no kernel image is available for execution on the device' on "
     "the nodes with this GPU.",
     manual="Install a torch on all nodes that is built for this GPU.",

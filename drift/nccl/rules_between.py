@@ -35,10 +35,13 @@ _TEXTS = {
     "nccl.differs",
     "error",
     compares=True,
+    always=True,
     why="A job between such nodes hangs (before NCCL 2.23.4), or ends with 'Mismatched NCCL"
     " version detected'.",
     manual="Install the same torch and the same NCCL on all nodes.",
 )
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The node has another torch, or another NCCL, than the other nodes."""
-    yield from faults(among, _TEXTS)
+    # nccl.torch:FOLDER is about one environment.
+    texts = {each.fact: _TEXTS.get(each.fact.partition(":")[0]) for each in among.unlike}
+    yield from faults(among, {fact: text for fact, text in texts.items() if text})

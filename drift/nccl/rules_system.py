@@ -37,7 +37,8 @@ def _way(found: NcclState, wanted: NcclWanted, names: str, more: str = "") -> st
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
     if not is_managed(found, wanted):
-        more += " (nccl: {packages: true} lets the deploy do it)"
+        keys = "environments: [...], packages: true" if found.discovered else "packages: true"
+        more += f" (nccl: {{{keys}}} lets the deploy do it)"
     elif barriers(found, version):
         more += "; an administrator's lock prevents that: see nccl.package-locked"
     return f"install {names} {version}{more}"
@@ -56,6 +57,8 @@ def _versions(found: NcclState) -> dict[str, list[str]]:
     "nccl.duplicate-packages",
     "error",
     step="nccl",
+    always=True,
+    key="nccl.packages",
     why="Several versions own the same files: which one a program gets depends on the order"
     " of installation.",
     manual="Remove all versions but the right one.",
@@ -83,6 +86,7 @@ def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 @rule(
     "nccl.package-locked",
     "warning",
+    key="nccl.packages",
     why="No run of gpu-node wrote this lock, so the deploy respects it.",
     manual="Remove the lock, or replace it: --data override_locks=true.",
     alone=_ALONE,
@@ -112,6 +116,8 @@ def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     step="nccl",
     because_of=(on_node(package_locked),),
     under="nccl.duplicate-packages",
+    always=True,
+    key="nccl.packages",
     why="Programs that use the system's libnccl, such as nccl-tests and MPI programs, load "
     "another version than torch.",
     manual="Install the libnccl packages of the version that torch is built for.",
@@ -143,6 +149,7 @@ def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     step="nccl",
     because_of=(on_node(package_locked),),
     under="nccl.duplicate-packages",
+    key="nccl.packages",
     why="nccl-tests, MPI programs and builds of CUDA extensions need the system's libnccl.",
     manual="Install the libnccl packages of the version that torch is built for.",
     repair="Installs and holds the libnccl packages.",
@@ -180,6 +187,8 @@ def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "nccl.package-damaged",
     "warning",
     step="nccl",
+    always=True,
+    key="nccl.packages",
     why="The package manager lists the packages as installed, but programs cannot load the "
     "library.",
     manual="Reinstall the packages.",
@@ -212,6 +221,7 @@ def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "warning",
     step="nccl",
     under="nccl.duplicate-packages",
+    key="nccl.packages",
     why="The next update of the system installs a newer build on this node alone.",
     manual="Hold the packages with apt-mark hold, or with versionlock.",
     repair="Holds the libnccl packages.",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.nccl import rules, rules_system
+from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
 from gpu_node.drift.nccl.libnccl import loaded, own
 from gpu_node.drift.nccl.rules_between import differs
 from gpu_node.facts.nccl.state import Environment, plain
@@ -56,6 +60,12 @@ def _has_environments(node: NodeState) -> bool:
     return bool(node.nccl.environments)
 
 
+def _has_libnccl(node: NodeState) -> bool:
+    """Whether the system's libnccl matters: a node without it, and without torch, needs none."""
+    named = node.nccl.environments.keys() - node.nccl.discovered.keys()
+    return bool(named) or node.nccl.packages is None or bool(own(node.nccl))
+
+
 FACTS = (
     Fact(
         "nccl.torch",
@@ -64,6 +74,7 @@ FACTS = (
         torch,
         differs,
         applies=_has_environments,
+        compares=is_as_a_whole,
     ),
     Fact(
         "nccl.loaded",
@@ -74,6 +85,7 @@ FACTS = (
         applies=_has_environments,
         explained_by=(rules.torch_differs,),
         follows="nccl.torch",
+        compares=is_as_a_whole,
     ),
     Fact("nccl.loaded_by", "per-host", (rules.shadowed,), loaded_by, applies=_has_environments),
     Fact(
@@ -87,8 +99,44 @@ FACTS = (
         ),
         package,
         differs,
-        applies=_has_environments,
+        applies=_has_libnccl,
         explained_by=(rules.torch_differs,),
         follows="nccl.torch",
     ),
 )
+
+
+def of_nodes(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
+    """Return facts for each environment that is compared by its folder, see `compared`."""
+    return tuple(fact for prefix in folders([*nodes]) for fact in _of_folder(prefix))
+
+
+def _of_folder(prefix: str) -> tuple[Fact, ...]:
+    name = f"nccl.torch:{prefix}"
+    marks = tuple(
+        f"{each.id}:{prefix}"
+        for each in (rules.loaded_mismatch, rules.wheel_damaged, rules.duplicate_wheels)
+    )
+    applies = partial(has, prefix)
+    return (
+        Fact(name, "must-equal", (), partial(_torch_of, prefix), differs, applies=applies),
+        Fact(
+            f"nccl.loaded:{prefix}",
+            "must-equal",
+            marks,
+            partial(_loaded_of, prefix),
+            differs,
+            applies=applies,
+            follows=name,
+        ),
+    )
+
+
+def _torch_of(prefix: str, node: NodeState) -> str | None:
+    found = node.nccl.environments[prefix]
+    return None if found is None else found.torch.version if found.torch else "none"
+
+
+def _loaded_of(prefix: str, node: NodeState) -> str | None:
+    found = node.nccl.environments[prefix]
+    return None if found is None else loaded(found) if found.torch else "none"

@@ -20,6 +20,7 @@ from gpu_node.drift.env.bashrc import (
 )
 from gpu_node.drift.nccl.libnccl import environments, own
 from gpu_node.drift.network.interfaces import (
+    AUTO,
     Choice,
     Version,
     candidates,
@@ -32,7 +33,7 @@ from gpu_node.facts.env.state import EnvState, Line
 from gpu_node.facts.nccl.state import NcclState, shown
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 
 CONF = "/etc/nccl.conf"
 SHELL, INTERACTIVE = "a launcher's shell", "an interactive shell"
@@ -77,6 +78,11 @@ def chosen(found: NodeState, wanted: NodeWanted) -> Choice:
     if wanted.network is None:
         return Choice(None, "the inventory does not manage it", known=False)
     return choose(found.network, wanted.network, wanted.address)
+
+
+def carrier(found: NodeState, wanted: NodeWanted) -> Choice:
+    """Return the interface to train over; where the inventory names none, that of the address."""
+    return choose(found.network, wanted.network or NetworkWanted(interface=AUTO), wanted.address)
 
 
 def managed(found: NodeState, wanted: NodeWanted) -> Values | None:

@@ -17,6 +17,7 @@ from gpu_node.drift.network.ifname import (
     INTERACTIVE,
     SHELL,
     Place,
+    carrier,
     chosen,
     is_deepspeed,
     is_right,
@@ -110,13 +111,14 @@ def _address_fault(subject: Interface | str, text: str, wanted: NodeWanted) -> F
     "network.interface-down",
     "error",
     whole=True,
+    always=True,
     why="The other nodes cannot reach this node over the interface.",
     manual="Run ip link set NAME up, and check its cable and switch port.",
     alone="Train over another interface: network: {interface: NAME} in the inventory.",
 )
 def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The interface to train over is down."""
-    link = link_of(found.network, chosen(found, wanted).name)
+    link = link_of(found.network, carrier(found, wanted).name)
     if link is None or not is_down(link):
         return
     yield Fault(
@@ -133,6 +135,7 @@ def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "network.subnet-shared",
     "warning",
     whole=True,
+    always=True,
     why="The kernel sends over either interface and answers for both addresses: connections"
     " break or are slow.",
     manual="Bond both interfaces, or put one of them into another subnet.",
@@ -140,7 +143,7 @@ def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 )
 def subnet_shared(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Another interface is in the same subnet as the one to train over."""
-    name = chosen(found, wanted).name
+    name = carrier(found, wanted).name
     for other, subnet in sharing(found.network, name) if name else ():
         yield Fault(
             subject=Interface(name or ""),
@@ -191,6 +194,7 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     step=("network", "env"),
     because_of=(on_node(block_outdated, of=(Shell,)),),
     under="network",
+    always=True,
     why="NCCL listens on an address that the other nodes cannot reach: the job hangs or "
     "fails at its start.",
     manual="Correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
@@ -199,6 +203,9 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 )
 def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME does not select exactly the interface that the other nodes reach."""
+    if wanted.network is None:
+        yield from _selects_nothing(found, wanted)
+        return
     name = _is_judged(found, wanted)
     if name is None:
         return
@@ -209,6 +216,24 @@ def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         takes = ", ".join(selected(place.value or "", names)) or "no interface"
         text = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
         yield _ifname_fault(found, place, text, name, _HANGS)
+
+
+def _selects_nothing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """Judge without a wanted interface: a value that selects none of the node's is wrong."""
+    if found.network.addresses is None:
+        return
+    names = candidates(found.network, oldest(found))
+    for place in places(found, wanted):
+        if not is_unset(place.value) and not selected(place.value or "", names):
+            yield Fault(
+                subject=_about(place),
+                found=f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: no interface",
+                wanted=f"an interface of the node: {', '.join(by_itself(found.network, None))}",
+                cause=_HANGS,
+                fix=f"correct {place.origin or place.name}, or set network: auto in the inventory, "
+                "and gpu-node deploy sets it on each node",
+                fixable=False,
+            )
 
 
 def _about(place: Place) -> Shell | Path:
@@ -239,6 +264,8 @@ def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: s
     between=True,
     step="env",
     under="network",
+    always=True,
+    key="network.interface",
     why="deepspeed sends each NCCL variable of the launching shell to all nodes, and "
     "overrides their own values.",
     manual="Unset NCCL_SOCKET_IFNAME in the shell, and set it in /etc/nccl.conf of each node.",
@@ -246,11 +273,9 @@ def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: s
 )
 def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
-    if wanted.network is None:
-        return
-    if is_deepspeed(wanted):
+    if is_deepspeed(wanted) and wanted.network is not None:
         yield from _kept_in(found, wanted)
-    elif wanted.launcher is None or wanted.launcher.kind is None:
+    elif is_deepspeed(wanted) or wanted.launcher is None or wanted.launcher.kind is None:
         yield from _would_be_sent(found, among)
 
 
@@ -283,7 +308,8 @@ def _would_be_sent(found: NodeState, among: Among) -> Iterator[Fault]:
         and not is_right(state, IFNAME, value, f"={name}")
     ]
     if wrong:
-        fix = "set launcher: deepspeed in the inventory: the values are then in /etc/nccl.conf"
+        fix = "set network: auto and launcher: deepspeed in the inventory: the values are then in "
+        fix += "/etc/nccl.conf"
         yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), "warning")
 
 
@@ -311,6 +337,7 @@ def _has_deepspeed(found: NodeState) -> bool:
     "network.mtu-differs",
     "warning",
     between=True,
+    always=True,
     why="Large packets are dropped on the way: small messages pass, and the first large "
     "all-reduce hangs.",
     manual="Set the same MTU on all nodes, also in the configuration of the interface.",
@@ -328,6 +355,7 @@ def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     "network.speed-differs",
     "warning",
     between=True,
+    always=True,
     why="Every step waits for the slowest node.",
     manual="Check what the interface and its switch port negotiated: ethtool NAME.",
 )
@@ -348,7 +376,7 @@ def _differing(
     fix: str,
 ) -> Iterator[Fault]:
     """Judge by what most nodes have, or the first of the inventory where none has more."""
-    mine = link_of(found.network, chosen(found, wanted).name)
+    mine = link_of(found.network, carrier(found, wanted).name)
     if mine is None or measure(mine) is None:
         return
     values = {among.name: measure(mine)}

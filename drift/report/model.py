@@ -140,7 +140,9 @@ def build(
         inventory=inventory,
         generated=generated,
         hosts=hosts,
-        differences=differences(states, judged.drifting),
+        differences=differences(
+            states, judged.drifting, {name: node.wanted for name, node in seen.items()}
+        ),
         summary=_summary(hosts),
     )
 

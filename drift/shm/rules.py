@@ -213,13 +213,14 @@ def _bytes(size_text: str, memory: int | None) -> int | None:
     "shm.permissions",
     "error",
     step="shm",
+    always=True,
     why="NCCL and DataLoader workers of some users cannot create segments, or users can "
     "delete each other's.",
     manual="Run chown 0:0 /dev/shm and chmod 1777 /dev/shm.",
     repair="Sets owner and mode of /dev/shm.",
     alone="Run the job in a container: docker run --shm-size=SIZE gives it a separate /dev/shm.",
 )
-def permissions(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+def permissions(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
     """/dev/shm cannot be used by every user, or not safely."""
     if found.mount is not None and "ro" in found.mount.flags:
         yield Fault(

@@ -19,13 +19,14 @@ _NEARLY_FULL = 0.9
     "shm.stale-segments",
     "warning",
     step="shm",
+    always=True,
     why="Segments of killed processes take memory that the next job needs.",
     manual="Remove the files in /dev/shm that no process uses.",
     repair="Removes the files in /dev/shm that no process has open or mapped.",
     alone="Remove the files that are yours and that no process uses: find /dev/shm -user "
     "$USER, fuser -v FILE.",
 )
-def stale_segments(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+def stale_segments(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
     """Segments of ended processes take room in /dev/shm that the next job needs."""
     if found.use is None:
         return
@@ -69,15 +70,17 @@ def _blind(use: Use) -> str:
     "shm.orphaned-trainer",
     "warning",
     step="shm",
+    always=True,
+    key="shm.kill_orphans",
     why="A process that an earlier crash left keeps GPU memory and segments from the next job.",
     manual="Find out who started the process, then kill PID.",
     repair="Ends the process, only where the inventory has shm: {kill_orphans: true}.",
     alone="Kill the process if it is yours.",
 )
-def orphaned_trainer(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+def orphaned_trainer(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
     """A training process holds GPUs or segments though its launcher is gone."""
     for each in orphans(found.use) if found.use else ():
-        killed = wanted.kill_orphans is True and is_certain(each)
+        killed = wanted is not None and wanted.kill_orphans is True and is_certain(each)
         yield Fault(
             subject=Pid(each.pid),
             found=f"{each.command or 'a process'} of {each.user}, {age(each.age)} old, holds "

@@ -110,7 +110,7 @@ def known_wanted(found: NodeState, among: Among) -> Lines:
     keys = {
         peer: state.host_keys
         for peer in among.nodes
-        if (state := state_of(peer.name, found, among)) is not None
+        if (state := state_of(peer.name, found, among)) is not None and not state.left_out
     }
     return {peer.name: known_lines(peer, each) for peer, each in keys.items() if each}
 

@@ -324,6 +324,6 @@ def _known(
         return
     for peer in among.nodes:
         state = state_of(peer.name, found, among)
-        if state is not None and state.host_keys:
+        if state is not None and state.host_keys and not state.left_out:
             keys = [fingerprint(each) for each in state.host_keys]
             yield peer, keys, {each: known.keys.get(each, ()) for each in lookups(peer)}

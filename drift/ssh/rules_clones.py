@@ -78,6 +78,7 @@ def _own_key(state: SshState) -> Iterable[str]:
     "ssh.host-key-shared",
     "warning",
     between=True,
+    always=True,
     why="ssh cannot distinguish the nodes, and one can pose as the other.",
     manual="On all but one of them remove /etc/ssh/ssh_host_*, run ssh-keygen -A, and restart "
     "sshd.",
@@ -85,8 +86,6 @@ def _own_key(state: SshState) -> Iterable[str]:
 )
 def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one host key."""
-    if not has_mesh(wanted, among):
-        return
     for key, others in _shared(found, among, lambda state: map(fingerprint, state.host_keys or ())):
         yield Fault(
             subject=Path("/etc/ssh"),

@@ -15,6 +15,7 @@ from gpu_node.inventories.schema import NodeWanted
     "ssh.sudo-refused",
     "error",
     whole=True,
+    always=True,
     why="Facts that only root can read are unknown, and no repair is possible.",
     manual="Allow the SSH user to run sudo without a password and without a terminal.",
     alone="Repair the problems that need no root.",

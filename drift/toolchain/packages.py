@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from packaging.version import InvalidVersion, Version
 
+from gpu_node.drift.tables import rows
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
@@ -44,17 +46,33 @@ def unmet(environment: Environment, wanted: Mapping[str, str]) -> dict[str, str]
 def is_unmet(node: NodeState, wanted: NodeWanted, name: str) -> bool:
     """Whether an environment of a node does not have the pin of a package."""
     pin = {each: version for each, version in pins(wanted).items() if each == name}
-    found = node.nccl.environments.values()
-    return any(unmet(each, pin) for each in found if each is not None)
+    found = node.nccl.environments.items()
+    named = [each for prefix, each in found if prefix not in node.nccl.discovered]
+    return any(unmet(each, pin) for each in named if each is not None)
 
 
-def names(nodes: Iterable[NodeState]) -> list[str]:
-    """Return the packages to compare between nodes; torch and NCCL are facts of their own."""
+@cache
+def _of_jobs() -> tuple[str, ...]:
+    return tuple(row["package"] for row in rows("job_packages.tsv"))
+
+
+def is_of_jobs(name: str) -> bool:
+    """Whether a package's version decides whether nodes work together, by job_packages.tsv."""
+    return any(
+        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in _of_jobs()
+    )
+
+
+def names(nodes: Iterable[NodeState], prefix: str = "") -> list[str]:
+    """Return the packages to compare between nodes; torch and NCCL are facts of their own.
+
+    With `prefix`, those of one environment.
+    """
     found = {
         name
         for node in nodes
-        for environment in node.nccl.environments.values()
-        if environment is not None
+        for folder, environment in node.nccl.environments.items()
+        if environment is not None and prefix in ("", folder)
         for name in environment.packages
     }
     return sorted(name for name in found if name != "torch" and not name.startswith("nvidia-nccl-"))

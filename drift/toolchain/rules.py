@@ -9,13 +9,13 @@ from shlex import quote
 from packaging.version import Version
 
 from gpu_node.drift.driver.target import models
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.neighbours import Among, Unlike
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Package, Path
 from gpu_node.drift.engine.unlike import Text, fault
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.tables import capability
-from gpu_node.drift.toolchain.packages import PACKAGE, PACKAGES_SHOWN, pins, unmet
+from gpu_node.drift.toolchain.packages import PACKAGE, PACKAGES_SHOWN, is_of_jobs, pins, unmet
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
@@ -67,6 +67,7 @@ def _linking(cmakes: Cmakes, version: str, text: str) -> str:
     "toolchain.cmake-old",
     "error",
     step="toolchain",
+    key="toolchain.cmake",
     why="Builds of CUDA extensions end with 'CMake 3.25 or higher is required'.",
     manual="Unpack a newer release into /opt, and link its programs in /usr/local/bin.",
     repair="Unpacks the release into /opt, and links its programs in /usr/local/bin.",
@@ -101,6 +102,7 @@ def cmake_old(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]
     "toolchain.cmake-shadowed",
     "error",
     step="toolchain",
+    key="toolchain.cmake",
     why="Builds use the first cmake in PATH.",
     manual="Remove that cmake, or put /usr/local/bin before it in PATH.",
     repair="Links the programs of the wanted release in /usr/local/bin.",
@@ -133,6 +135,7 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
     "error",
     compares=True,
     step="toolchain",
+    always=True,
     why="The job fails on this node alone, or computes other results there.",
     manual="Run pip install NAME==VERSION in the environment. Or pin the version in the inventory "
     "(toolchain: {packages: {NAME: VERSION}}), and run the deploy.",
@@ -142,19 +145,19 @@ def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
     """A Python package has another version than its pin in the inventory or than on other nodes."""
     yield from _unlike_pins(found, wanted)
     unlike = [each for each in among.unlike if each.fact.startswith(PACKAGE)]
-    for each in unlike[:PACKAGES_SHOWN]:
-        name = each.fact.removeprefix(PACKAGE)
+    of_jobs = [each for each in unlike if is_of_jobs(_package(each))]
+    for each in of_jobs[:PACKAGES_SHOWN]:
         version = each.majority if each.majority not in (None, "none") else "VERSION"
-        pin = f"{_PIN}{{packages: {{{name}: {version}}}}}"
-        yield fault(each, name, Text(_PACKAGE_HARM, pin, "warning"))
-    if len(unlike) > PACKAGES_SHOWN:
+        pin = f"{_pin(found)}{{packages: {{{_package(each)}: {version}}}}}"
+        yield fault(each, each.fact.removeprefix(PACKAGE), Text(_PACKAGE_HARM, pin, "warning"))
+    if more := len(unlike) - len(of_jobs[:PACKAGES_SHOWN]):
         yield Fault(
-            subject=f"{len(unlike) - PACKAGES_SHOWN} more packages",
+            subject=f"{more} other package{'s' * (more > 1)}",
             found="other versions than on the other nodes",
             wanted="the same versions on all nodes",
             cause=_PACKAGE_HARM,
             fix="gpu-node drift INVENTORY --format json lists all of them in `differences`; "
-            f"{_PIN}{{packages: ...}}, or copy the environment from one node: nccl: {{copy_from: "
+            f"{_pin(found)}{{packages: ...}}, or copy the environment from one node: nccl: {{copy_from: "
             "NODE}",
             fixable=False,
             severity="warning",
@@ -165,12 +168,22 @@ _PACKAGE_HARM = (
     "a node with another version fails alone, or computes other results: data that one version "
     "saved may not be readable by another"
 )
-_PIN = "pin it in the inventory, and the deploy installs it: toolchain: "
+
+
+def _package(unlike: Unlike) -> str:
+    """Return the package of a fact, which may name an environment as well."""
+    return unlike.fact.removeprefix(PACKAGE).partition(" in ")[0]
+
+
+def _pin(found: NodeState) -> str:
+    """Return how to pin a package: pins apply to the environments that the inventory names."""
+    also = "name the environment (nccl.environments) and " if found.nccl.discovered else ""
+    return f"{also}pin it in the inventory, and the deploy installs it: toolchain: "
 
 
 def _unlike_pins(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     pinned = pins(wanted)
-    if pinned and not found.nccl.environments:
+    if pinned and not (found.nccl.environments.keys() - {*found.nccl.discovered}):
         yield Fault(
             subject="packages",
             found="no Python environment is named",
@@ -180,6 +193,8 @@ def _unlike_pins(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             fixable=False,
         )
     for prefix, environment in environments(found.nccl):
+        if prefix in found.nccl.discovered:
+            continue
         for name, pin in unmet(environment, pinned).items():
             yield Fault(
                 subject=Package(name, prefix),
@@ -195,6 +210,7 @@ def _unlike_pins(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "toolchain.bitsandbytes-cpu",
     "error",
     whole=True,
+    always=True,
     why="8-bit optimizers and quantization fail: 'compiled without GPU support'.",
     manual="Install a release of bitsandbytes with a library for the CUDA of torch.",
 )

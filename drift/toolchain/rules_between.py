@@ -23,6 +23,7 @@ _CMAKE = {
     "toolchain.cmake-differs",
     "warning",
     compares=True,
+    always=True,
     why="A CUDA extension that builds on one node may not build on another.",
     manual="Name the release in the inventory: toolchain: {cmake: ...}.",
     alone="Install one release in each environment that builds: pip install cmake==VERSION.",

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from gpu_node.drift.driver.boot import short
 from gpu_node.drift.engine.fact import Fact
-from gpu_node.drift.toolchain import rules
+from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
+from gpu_node.drift.toolchain import rules, versions
 from gpu_node.drift.toolchain.packages import PACKAGE, are_read, is_unmet, names, pins, version
 from gpu_node.drift.toolchain.rules_between import cmake_differs
 from gpu_node.facts.node import NodeState
@@ -41,6 +42,7 @@ FACTS = (
         _is_cmake_managed,
     ),
     Fact("toolchain.cmake_path", "per-host", (), cmake_path),
+    *versions.FACTS,
     Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os, is_last=True),
     Fact(
         "toolchain.kernel",
@@ -54,7 +56,14 @@ FACTS = (
 
 def of_nodes(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
     """Return a fact for each package of the environments of these nodes."""
-    return tuple(package_fact(name) for name in names(nodes))
+    nodes = [*nodes]
+    one_by_one = [
+        package_fact_of(prefix, name)
+        for prefix in folders(nodes)
+        for name in names(nodes, prefix)
+    ]
+    whole = [package_fact(name) for name in names(nodes)]
+    return (*versions.of_folders(nodes), *whole, *one_by_one)
 
 
 def package_fact(name: str) -> Fact:
@@ -77,4 +86,24 @@ def package_fact(name: str) -> Fact:
         are_read,
         unmet=unmet,
         label=name,
+        compares=is_as_a_whole,
+    )
+
+
+def package_fact_of(prefix: str, name: str) -> Fact:
+    """Return the fact of a package in one of the environments that no inventory names."""
+
+    def value(node: NodeState) -> str | None:
+        found = node.nccl.environments[prefix]
+        return None if found is None else found.packages.get(name, "none")
+
+    label = f"{name} in {prefix}"
+    return Fact(
+        f"{PACKAGE}{label}",
+        "must-equal",
+        (),
+        value,
+        rules.package_differs,
+        applies=lambda node: has(prefix, node),
+        label=label,
     )

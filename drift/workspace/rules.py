@@ -25,6 +25,7 @@ from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
     "error",
     whole=True,
     step="workspace",
+    key="directories",
     why="What a training reads and writes there fails only on this node.",
     manual="Run install -d -m MODE -o OWNER -g GROUP PATH.",
     repair="Creates the directory, or sets its owner and mode.",

@@ -13,13 +13,14 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import override
 
+from gpu_node.facts.nccl import discovered as unnamed
 from gpu_node.facts.nccl import libnccl
 from gpu_node.facts.nccl.on_node.environment import code as code
 from gpu_node.facts.probe import checked, owner
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
-from gpu_node.facts.probe.protocol import Reading, Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Reading, Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -41,11 +42,13 @@ DEEP_SECONDS = 180
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about NCCL, one of them for each Python environment.
 
-    `deep` reads each library completely, to compare its sha256 with the RECORD.
+    If the inventory names none, one section finds those with torch. `deep` reads each library
+    completely, to compare its sha256 with the RECORD; not of environments that are not named.
     """
     asked = [_environment(prefix, request.deep, request.sudo) for prefix in request.environments]
-    lies = [places(request.environments)] if asked else []
-    return (*libnccl.SECTIONS, *lies, *asked)
+    if not asked:
+        return (*libnccl.SECTIONS, unnamed.section(request, _ASKING))
+    return (*libnccl.SECTIONS, places(request.environments), *asked)
 
 
 def places(prefixes: Sequence[str]) -> Section:
@@ -68,14 +71,16 @@ _SHARED = (
 )
 
 
+# What a section about environments needs of the texts that are sent once.
+_ASKING = (("gn_asked", ASKED), owner.SHARED, _SHARED)
+
+
 def _environment(prefix: str, deep: bool, sudo: bool) -> Section:
     seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
     given = {"prefix": prefix, "deep": "deep" if deep else ""}
     given |= {"owner_sudo": "yes" if sudo else "no", "owner_seconds": str(seconds - 2)}
     command = assigned(**given) + 'eval "$gn_owner$gn_environment"'
-    return Section(
-        section_of(prefix), command, seconds, (("gn_asked", ASKED), owner.SHARED, _SHARED)
-    )
+    return Section(section_of(prefix), command, seconds, _ASKING)
 
 
 def section_of(prefix: str) -> str:
@@ -195,6 +200,10 @@ class NcclState(libnccl.SystemState):
 
     environments: dict[str, Environment | None]
     absent: tuple[str, ...] = ()
+    # The environments that the inventory does not name, each with how it was found: PATH, conda
+    # (its list), or the pid of a trainer; and how many more there are.
+    discovered: Annotated[dict[str, str], Field(max_length=unnamed.MOST)] = {}
+    undiscovered: int = 0
     # The file systems of each environment's files.
     places: dict[str, dict[str, Place]] | None = None
 
@@ -272,11 +281,25 @@ def parse(readings: Readings) -> NcclState:
         name.removeprefix(prefix): None if name in gone else readings.take(name, parse_environment)
         for name in asked
     }
-    fields: dict[str, object] = {"environments": environments}
+    found = _discovered(readings)
+    fields: dict[str, object] = {"discovered": found.how, "undiscovered": found.more}
+    for prefix, line in found.answers.items():
+        readings.sections[section_of(prefix)] = Reading(0, line)
+        environments[prefix] = readings.take(section_of(prefix), parse_environment)
+    for prefix, reason in found.problems.items():
+        readings.unread.append(Unread(section_of(prefix), reason))
+        environments[prefix] = None
+    fields["environments"] = environments
     fields["absent"] = [name.removeprefix(prefix) for name in gone]
     if PLACES_SECTION in readings.sections:
         fields["places"] = readings.take(PLACES_SECTION, parse_environment_places)
     return NcclState.model_validate({**libnccl.parse(readings), **fields})
+
+
+def _discovered(readings: Readings) -> unnamed.Discovered:
+    asked = readings.sections.get(unnamed.NAME)
+    found = readings.take(unnamed.NAME, unnamed.parse) if asked else None
+    return found or unnamed.Discovered()
 
 
 class Nccl(AreaFact):

@@ -26,8 +26,12 @@ SECTIONS = mesh.sections(ProbeRequest())
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections to ask: none if an inventory names nodes but wants no mesh."""
-    return mesh.sections(request) if request.mesh or not request.nodes else ()
+    """Return the sections to ask: the host keys alone if an inventory names nodes and no mesh."""
+    return mesh.sections(request) if request.mesh or not request.nodes else (_KEYS_ALONE,)
+
+
+# Two nodes of one image have the same. Each user can read these files, at the cost of one program.
+_KEYS_ALONE = Section("ssh.host-keys", "cat /etc/ssh/ssh_host_*_key.pub 2>/dev/null || :")
 
 
 class Account(State):
@@ -98,7 +102,7 @@ class Hosts(State):
 class SshState(State):
     """Everything about SSH among the nodes that rules use.
 
-    If the inventory wants no mesh, all but the last field is None: `left_out`.
+    If the inventory wants no mesh, all but the host keys and the last field is None: `left_out`.
     """
 
     left_out: bool | None
@@ -223,7 +227,9 @@ def parse(readings: Readings) -> SshState:
     """Return the area's state from the probe's answers; only what was asked can be unread."""
     refusal = readings.refusal
     if "ssh.account" not in readings.sections:
-        left_out = {"left_out": True, "sudo_refusal": refusal}
+        left_out: dict[str, object] = {"left_out": True, "sudo_refusal": refusal}
+        if "ssh.host-keys" in readings.sections:
+            left_out["host_keys"] = readings.take("ssh.host-keys", parse_host_keys)
         return SshState.model_validate({**dict.fromkeys(SshState.model_fields), **left_out})
     _add_unanswered(readings)
     known = readings.take("ssh.known", parse_known)

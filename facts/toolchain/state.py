@@ -14,6 +14,7 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.toolchain import build
 from gpu_node.facts.toolchain.build import Build
+from gpu_node.facts.toolchain import versions as tools
 
 # Where the deploy puts links to a release's programs, which are in a folder of /opt.
 LINK_DIR = "/usr/local/bin"
@@ -27,6 +28,7 @@ _OF_NODE = (
         seconds=5,
         shared=(owner.SHARED,),
     ),
+    tools.SECTION,
 )
 
 
@@ -70,6 +72,7 @@ class ToolchainState(State):
     kernel: str | None
     cmake: Cmakes | None
     build: Build | None = None
+    versions: tools.Versions | None
 
 
 def parse_name(text: str) -> str:
@@ -123,6 +126,7 @@ def parse(readings: Readings) -> ToolchainState:
         kernel=readings.take("toolchain.kernel", parse_name),
         cmake=readings.take("toolchain.cmake", parse_cmake),
         build=readings.take(build.NAME, build.parse),
+        versions=readings.take(tools.NAME, tools.parse),
     )
 
 

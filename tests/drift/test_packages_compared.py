@@ -76,16 +76,57 @@ def test_an_environment_that_could_not_be_read() -> None:
 
 
 def test_environments_that_have_nothing_in_common() -> None:
-    """JSON lists every package; the table ten of them, and how many more."""
+    """JSON lists every package; a finding names those of jobs, and one has the number of others."""
+    named = {"deepspeed": "0.14.0", "nvidia-cublas-cu12": "12.1.3.1", "pyarrow": "15.0.2"}
     nodes = {
-        "a100-01": _seen(**{f"package{number:02}": "1.0" for number in range(25)}),
+        "a100-01": _seen(**named, **{f"package{number:02}": "1.0" for number in range(25)}),
         "v100-01": _seen(),
     }
-    assert len(_drift(nodes)) == 25
+    assert len(_drift(nodes)) == 28
+    found = [each.subject for each in report(nodes).hosts["a100-01"].findings]
+    assert found == [*named, "25 other packages"]
     text = drawn(nodes, 120)
-    assert "15 more packages: other versions than on the other nodes" in text
-    assert text.count("toolchain.package:package") == 10
-    assert text.count("warning  toolchain.package-differs  a100-01, v100-01") == 11
+    assert "25 other packages: other versions than on the other nodes" in text
+    assert text.count("warning  toolchain.package-differs  a100-01, v100-01") == 4
+
+
+def _found(*folders: str, torch: str = "2.1.2+cu121", **packages: str) -> Seen:
+    """A node whose inventory names no environment, and that has these; the first has packages."""
+    first = {"torch": {"version": torch}, "packages": packages}
+    environments = {each: first if each == folders[0] else {} for each in folders}
+    how = dict.fromkeys(folders, "conda")
+    return states.seen({"nccl": {"environments": environments, "discovered": how, "packages": []}})
+
+
+def test_environments_that_are_not_named_are_compared_by_folder() -> None:
+    """One that only one node has is no difference; the same folder with other packages is."""
+    nodes = {
+        "a100-01": _found("/opt/dis", "/opt/old", deepspeed="0.14.0"),
+        "v100-01": _found("/opt/dis", torch="2.3.0+cu121", deepspeed="0.12.6"),
+    }
+    found = report(nodes)
+    assert _drift(nodes) == {
+        "deepspeed in /opt/dis": {"a100-01": "0.14.0", "v100-01": "0.12.6"},
+    }
+    rules = {(each.rule, each.subject) for each in found.hosts["v100-01"].findings}
+    assert ("toolchain.package-differs", "deepspeed in /opt/dis") in rules
+    assert ("nccl.differs", "nccl.torch:/opt/dis") in rules
+    assert not any(each.fixable for host in found.hosts.values() for each in host.findings)
+    [fix] = [
+        each.fix
+        for each in found.hosts["v100-01"].findings
+        if each.subject.startswith("deepspeed")
+    ]
+    assert "nccl.environments" in fix
+
+
+def test_one_environment_of_each_node_is_compared_wherever_it_is() -> None:
+    """Two servers that were set up apart: the folders differ, the job is the same."""
+    nodes = {
+        "a100-01": _found("/opt/dis", deepspeed="0.14.0"),
+        "v100-01": _found("/root/miniconda3", deepspeed="0.12.6"),
+    }
+    assert _drift(nodes) == {"deepspeed": {"a100-01": "0.14.0", "v100-01": "0.12.6"}}
 
 
 def test_what_is_pinned_is_judged_by_its_pin() -> None:

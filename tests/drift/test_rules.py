@@ -12,7 +12,7 @@ from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.guard import Judged
 from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rule import Fault, Rule, is_judged
+from gpu_node.drift.engine.rule import Fault, Rule, is_named
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers
@@ -24,7 +24,7 @@ CASES = Path(__file__).parent / "cases"
 FILES = sorted(CASES.glob("*/*.yml"))
 AREAS = [name for name in NodeState.model_fields if name != "unreadable"]
 # The areas that the inventory of base.yml manages, and those without a key in it.
-JUDGED = [area for area in AREAS if is_judged(area, states.wanted())]
+JUDGED = [area for area in AREAS if is_named(area, states.wanted())]
 COMPARED = ("rule", "subject", "found", "fixable")
 
 

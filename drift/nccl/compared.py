@@ -1,0 +1,31 @@
+"""Which Python environments of nodes are compared with each other.
+
+Those that an inventory names are compared in their order. Environments that the probe has found
+without it are compared by their folder: a launcher starts the same path on each node. If no node
+has more than one, they are compared wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_node.facts.node import NodeState
+
+
+def is_as_a_whole(node: NodeState) -> bool:
+    """Whether all environments of a node are compared at once: they are named, or there is one."""
+    return len(node.nccl.discovered) < 2
+
+
+def folders(nodes: Sequence[NodeState]) -> list[str]:
+    """Return the folders of environments that are compared one by one."""
+    several = [node for node in nodes if not is_as_a_whole(node)]
+    found = dict.fromkeys(prefix for node in several for prefix in node.nccl.discovered)
+    return [
+        prefix for prefix in found if sum(prefix in node.nccl.environments for node in nodes) > 1
+    ]
+
+
+def has(prefix: str, node: NodeState) -> bool:
+    """Whether a node has an environment, and it could be read: else there is a finding about it."""
+    return node.nccl.environments.get(prefix) is not None

@@ -1,0 +1,88 @@
+"""What the report shows of the CUDA toolkit, gcc and Python, and compares between nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
+from gpu_node.drift.toolchain.packages import are_read
+from gpu_node.drift.toolchain.rules_versions import cuda_differs, gcc_differs, python_differs
+from gpu_node.facts.nccl.state import Environment
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.toolchain.versions import Program
+
+
+def _of(kind: str, node: NodeState) -> str | None:
+    """Return the version of a tool; None where it shows none, or nothing was read."""
+    if node.toolchain.versions is None:
+        return None
+    program: Program | None = getattr(node.toolchain.versions, kind)
+    return program.version if program is not None else "none"
+
+
+def _has(kind: str, node: NodeState) -> bool:
+    """Whether a node has a tool, or its tools could not be read; one without it builds nothing."""
+    return node.toolchain.versions is None or getattr(node.toolchain.versions, kind) is not None
+
+
+def _minor(version: str) -> str:
+    """Return 3.10 of 3.10.13: wheels and pickles are of that."""
+    return ".".join(version.split(".")[:2])
+
+
+def _in_path(node: NodeState) -> str | None:
+    version = _of("python3", node)
+    return None if version is None else _minor(version)
+
+
+def _is_in_path_alone(node: NodeState) -> bool:
+    """Whether jobs would run in the Python of PATH: no environment with torch is known."""
+    return not node.nccl.environments and _has("python3", node)
+
+
+def _python(node: NodeState) -> str | None:
+    found = [each for each in node.nccl.environments.values() if each is not None]
+    return ", ".join(dict.fromkeys(_minor(each.python) for each in found))
+
+
+FACTS = (
+    Fact("toolchain.cuda", "must-equal", (), partial(_of, "cuda"), cuda_differs, applies=partial(_has, "cuda")),
+    Fact("toolchain.gcc", "must-equal", (), partial(_of, "gcc"), gcc_differs, applies=partial(_has, "gcc")),
+    Fact(
+        "toolchain.python",
+        "must-equal",
+        (),
+        _python,
+        python_differs,
+        applies=are_read,
+        compares=is_as_a_whole,
+    ),
+    Fact(
+        "toolchain.path_python",
+        "must-equal",
+        (),
+        _in_path,
+        python_differs,
+        applies=_is_in_path_alone,
+    ),
+)
+
+
+def of_folders(nodes: list[NodeState]) -> Iterator[Fact]:
+    """Yield the Python of each environment that is compared by its folder."""
+    for prefix in folders(nodes):
+        yield Fact(
+            f"toolchain.python:{prefix}",
+            "must-equal",
+            (),
+            partial(_python_of, prefix),
+            python_differs,
+            applies=partial(has, prefix),
+        )
+
+
+def _python_of(prefix: str, node: NodeState) -> str | None:
+    found: Environment | None = node.nccl.environments[prefix]
+    return None if found is None else _minor(found.python)

@@ -1,0 +1,36 @@
+# Prints `KIND<tab>PATH<tab>TEXT` for the CUDA toolkit, gcc and Python that a build would use. PATH is
+# that of a launcher's non-interactive shell: the probe runs in such a shell.
+eval "$gn_owner"
+# shellcheck disable=SC2034
+owner_seconds=5
+tab=$(printf '\t')
+say() { printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%s' "$3" | tr '\001-\037\177' '?' | cut -c 1-200)"; }
+# of_program PATH: what it prints about its version.
+of_program() {
+  account=$(id -un)
+  [ "$account" != root ] || account=$(owner_of "$1" 2>&1) || { echo "$account"; return; }
+  as_account "$account" env LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" "$1" --version 2>&1
+}
+# In this order, as torch's cpp_extension does: CUDA_HOME, nvcc in PATH, /usr/local/cuda.
+nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
+home=${CUDA_HOME:-${CUDA_PATH:-}}
+[ -n "$home" ] || [ ! -e "$nvcc" ] || home=${nvcc%/bin/*}
+if [ -n "$home" ] && [ -e "$home/bin/nvcc" ]; then
+  text=
+  for file in "$home/version.json" "$home/version.txt" "$home"/targets/*/include/cuda.h \
+    "$home/include/cuda.h"; do
+    [ -f "$file" ] && [ -r "$file" ] || continue
+    text=$(head -c 1048576 "$file" | tr -d '\n\r' |
+      sed -n -e 's/.*"cuda"[^}]*"version"[^"]*"\([0-9.]*\)".*/\1/p' \
+        -e 's/.*CUDA Version \([0-9][0-9.]*\).*/\1/p' \
+        -e 's/.*#define CUDA_VERSION \([0-9][0-9]*\).*/number \1/p')
+    [ -z "$text" ] || break
+  done
+  # Debian's own package has no such file.
+  [ -n "$text" ] || text=$(of_program "$home/bin/nvcc" | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+  say cuda "$home" "${text:-unknown}"
+fi
+for name in gcc python3; do
+  path=$(command -v "$name") || continue
+  case $path in /*) say "$name" "$path" "$(of_program "$path" | head -n 1)" ;; esac
+done
