@@ -31,7 +31,7 @@ _JOB = (
 )
 _PYTHON = {
     "toolchain.python": Text(_JOB, "make the environments of all nodes with one Python"),
-    "toolchain.path_python": Text(
+    "toolchain.python3": Text(
         "a job that is started with the python3 of PATH gets another Python on each node",
         "start jobs in an environment that all nodes have, and name it: nccl: {environments: [...]}",
         "warning",

@@ -60,7 +60,7 @@ FACTS = (
         compares=is_as_a_whole,
     ),
     Fact(
-        "toolchain.path_python",
+        "toolchain.python3",
         "must-equal",
         (),
         _in_path,

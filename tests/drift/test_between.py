@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import given, settings
@@ -23,10 +24,18 @@ NEWER = {
     "torch": {"version": "2.3.0+cu121", "nccl": "2.20.5"},
     "loaded": {"version": 22005},
 }
+KERNEL = "3.10.0-1160.el7.x86_64"
+MODULE = {"file": "/nvidia.ko", "version": "550.54.15", "license": "NVIDIA", "signer": ""}
+OTHER_DRIVER: dict[str, Any] = {
+    "loaded": {"nvidia": "550.54.15"},
+    "library": "550.54.15",
+    "kernels": {"installed": [{"name": KERNEL, "headers": True, "image": True, "module": MODULE}]},
+    "dkms": {"sources": [{"name": "nvidia", "version": "550.54.15"}]},
+}
 # Changes of the healthy node, by what they concern.
 CHANGES: dict[str, list[dict[str, Any]]] = {
     "driver": [
-        {"loaded": {"nvidia": "550.54.15"}, "library": "550.54.15"},
+        OTHER_DRIVER,
         {"loaded": {"nvidia": ""}},
         {"library": None},
     ],
@@ -95,7 +104,7 @@ def _is_about(fact: Fact, host: HostReport) -> bool:
     return any(
         RULES.get(each.rule) == fact.rule
         and not each.fixable
-        and (each.subject in about or each.subject.endswith(" more packages"))
+        and (each.subject in about or _OTHERS.search(each.subject))
         for each in host.findings
     )
 
@@ -116,15 +125,18 @@ def test_drift_is_where_a_rule_between_nodes_has_a_finding(found: Report) -> Non
             each.subject
             for each in host.findings
             if _compares(each.rule) and not each.fixable
-            if not each.subject.endswith(" more packages")
+            if not _OTHERS.search(each.subject)
         }
         assert subjects <= drifting
 
 
 def _names_no_more(found: Report) -> bool:
-    """Whether one finding stands for the packages beyond the first ones."""
+    """Whether one finding stands for packages that are not of jobs, or beyond the first ones."""
     hosts = found.hosts.values()
-    return any(each.subject.endswith(" more packages") for host in hosts for each in host.findings)
+    return any(_OTHERS.search(each.subject) for host in hosts for each in host.findings)
+
+
+_OTHERS = re.compile(r" other packages?$")
 
 
 @given(reports())

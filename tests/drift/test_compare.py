@@ -281,7 +281,7 @@ VALUES = {
     "toolchain.cuda": "12.1",
     "toolchain.gcc": "4.8.5",
     "toolchain.python": "3.10",
-    "toolchain.path_python": "3.6",
+    "toolchain.python3": "3.6",
     "nccl.torch": "2.1.2+cu121",
     "nccl.loaded": "2.18.1",
     "nccl.loaded_by": "DT_RPATH: nvidia/nccl/lib",

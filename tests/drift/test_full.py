@@ -22,7 +22,8 @@ from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report
 SNAPSHOT = Path(__file__).with_name("full-80.txt")
 
 # What every node has, whatever the inventory names.
-ALWAYS = [fact for fact in FACTS if fact.applies is None]
+# The facts of a node without Python environments and without a mesh.
+ALWAYS = [fact for fact in FACTS if fact.is_asked(states.found())]
 
 
 def _many() -> dict[str, Seen]:
@@ -93,13 +94,14 @@ def test_a_value_that_is_wrong_by_its_own_finding_is_no_difference_beside_it() -
 
 
 def test_what_no_other_finding_reports_is_a_difference() -> None:
-    """Where the inventory does not manage an area, its unreadable section is a difference."""
-    free = {"n": states.seen(None, shm_size=None), "m": states.seen(NO_SIZE, shm_size=None)}
+    """A value that no section failed to give, and that is missing all the same."""
+    lost = {"shm": {"usage": None}}
+    free = {"n": states.seen(None, shm_size=None), "m": states.seen(lost, shm_size=None)}
     assert _entries(free) == [
         ("warning  shm.differs  m", "shm.size: unreadable", "8G, as on n"),
     ]
-    half = {**free, "n": states.seen(NO_SIZE)}
-    assert _entries(half)[1][:2] == ("warning  shm.differs  m", "shm.size: unreadable")
+    half = {**free, "m": states.seen(NO_SIZE, shm_size=None)}
+    assert [head for head, _, _ in _entries(half)] == ["error  shm.unreadable  m"]
 
 
 def _entries(nodes: dict[str, Seen]) -> list[tuple[str, str, str]]:

@@ -1,0 +1,166 @@
+"""Environments with torch that no inventory names: where they are found, and how many are asked."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+import pytest
+
+from gpu_node.facts.nccl import discovered
+from gpu_node.facts.nccl import state as nccl
+from gpu_node.facts.nccl.state import NcclState
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, read, render
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import shell
+from tests import environments
+from tests.environments import CU12
+from tests.shells import SHELLS, as_lines
+
+SYSTEM = "/usr/bin:/bin"
+
+
+def _section(home: Path) -> Section:
+    """Return the section for a training user who has this home."""
+    (section,) = [each for each in nccl.sections(ProbeRequest()) if each.name == discovered.NAME]
+    here = f"home={quote(str(home))} user=$(id -un); export home\nat_home() {{ sh -c \"$1\"; }}\n"
+    return replace(section, command=section.command.replace(shell("env/training_user"), here))
+
+
+def _ask(home: Path, path: str = SYSTEM, sh: str = "dash") -> tuple[NcclState, Readings]:
+    section = _section(home)
+    program, *options = SHELLS[sh]
+    done = subprocess.run(
+        [program, *options, "-c", render([section])],
+        env={**environments.clean(), "PATH": path},
+        capture_output=True,
+        check=True,
+    )
+    others = {each.name: read([], [each]).sections[each.name] for each in nccl.libnccl.SECTIONS}
+    readings = read(as_lines(done.stdout), [section])
+    readings.sections.update(others)
+    state = nccl.parse(readings)
+    readings.unread[:] = [
+        each for each in readings.unread if each.section.startswith(("nccl.discovered", "nccl.env"))
+    ]
+    return state, readings
+
+
+def _listed(home: Path, *prefixes: Path | str) -> Path:
+    """Write conda's list of a user's environments."""
+    (home / ".conda").mkdir(parents=True)
+    (home / ".conda" / "environments.txt").write_text("".join(f"{each}\n" for each in prefixes))
+    return home
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> environments.Environment:
+    """torch with its own NCCL."""
+    return environments.environment(tmp_path / "env", "torch", CU12)
+
+
+@pytest.mark.parametrize("sh", SHELLS)
+def test_of_condas_list(made: environments.Environment, tmp_path: Path, sh: str) -> None:
+    """Those with torch, each once; one that was deleted, or that has none, is left out."""
+    (tmp_path / "link").symlink_to(made.prefix)
+    bare = environments.environment(tmp_path / "bare")
+    home = _listed(
+        tmp_path / "home", tmp_path / "gone", bare.prefix, made.prefix, tmp_path / "link", "no path"
+    )
+    found, readings = _ask(home, sh=sh)
+    assert found.discovered == {str(made.prefix): "conda"}
+    assert readings.unread == []
+    environment = found.environments[str(made.prefix)]
+    assert environment is not None and environment.torch is not None
+    assert (environment.torch.nccl, found.absent, found.undiscovered) == ("2.18.1", (), 0)
+
+
+def test_of_the_launchers_path(made: environments.Environment, tmp_path: Path) -> None:
+    """The python that a job gets which is started without a path."""
+    found, _ = _ask(tmp_path, f"{made.prefix}/bin:{SYSTEM}")
+    assert found.discovered == {str(made.prefix): "PATH"}
+
+
+@pytest.fixture
+def trainer(made: environments.Environment) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has a library of torch mapped, as `import torch` does."""
+    script = "import mmap, sys, time; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, "
+    script += "access=mmap.ACCESS_READ); print(flush=True); time.sleep(60)"
+    library = next(made.packages.glob("torch/lib/libtorch*.so"))
+    with subprocess.Popen([made.python, "-c", script, library], stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        yield running
+        running.kill()
+
+
+def test_of_a_running_trainer(
+    made: environments.Environment, trainer: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    """By the files of torch that it has mapped: its program is the base Python, outside of it."""
+    found, _ = _ask(tmp_path)
+    assert found.discovered[str(made.prefix)] == f"pid {trainer.pid}"
+
+
+def test_no_more_than_a_few_are_asked(made: environments.Environment, tmp_path: Path) -> None:
+    """The number of the others is known."""
+    prefixes = [tmp_path / f"env{number}" for number in range(discovered.MOST + 3)]
+    for each in prefixes:
+        (each / "bin").mkdir(parents=True)
+        (each / "bin" / "python").symlink_to("/bin/true")
+        (each / "lib/python3.9/site-packages/torch").mkdir(parents=True)
+        (each / "lib/python3.9/site-packages/torch/version.py").touch()
+    began = time.monotonic()
+    found, readings = _ask(_listed(tmp_path / "home", *prefixes))
+    assert (len(found.discovered), found.undiscovered) == (discovered.MOST, 3)
+    # Each is unreadable by itself: its Python printed nothing.
+    assert len(readings.unread) == discovered.MOST
+    assert set(found.environments.values()) == {None}
+    assert time.monotonic() - began < 30
+
+
+def test_one_that_is_not_run_is_unreadable_alone(
+    made: environments.Environment, tmp_path: Path
+) -> None:
+    """As everyone may change it; the other one is read."""
+    other = environments.environment(tmp_path / "open", "torch", CU12)
+    (tmp_path / "open" / "bin").chmod(0o777)
+    found, readings = _ask(_listed(tmp_path / "home", other.prefix, made.prefix))
+    assert found.environments[str(made.prefix)] is not None
+    assert found.environments[str(other.prefix)] is None
+    [unread] = readings.unread
+    assert unread.section == f"nccl.environment:{other.prefix}"
+    assert "everyone may write" in unread.reason
+
+
+def test_an_inventory_that_names_environments_asks_about_these_alone() -> None:
+    """What a job uses is known then."""
+    names = [each.name for each in nccl.sections(ProbeRequest(["/opt/dis"]))]
+    assert discovered.NAME not in names
+    assert "nccl.environment:/opt/dis" in names
+
+
+HOSTILE = {
+    "no environment": "something\t/opt/x\tconda\n{}",
+    "no absolute path": "environment\topt/x\tconda\n{}",
+    "another way": "environment\t/opt/x\tby magic\n{}",
+    "too many": "".join(f"environment\t/opt/{number}\tPATH\n{{}}\n" for number in range(9)),
+    "no number": "more\tmany",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_an_answer_of_another_form_is_unreadable(text: str) -> None:
+    """Folders become parts of advice and of facts' names."""
+    with pytest.raises(Unreadable):
+        discovered.parse(text)
+
+
+def test_what_an_environment_prints_is_one_line() -> None:
+    """It names no other environment."""
+    found = discovered.parse("environment\t/opt/x\tPATH\nenvironment\t/opt/y\tPATH\n")
+    assert found.how == {"/opt/x": "PATH"}
