@@ -1,0 +1,39 @@
+"""The SSH rule about logins between nodes that the inventory asks for with a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+
+@rule(
+    "ssh.logins-untried",
+    "info",
+    between=True,
+    always=True,
+    why="deepspeed, pdsh and mpirun log in from one node to the others: a login that asks for "
+    "something, or fails, stops the job at its start.",
+    manual="Set ssh: {mesh: true} in the inventory, or mesh: false if the launcher needs no logins "
+    "(torchrun on each node, Slurm).",
+)
+def logins_untried(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """The report does not try logins between the nodes."""
+    if (wanted.ssh is not None and wanted.ssh.mesh is not None) or not among.others:
+        return
+    asked = [peer.name for peer in among.nodes if peer.name in among.found]
+    if asked and asked[0] != among.name:
+        return  # once a report
+    yield Fault(
+        subject="logins",
+        found="not tried",
+        wanted="ssh: {mesh: true}, or false, in the inventory",
+        cause="each pair of nodes is a login, which sshd logs, and counts where it fails: the "
+        "report tries them where the inventory says so",
+        fix="set ssh.mesh in the inventory: with true, the report tries every login between the "
+        "nodes, and gpu-node deploy repairs them",
+        fixable=False,
+    )
