@@ -48,7 +48,7 @@ def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     readable = None not in (state.library, state.dkms, state.loaded, state.kernels)
     if not readable or installed(state) is not None:
         return
-    # Without a word in the inventory, only a server with GPUs needs one; a container has its host's.
+    # If the inventory names none, a server with GPUs needs one; a container has its host's.
     if wanted.driver is None and (not state.devices or _is_container(found)):
         return
     first = hindrance(found, wanted)

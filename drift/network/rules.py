@@ -225,9 +225,10 @@ def _selects_nothing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     names = candidates(found.network, oldest(found))
     for place in places(found, wanted):
         if not is_unset(place.value) and not selected(place.value or "", names):
+            origin = f" ({place.origin})" if place.origin else ""
             yield Fault(
                 subject=_about(place),
-                found=f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: no interface",
+                found=f"{place.value!r}{origin}: no interface",
                 wanted=f"an interface of the node: {', '.join(by_itself(found.network, None))}",
                 cause=_HANGS,
                 fix=f"correct {place.origin or place.name}, or set network: auto in the inventory, "

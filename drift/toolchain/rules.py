@@ -157,8 +157,8 @@ def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
             wanted="the same versions on all nodes",
             cause=_PACKAGE_HARM,
             fix="gpu-node drift INVENTORY --format json lists all of them in `differences`; "
-            f"{_pin(found)}{{packages: ...}}, or copy the environment from one node: nccl: {{copy_from: "
-            "NODE}",
+            f"{_pin(found)}{{packages: ...}}, or copy the environment from one node: "
+            "nccl: {copy_from: NODE}",
             fixable=False,
             severity="warning",
         )

@@ -12,8 +12,8 @@ from gpu_node.inventories.schema import NodeWanted
 
 _CUDA = {
     "toolchain.cuda": Text(
-        "DeepSpeed and other CUDA extensions are compiled by each node's own nvcc: an operator that "
-        "builds on one node fails, or is missing, on another",
+        "DeepSpeed and other CUDA extensions are compiled by each node's own nvcc: an operator "
+        "that builds on one node fails, or is missing, on another",
         "install the toolkit of one version on all nodes, and set CUDA_HOME to it",
     )
 }
@@ -33,7 +33,7 @@ _PYTHON = {
     "toolchain.python": Text(_JOB, "make the environments of all nodes with one Python"),
     "toolchain.python3": Text(
         "a job that is started with the python3 of PATH gets another Python on each node",
-        "start jobs in an environment that all nodes have, and name it: nccl: {environments: [...]}",
+        "start jobs in an environment of all nodes, and name it: nccl: {environments: [...]}",
         "warning",
     ),
 }

@@ -58,9 +58,7 @@ def of_nodes(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
     """Return a fact for each package of the environments of these nodes."""
     nodes = [*nodes]
     one_by_one = [
-        package_fact_of(prefix, name)
-        for prefix in folders(nodes)
-        for name in names(nodes, prefix)
+        package_fact_of(prefix, name) for prefix in folders(nodes) for name in names(nodes, prefix)
     ]
     whole = [package_fact(name) for name in names(nodes)]
     return (*versions.of_folders(nodes), *whole, *one_by_one)

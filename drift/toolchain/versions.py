@@ -48,8 +48,22 @@ def _python(node: NodeState) -> str | None:
 
 
 FACTS = (
-    Fact("toolchain.cuda", "must-equal", (), partial(_of, "cuda"), cuda_differs, applies=partial(_has, "cuda")),
-    Fact("toolchain.gcc", "must-equal", (), partial(_of, "gcc"), gcc_differs, applies=partial(_has, "gcc")),
+    Fact(
+        "toolchain.cuda",
+        "must-equal",
+        (),
+        partial(_of, "cuda"),
+        cuda_differs,
+        applies=partial(_has, "cuda"),
+    ),
+    Fact(
+        "toolchain.gcc",
+        "must-equal",
+        (),
+        partial(_of, "gcc"),
+        gcc_differs,
+        applies=partial(_has, "gcc"),
+    ),
     Fact(
         "toolchain.python",
         "must-equal",

@@ -48,6 +48,7 @@ of_launcher() {
   done
 }
 of_shim() (
+  # shellcheck disable=SC2034 # of as_account
   owner_seconds=5
   account=$(id -un)
   [ "$account" != root ] || account=$(owner_of "$1") || exit 1
@@ -64,14 +65,14 @@ has_torch() {
   for file; do [ ! -f "$file" ] || return 0; done
   return 1
 }
-began=$(date +%s) known=' ' count=0 more=0
+began=$(date +%s) known=' ' count=0 more=0 most=@most@
 { of_trainers; of_launcher; of_conda; } | {
   while IFS=$tab read -r prefix how; do
     case $prefix in *[!\ -~]*) continue ;; esac
     has_torch "$prefix" && real=$(cd -P -- "$prefix" 2>/dev/null && pwd) || continue
     case $known in *"$tab$real$tab"*) continue ;; esac
     known="$known$tab$real$tab"
-    [ "$count" -lt @most@ ] || { more=$((more + 1)); continue; }
+    [ "$count" -lt "$most" ] || { more=$((more + 1)); continue; }
     count=$((count + 1))
     printf 'environment\t%s\t%s\n' "$prefix" "$how"
     if [ $(($(date +%s) - began)) -ge "$found_seconds" ]; then

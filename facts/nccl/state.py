@@ -202,7 +202,7 @@ class NcclState(libnccl.SystemState):
     absent: tuple[str, ...] = ()
     # The environments that the inventory does not name, each with how it was found: PATH, conda
     # (its list), or the pid of a trainer; and how many more there are.
-    discovered: Annotated[dict[str, str], Field(max_length=unnamed.MOST)] = {}
+    discovered: dict[str, str] = Field(default_factory=dict, max_length=unnamed.MOST)
     undiscovered: int = 0
     # The file systems of each environment's files.
     places: dict[str, dict[str, Place]] | None = None

@@ -44,7 +44,7 @@ def parse(text: str) -> Versions:
     """Parse lines `KIND<tab>PATH<tab>OUTPUT`, one at most of a kind."""
     found: dict[str, Program] = {}
     for line in text.splitlines():
-        kind, path, output = (line.split("\t", 2) + ["", ""])[:3]
+        kind, path, output = [*line.split("\t", 2), "", ""][:3]
         if kind not in _KINDS or kind in found:
             raise Unreadable(f"not a line about a tool: {line[:60]!a}")
         version = _version(kind, output)

@@ -3,7 +3,6 @@
 eval "$gn_owner"
 # shellcheck disable=SC2034
 owner_seconds=5
-tab=$(printf '\t')
 say() { printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%s' "$3" | tr '\001-\037\177' '?' | cut -c 1-200)"; }
 # of_program PATH: what it prints about its version.
 of_program() {
@@ -20,10 +19,11 @@ if [ -n "$home" ] && [ -e "$home/bin/nvcc" ]; then
   for file in "$home/version.json" "$home/version.txt" "$home"/targets/*/include/cuda.h \
     "$home/include/cuda.h"; do
     [ -f "$file" ] && [ -r "$file" ] || continue
-    text=$(head -c 1048576 "$file" | tr -d '\n\r' |
-      sed -n -e 's/.*"cuda"[^}]*"version"[^"]*"\([0-9.]*\)".*/\1/p' \
-        -e 's/.*CUDA Version \([0-9][0-9.]*\).*/\1/p' \
-        -e 's/.*#define CUDA_VERSION \([0-9][0-9]*\).*/number \1/p')
+    text=$(head -c 4194304 "$file" | awk '
+      /"cuda"/ { within = 1 }
+      within && /"version"/ { gsub(/[^0-9.]/, ""); print; exit }
+      /^CUDA Version / { print $3; exit }
+      /^#define CUDA_VERSION / { print "number " $3; exit }')
     [ -z "$text" ] || break
   done
   # Debian's own package has no such file.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_node.deploy.driver import step as driver
 from gpu_node.deploy.engine.plan import Plan
-from gpu_node.drift.engine.check import check
+from gpu_node.drift.driver.rules_gpus import unsupported_gpu
+from gpu_node.drift.engine.check import check, judge
+from gpu_node.drift.engine.guard import Judged
 from tests.drift import states
 
 DROP = "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf"
@@ -20,3 +23,46 @@ def test_a_unit_that_waits_is_read_where_that_is_allowed(allow: bool) -> None:
     assert [each.rule for each in findings] == ["driver.unit-waits"]
     plan = Plan(wanted, found, findings, states.among(), allow_disruption=allow)
     assert (plan.reloads, plan.changes) == (allow, allow)
+
+
+V100 = {"name": "Tesla V100-PCIE-32GB", "uuid": "GPU-1", "memory": 32768, "persistence": True}
+# A driver that no longer supports the GPU, and a module that cannot be loaded.
+TOO_NEW = {
+    "driver": {
+        "library": "590.10.01",
+        "loaded": {"nvidia": "535.154.05"},
+        "smi": {"gpus": [{**V100, "ecc": True, "driver": "535.154.05", "capability": "7.0"}] * 2},
+    }
+}
+OFF: list[dict[str, bool]] = [
+    {},
+    {"driver.unsupported-gpu": False},
+    {"driver": False, "driver.library-mismatch": True},
+]
+
+
+@pytest.mark.parametrize("checks", OFF, ids=["on", "a rule", "an area"])
+def test_what_is_turned_off_is_a_guard_all_the_same(checks: dict[str, bool]) -> None:
+    """It is not reported, and neither the driver step nor a reboot goes on."""
+    found = states.found(TOO_NEW)
+    wanted = states.wanted({"gpu_model": "V100", "driver_version": "590", "checks": checks})
+    judgement = judge({"n": Judged(found, wanted, states.among())})
+    findings, muted = tuple(judgement.findings["n"]), tuple(judgement.muted.get("n", ()))
+    reported = [each.rule for each in findings]
+    assert ("driver.unsupported-gpu" in reported) == (not checks)
+    assert "driver.library-mismatch" in reported
+    plan = Plan(wanted, found, findings, states.among(), reboot=True, muted=muted)
+    assert plan.guards(unsupported_gpu)
+    assert driver._is_refused(plan)
+    assert not plan.reboots
+
+
+def test_what_is_turned_off_is_not_repaired() -> None:
+    """A run changes nothing because of it."""
+    found = states.found({"shm": {"usage": {"size": 67108864}}})
+    wanted = states.wanted({"checks": {"shm": False}})
+    judgement = judge({"n": Judged(found, wanted, states.among())})
+    muted = tuple(judgement.muted["n"])
+    assert [each.rule for each in muted] == ["shm.too-small"]
+    plan = Plan(wanted, found, tuple(judgement.findings["n"]), states.among(), muted=muted)
+    assert not plan.changes and not plan.manual

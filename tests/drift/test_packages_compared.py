@@ -113,9 +113,7 @@ def test_environments_that_are_not_named_are_compared_by_folder() -> None:
     assert ("nccl.differs", "nccl.torch:/opt/dis") in rules
     assert not any(each.fixable for host in found.hosts.values() for each in host.findings)
     [fix] = [
-        each.fix
-        for each in found.hosts["v100-01"].findings
-        if each.subject.startswith("deepspeed")
+        each.fix for each in found.hosts["v100-01"].findings if each.subject.startswith("deepspeed")
     ]
     assert "nccl.environments" in fix
 

@@ -13,6 +13,7 @@ from gpu_node.facts.driver.state import Driver
 from gpu_node.facts.node import AREA_FACTS, SECTIONS, NodeProbe, NodeState
 from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
 from gpu_node.facts.probe.protocol import Readings
+from gpu_node.facts.probe.request import ProbeRequest
 from tests.shells import as_lines, at_an_empty_home, run
 
 # Other programs run, and use /dev/shm, memory and disks, meanwhile; a clock goes on.
@@ -61,7 +62,8 @@ def _lasting(values: dict[str, Any]) -> dict[str, Any]:
 def test_a_fact_of_half_an_answer_says_what_is_unreadable(area: str) -> None:
     """Each section that did not come is None, and named with its reason."""
     values = _values(AREA_FACTS[area](), cut=3)
-    assert set(values["unreadable"]) == {section.name for section in AREA_FACTS[area].sections}
+    asked = {section.name for section in AREA_FACTS[area]().sections_for(ProbeRequest())}
+    assert set(values["unreadable"]) == asked
     assert not any(value for key, value in values.items() if key != "unreadable")
 
 

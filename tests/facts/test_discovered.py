@@ -27,7 +27,7 @@ SYSTEM = "/usr/bin:/bin"
 def _section(home: Path) -> Section:
     """Return the section for a training user who has this home."""
     (section,) = [each for each in nccl.sections(ProbeRequest()) if each.name == discovered.NAME]
-    here = f"home={quote(str(home))} user=$(id -un); export home\nat_home() {{ sh -c \"$1\"; }}\n"
+    here = f'home={quote(str(home))} user=$(id -un); export home\nat_home() {{ sh -c "$1"; }}\n'
     return replace(section, command=section.command.replace(shell("env/training_user"), here))
 
 

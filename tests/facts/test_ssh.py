@@ -196,11 +196,14 @@ def test_each_node_begins_with_itself() -> None:
 
 
 def test_nothing_is_asked_of_an_unwanted_mesh() -> None:
-    """An inventory that says nothing of it costs no login."""
-    assert ssh.sections(ProbeRequest(nodes=NODES)) == ()
+    """An inventory that does not name it costs no login; the host keys are public files."""
+    assert [each.name for each in ssh.sections(ProbeRequest(nodes=NODES))] == ["ssh.host-keys"]
     state = ssh.parse(Readings({}))
     assert state.left_out is True
     assert [name for name, value in state if value is not None] == ["left_out"]
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
+    state = ssh.parse(Readings({"ssh.host-keys": Reading(0, f"{key} root@a")}))
+    assert (state.left_out, state.host_keys) == (True, (key,))
 
 
 @pytest.mark.parametrize("shell", SHELLS)

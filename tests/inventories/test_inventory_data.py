@@ -119,6 +119,7 @@ def test_the_flat_keys() -> None:
         "workspace_delete_limit",
         "workspace_backup_keep",
         "workspace_backup_max",
+        "checks",
         "drain",
         "resume",
         "address",
