@@ -60,6 +60,9 @@ END
 environment() {
     python3 -m venv --without-pip --system-site-packages "$1"
     packages=$(echo "$1"/lib/python3*/site-packages)
+    # As conda does for each environment of a user.
+    mkdir -p /root/.conda
+    echo "$1" >>/root/.conda/environments.txt
     shift
     for wheel; do python3 -m zipfile -e /mnt/wheels/"$wheel"*.whl "$packages"; done
 }
