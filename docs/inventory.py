@@ -22,7 +22,8 @@ _HEAD = """\
 A cluster file has four keys: `cluster` (its name), `defaults`, `groups` and `hosts`. The keys below
 can be under `defaults`, under a group and under a host. The host's value has precedence over the
 group's, and the group's value over the default, key by key. A key that no level sets is not
-managed: the report shows the value of the node, and no run changes it. `driver: 535`, `nccl:
+managed: no run changes it. The report compares it between the nodes, and judges what needs no
+wanted value ([rules.md](rules.md) says which rules do). `driver: 535`, `nccl:
 match-torch`, `network: auto` and `launcher: deepspeed` are short for `driver: {version: 535}`,
 `nccl: {version: match-torch}`, `network: {interface: auto}` and `launcher: {kind: deepspeed}`.
 [inventories/lab.yml](../inventories/lab.yml) is an example.

@@ -68,7 +68,7 @@ def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
     for rule in rules:
         yield from ("", f"### {rule.id}", "", f"{rule.severity}. {rule.summary}", "")
         yield f"- why: {rule.why}"
-        yield f"- judged: {_judged(rule)}"
+        yield f"- judged: {rule.judged}"
         if rule.repair:
             yield f"- repair: {rule.repair}"
         yield f"- manual repair: {rule.manual}"
@@ -77,13 +77,6 @@ def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
         if rule.because_of:
             causes = [f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of]
             yield f"- because of: {'; '.join(causes)}"
-
-
-def _judged(rule: Rule) -> str:
-    """Say when a rule is judged, and what lets the deploy repair what it finds."""
-    if not rule.always:
-        return f"where the inventory has `{rule.needed_key}`"
-    return f"always; repaired with `{rule.needed_key}`" if rule.repair else "always"
 
 
 if __name__ == "__main__":

@@ -121,6 +121,13 @@ class Rule:
         return self.key or _KEYS.get(self.area, self.area)
 
     @property
+    def judged(self) -> str:
+        """When it is judged, and with which key the deploy repairs what it finds."""
+        if not self.always:
+            return f"where the inventory has `{self.needed_key}`"
+        return f"always; repaired with `{self.needed_key}`" if self.repair else "always"
+
+    @property
     def summary(self) -> str:
         """What the rule checks, in one sentence: the first line of its docstring."""
         return (self.check.__doc__ or "").strip().splitlines()[0]

@@ -70,6 +70,7 @@ def _head(rule_id: str, severity: str) -> Text:
 def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "checks", rule.summary
     yield "why", rule.why
+    yield "judged", rule.judged.replace("`", "")
     yield "repair", rule.repair or "manual: the deploy changes nothing"
     yield "manual", rule.manual
     if rule.alone:

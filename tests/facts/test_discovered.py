@@ -11,7 +11,7 @@ from shlex import quote
 
 import pytest
 
-from gpu_node.facts.nccl import discovered
+from gpu_node.facts.nccl import discovered, libnccl
 from gpu_node.facts.nccl import state as nccl
 from gpu_node.facts.nccl.state import NcclState
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, read, render
@@ -40,7 +40,7 @@ def _ask(home: Path, path: str = SYSTEM, sh: str = "dash") -> tuple[NcclState, R
         capture_output=True,
         check=True,
     )
-    others = {each.name: read([], [each]).sections[each.name] for each in nccl.libnccl.SECTIONS}
+    others = {each.name: read([], [each]).sections[each.name] for each in libnccl.SECTIONS}
     readings = read(as_lines(done.stdout), [section])
     readings.sections.update(others)
     state = nccl.parse(readings)
