@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"number (\d{4,6})")
 _VERSIONS = {
     "cuda": re.compile(r"(\d{1,3}\.\d{1,3})(?:\.\d+)*"),
     "gcc": re.compile(r"\S+ \([^)]*\) (\d{1,3}(?:\.\d{1,3}){1,2})\b.*"),
-    "python3": re.compile(r"Python (\d\.\d{1,3}\.\d{1,3})\S*"),
+    "python3": re.compile(r"Python (\d\.\d{1,3}(?:\.\d{1,3})?)\S*"),
 }
 
 

@@ -30,7 +30,12 @@ if [ -n "$home" ] && [ -e "$home/bin/nvcc" ]; then
   [ -n "$text" ] || text=$(of_program "$home/bin/nvcc" | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
   say cuda "$home" "${text:-unknown}"
 fi
-for name in gcc python3; do
-  path=$(command -v "$name") || continue
-  case $path in /*) say "$name" "$path" "$(of_program "$path" | head -n 1)" ;; esac
-done
+path=$(command -v gcc) || path=
+case $path in /*) say gcc "$path" "$(of_program "$path" | head -n 1)" ;; esac
+# The name of its real file has the version that matters, at no cost: python3.11.
+path=$(command -v python3) || path=
+real=$(readlink -f "$path" 2>/dev/null) || real=$path
+case $path:$real in
+  /*:*/python3.[0-9]*) say python3 "$path" "Python ${real##*/python}" ;;
+  /*) say python3 "$path" "$(of_program "$path" | head -n 1)" ;;
+esac
