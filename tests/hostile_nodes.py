@@ -32,21 +32,24 @@ class Honest:
     """Answers like this machine; the answer to each command is kept."""
 
     def __init__(self) -> None:
-        self._answers: dict[bytes, tuple[bytes, int]] = {}
+        self._answers: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
         self._lock = threading.Lock()
 
-    def answer(self, command: bytes) -> tuple[bytes, int]:
+    def answer(self, channel: Channel, command: bytes) -> tuple[bytes, int]:
         """Return the answer to a command, and its exit code; only probes are run."""
         if MARK.encode() not in command:
             return b"", 1
+        with channel.makefile("rb") as sent:
+            asked = command, sent.read()
         with self._lock:
-            if command not in self._answers:
-                done = subprocess.run(["sh", "-c", command.decode()], capture_output=True)
-                self._answers[command] = done.stdout, done.returncode
-            return self._answers[command]
+            if asked not in self._answers:
+                words = ["sh", "-c", command.decode()]
+                done = subprocess.run(words, input=asked[1], capture_output=True)
+                self._answers[asked] = done.stdout, done.returncode
+            return self._answers[asked]
 
     def __call__(self, channel: Channel, command: bytes) -> None:
-        reply(channel, *self.answer(command))
+        reply(channel, *self.answer(channel, command))
 
 
 def reply(channel: Channel, data: bytes, code: int = 0) -> None:
@@ -60,7 +63,7 @@ def lying(honest: Honest, change: Callable[[bytes], bytes]) -> Reply:
     """Answer as a healthy node does, with each section's text changed."""
 
     def answer(channel: Channel, command: bytes) -> None:
-        data, position, parts = honest.answer(command)[0], 0, []
+        data, position, parts = honest.answer(channel, command)[0], 0, []
         while found := _SECTION.search(data, position):
             length = int(found[2])
             text = change(data[found.end() : found.end() + length])

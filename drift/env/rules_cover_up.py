@@ -12,6 +12,7 @@ from gpu_node.drift.env.cover_ups import HIDES, THREADS, is_cover_up
 from gpu_node.drift.env.user_settings import SESSION, everywhere, of_session
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.shm.rules import container, permissions, too_small
+from gpu_node.drift.toolchain.rules_build import cuda_mismatch
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
@@ -30,12 +31,17 @@ def _of_shm(about: Subject) -> bool:
     return isinstance(about, Variable) and about.variable == "NCCL_SHM_DISABLE"
 
 
+def _of_cuda(about: Subject) -> bool:
+    return isinstance(about, Variable) and about.variable == "DS_SKIP_CUDA_CHECK"
+
+
 @rule(
     "env.cover-up",
     "info",
     whole=True,
-    because_of=tuple(
-        on_node(each, explains=_of_shm) for each in (too_small, container, permissions)
+    because_of=(
+        *(on_node(each, explains=_of_shm) for each in (too_small, container, permissions)),
+        on_node(cuda_mismatch, explains=_of_cuda),
     ),
     why="The job runs, but slowly, and the fault stays: the next job without the variable fails.",
     manual="Repair what the variable hides, then remove the variable.",
@@ -68,7 +74,7 @@ def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
     out = _out(each)
     rules = [RULES[name] for name in hides.rules if name in RULES]
     judging = _with_least_shm(found, wanted)
-    judged = [each for each in rules if each.whole or is_judged(each.area, judging)]
+    judged = [each for each in rules if is_judged(each, judging)]
     hidden: list[Finding] = [
         finding
         for each in judged

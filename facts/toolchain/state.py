@@ -13,8 +13,8 @@ from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.toolchain import build
-from gpu_node.facts.toolchain.build import Build
 from gpu_node.facts.toolchain import versions as tools
+from gpu_node.facts.toolchain.build import Build
 
 # Where the deploy puts links to a release's programs, which are in a folder of /opt.
 LINK_DIR = "/usr/local/bin"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests import fork_server
 from tests.fork_server import BIN, REPOSITORY
@@ -24,8 +24,8 @@ class Ended:
     code: int
     out: str
     err: str
-    seconds: float = 0
-    megabytes: float = 0
+    seconds: float = field(default=0, compare=False)
+    megabytes: float = field(default=0, compare=False)
 
 
 def environment() -> dict[str, str]:

@@ -33,8 +33,8 @@ def test_without_a_count_in_the_inventory() -> None:
 @pytest.mark.parametrize(
     ("node", "says"),
     [
-        (states.seen(FELL_OFF), "h: found 1 GPU, the inventory has gpu.count 2"),
-        (states.seen(gpu_count=8), "h: found 2 GPUs, the inventory has gpu.count 8"),
+        (states.seen(FELL_OFF), "h: found 1 GPU; allowed: 2, the inventory's gpu.count"),
+        (states.seen(gpu_count=8), "h: found 2 GPUs; allowed: 8, the inventory's gpu.count"),
         (states.seen({"driver": {"smi": None, "devices": None}}), "could not be counted"),
         (
             states.seen(
@@ -42,7 +42,7 @@ def test_without_a_count_in_the_inventory() -> None:
             ),
             "h: found no GPU",
         ),
-        (Seen(states.wanted(), error="Could not connect"), "h: Could not connect"),
+        (Seen(states.wanted(), error="Could not connect"), "h: found no answer: Could not connect"),
         (states.seen(MANY, gpu_model=None, gpu_count=None), "could not be counted"),
     ],
     ids=["one fell off", "another count", "unknown", "none", "unreachable", "many"],

@@ -19,14 +19,14 @@ def test_break_without_a_name_lists_the_catalogue() -> None:
 def test_break_with_an_unknown_name_lists_the_catalogue_as_an_error() -> None:
     result = CliRunner().invoke(lab, ["break", "nope"])
     assert result.exit_code == 1
-    assert "no fault 'nope'" in result.output
+    assert "found 'nope' (no such fault)" in result.output
     assert "fstab-line-gone " in result.output
 
 
 def test_reset_of_an_unknown_node_lists_the_known_ones() -> None:
     result = CliRunner().invoke(lab, ["reset", "nope"])
     assert result.exit_code == 1
-    assert "known: a100-01, v100-01, v100-02" in result.output
+    assert "allowed: a100-01, v100-01, v100-02" in result.output
 
 
 def test_the_readme_names_what_make_clean_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,7 +179,7 @@ def test_each_command_that_changes_the_lab_takes_it(
     for place, name in [(life, "as_root"), (nodes, "require_up"), (prerequisites, "which")]:
         monkeypatch.setattr(place, name, lambda *_: pytest.fail("began without the lab"))
     result = CliRunner().invoke(lab, command)
-    assert (result.exit_code, result.output) == (1, "Error: another command has the lab\n")
+    assert (result.exit_code, result.output) == (1, "Error: found another command has the lab\n")
 
 
 @pytest.mark.parametrize(
