@@ -14,10 +14,14 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace.rsync import Removal, send
-from gpu_node.drift.workspace.rules import lacking, mode_of
+from gpu_node.drift.workspace.rules import chmod_words, lacking, mode_of
+from gpu_node.facts.workspace.below import MOST_ENTRIES, Below, file_bits
+from gpu_node.facts.workspace.state import BelowFact, FilesFact, FolderFact, Workspace
 from gpu_node.facts.workspace.state import Directory as Found
-from gpu_node.facts.workspace.state import FilesFact, FolderFact, Workspace
 from gpu_node.inventories.fields.paths import Directory
+
+# How long one run changes entries below a directory; the next one continues.
+BELOW_SECONDS = 600
 
 
 @operation()
@@ -47,6 +51,32 @@ def directory(
         mode=mode_of(found, wanted) if mode else "",
         owner=owner or "",
         group=group or "",
+    )
+
+
+@operation()
+def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
+    """
+    Add permission bits to all entries below a directory; no bit is taken away.
+
+    + path: the directory
+    + mode: octal, eg ``775``; files get only its bits to read and write
+    """
+    known = host.get_fact(BelowFact, path=path, mode=mode)
+    found = Below.model_validate(known)
+    if not found.partial and not found.folders + found.files:
+        host.noop(f"{path} has these bits below it")
+        return
+    folders, files = chmod_words(mode)
+    yield script(
+        "directory_below",
+        path=path,
+        folders=mode,
+        files=file_bits(mode),
+        add_folders=folders,
+        add_files=files,
+        most=str(MOST_ENTRIES),
+        patience=str(BELOW_SECONDS),
     )
 
 

@@ -44,6 +44,10 @@ def converge(plan: Plan) -> None:
     directories = [each for each in plan.wanted.directories or () if each.path in bad]
     for each in directories:
         _directory(f"Make {each.path} a directory as wanted", each)
+        if each.mode and rules.lacks_below(plan.found.workspace, each):
+            workspace.below(
+                name=f"Add permissions below {each.path}", path=each.path, mode=each.mode
+            )
     wanted = plan.wanted.workspace
     if wanted is None or not _is_copied(plan):
         return

@@ -28,11 +28,12 @@ from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
     key="directories",
     why="What a training reads and writes there fails only on this node.",
     manual="Run install -d -m MODE -o OWNER -g GROUP PATH.",
-    repair="Creates the directory, or sets its owner and mode.",
+    repair="Creates the directory, or sets its owner and mode. With recursive: true it adds the "
+    "missing permission bits below it.",
     alone="Name a folder in the inventory that you can write to.",
 )
 def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A wanted directory is missing, or has another owner, group or mode."""
+    """A wanted directory is missing, or it or its content lacks the wanted owner or mode."""
     known = found.workspace.directories
     for each in wanted.directories or ():
         state = known.get(each.path) if known is not None else None
@@ -43,6 +44,69 @@ def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             yield _fault(each, "not a directory", fixable=False)
         elif unlike := lacking(state, each):
             yield _fault(each, unlike, fixable=True)
+        if state is not None and state.is_directory and each.recursive:
+            yield from _below(found.workspace, each)
+
+
+def lacks_below(found: WorkspaceState, wanted: DirectoryWanted) -> bool:
+    """Whether entries below a directory lack a bit that is wanted for them."""
+    below = (found.below or {}).get(wanted.path)
+    return bool(wanted.recursive) and below is not None and below.folders + below.files > 0
+
+
+def _below(found: WorkspaceState, wanted: DirectoryWanted) -> Iterator[Fault]:
+    """Yield the fault of what is below a directory; one that was not walked whole is reported."""
+    below = (found.below or {}).get(wanted.path)
+    lacks = lacks_below(found, wanted)
+    if below is not None and not lacks and not below.partial:
+        return
+    counts = "not known" if below is None else f"{below.entries} entries examined"
+    if below is not None and lacks:
+        counts = f"{_count(below.folders, 'folder')} and {_count(below.files, 'file')} without it"
+        counts += f", such as {below.example}"
+    ended = "no answer" if below is None else below.partial
+    folders, files = chmod_words(wanted.mode or "")
+    yield Fault(
+        subject=Path(wanted.path),
+        found=f"below it: {counts}{f'; not complete: {ended}' if ended else ''}",
+        wanted=f"mode {wanted.mode} below it: {folders} for folders, {files or 'no bit'} for files",
+        cause="a folder without x cannot be entered, a file without r cannot be read: training "
+        "fails only on this node, with Permission denied",
+        fix=f"find {quote(wanted.path)} -xdev -type d -exec chmod {folders} {{}} +"
+        + (f"; find {quote(wanted.path)} -xdev -type f -exec chmod {files} {{}} +" if files else "")
+        if lacks
+        else f"check it manually, as root: find {quote(wanted.path)} -xdev -type d "
+        f"! -perm -{wanted.mode}",
+        fixable=lacks,
+        severity=None if lacks else "warning",
+    )
+
+
+def _count(count: int, thing: str) -> str:
+    return f"{count} {thing}{'s' * (count != 1)}"
+
+
+def chmod_words(mode: str) -> tuple[str, str]:
+    """Return what chmod(1) adds to folders, and to files: "u+rwx,g+rwx,o+rx", "u+rw,g+rw,o+r".
+
+    Files get no bit beside those to read and write; theirs is empty where the mode has none.
+    """
+    special, digits = f"{mode:>04}"[0], [int(each) for each in mode[-3:]]
+    marks = ("s" * bool(int(special) & 4), "s" * bool(int(special) & 2), "")
+    folders = [
+        f"{who}+{_letters(bits)}{mark}"
+        for who, bits, mark in zip("ugo", digits, marks, strict=True)
+        if bits or mark
+    ]
+    files = [
+        f"{who}+{_letters(bits & 6)}" for who, bits in zip("ugo", digits, strict=True) if bits & 6
+    ]
+    sticky = ["+t"] if int(special) & 1 else []
+    return ",".join([*folders, *sticky]), ",".join(files)
+
+
+def _letters(bits: int) -> str:
+    return "".join(letter for bit, letter in ((4, "r"), (2, "w"), (1, "x")) if bits & bit)
 
 
 def lacking(found: Directory, wanted: DirectoryWanted) -> str:

@@ -36,6 +36,7 @@ class ProbeRequest:
     takes minutes. `nodes` are all nodes of the cluster, `address` is the address of this node, and
     `mesh` asks for its logins to the others. `user` is the training user; empty: the SSH user.
     `trains_apart`: the training user is not the SSH user. `sudo`: the SSH user may become root.
+    `below` are the directories whose content is examined too, each with its mode.
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
     packages, for apt and for rpm.
     """
@@ -50,6 +51,7 @@ class ProbeRequest:
     sudo: bool = False
     trains_apart: bool = False
     directories: Sequence[str] = ()
+    below: Sequence[tuple[str, str]] = ()
     workspace: Copied | None = None
     packages: Sequence[str] = ()
 
@@ -67,6 +69,11 @@ def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
         sudo=data.get("_sudo") is True,
         trains_apart=data.get("launcher_user") not in (None, "", data.get("ssh_user")),
         directories=tuple(each["path"] for each in data.get("directories") or ()),
+        below=tuple(
+            (each["path"], each["mode"])
+            for each in data.get("directories") or ()
+            if each.get("recursive") and each.get("mode")
+        ),
         workspace=_copied(data),
         packages=tuple(each for key in _PACKAGES for each in listed(data.get(key) or ())),
     )

@@ -24,6 +24,7 @@ from gpu_node.facts.probe.owner import SHARED as OWNER
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.workspace import below as below_it
 from gpu_node.facts.workspace import mounts
 from gpu_node.facts.workspace.packed import entry_of, pack, require_short, unpacked
 
@@ -58,6 +59,8 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     found = [RSYNC]
     if request.directories:
         found.append(_directories(request.directories))
+    if request.below:
+        found.append(below_it.section(request.below))
     if request.workspace is not None:
         found += [
             _tree(each, request.workspace.excludes, request.user)
@@ -134,6 +137,8 @@ class WorkspaceState(State):
     places: dict[str, Place] | None = None
     source: Tree | None = None
     source_rsync: str | None = None
+    # What is below the directories that are wanted with all their content.
+    below: dict[str, below_it.Below] | None = None
 
 
 def parse_rsync(text: str) -> str:
@@ -214,6 +219,9 @@ def parse(readings: Readings) -> WorkspaceState:
         places=readings.take(PLACES_SECTION, parse_places)
         if PLACES_SECTION in readings.sections
         else None,
+        below=readings.take(below_it.SECTION, below_it.parse)
+        if below_it.SECTION in readings.sections
+        else None,
     )
 
 
@@ -244,6 +252,23 @@ class FolderFact(SectionFact):
     @override
     def process(self, output: list[str]) -> dict[str, Any]:
         return self.parsed(output, lambda text: next(iter(parse_directories(text).values())))
+
+
+class BelowFact(SectionFact):
+    """Returns `Below` as a dict: {"entries": 200, "folders": 3, "files": 0, ...}."""
+
+    @staticmethod
+    @override
+    def default() -> dict[str, Any]:
+        return below_it.Below(entries=0, partial="no answer").model_dump(mode="json")
+
+    @override
+    def command(self, path: str, mode: str) -> str:
+        return self.script_for(below_it.section([(path, mode)]))
+
+    @override
+    def process(self, output: list[str]) -> dict[str, Any]:
+        return self.parsed(output, lambda text: next(iter(below_it.parse(text).values())))
 
 
 class FilesFact(SectionFact):

@@ -14,10 +14,12 @@ from pydantic import (
     StrictInt,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
+from typing_extensions import Self
 
-from gpu_node.inventories.fields.kinds import _LABEL, WRITTEN, Size, User, _matching, _text
+from gpu_node.inventories.fields.kinds import _LABEL, WRITTEN, Size, Switch, User, _matching, _text
 
 # The word for the machine that all this runs on, where the name of a node may stand.
 CONTROLLER = "controller"
@@ -63,6 +65,8 @@ def _directory(entry: object) -> Directory:
         detail = error.errors()[0]
         key = str(detail["loc"][0]) if detail["loc"] else ""
         name = entry.get("path") if isinstance(entry, dict) else entry
+        if not detail["loc"] and detail["type"] == "value_error":
+            raise ValueError(f"{name!r}: {detail['ctx']['error']}") from None
         if key not in Directory.model_fields:
             keys = ", ".join(Directory.model_fields)
             raise ValueError(f"{name!r}: {key!r} is not one of the keys {keys}") from None
@@ -200,6 +204,17 @@ class Directory(BaseModel):
     owner: User | None = Field(default=None, title="its owner")
     group: Group | None = Field(default=None, title="its group")
     mode: DirectoryMode | None = Field(default=None, title="its mode")
+    recursive: Switch | None = Field(
+        default=None,
+        title="adds the mode's bits to what is below it: folders get all of them, files those to "
+        "read and write; nothing is taken away",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_mode(self) -> Self:
+        if self.recursive and self.mode is None:
+            raise ValueError("recursive needs a mode")
+        return self
 
 
 Directories = Annotated[

@@ -3,7 +3,7 @@
 import shlex
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -61,7 +61,8 @@ class Fault(Strict):
     unreadable: str = ""
     # 1: facts are missing, so the nodes cannot be compared. 0: all its findings are info.
     exit_code: Literal[0, 1, 2] = 2
-    inventory: dict[str, str | int] = {}
+    # Flat host data keys (limits_nofile), or an area with its whole value.
+    inventory: dict[str, Any] = {}
     container: Container | None = None
     shared: Shared | None = None
 

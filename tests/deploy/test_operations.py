@@ -110,7 +110,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         name
         not in (
             *("settle", "remount", "persistence", "as_user", "ssh_modes", "ssh_folder"),
-            *("directory", "workspace", "workspace_backups"),
+            *("directory", "directory_below", "workspace", "workspace_backups"),
         )
     )
     if alone:

@@ -13,7 +13,7 @@ from gpu_node.lab import disks, life, nodes, roster
 from tests.e2e.running import INVENTORY, MANAGED, converge, on
 from tests.lab_errors import end_the_lane
 
-Overrides = dict[str, str | int]
+Overrides = dict[str, object]
 # A node as the first converge has left it.
 CONVERGED = "converged"
 APT_NODE = "v100-02"
@@ -80,9 +80,12 @@ def let_in(node: str) -> None:
     on(node, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
 
 
-def _put(tree: dict[str, object], flat: str, value: str | int) -> None:
+def _put(tree: dict[str, object], flat: str, value: object) -> None:
     """Set a flat host data key (limits_nofile) where the cluster file has it."""
     area, _, rest = flat.partition("_")
+    if not rest:
+        tree[area] = value
+        return
     place = tree.setdefault(area, {})
     assert isinstance(place, dict)
     if rest.startswith(("cmake_", "repository_")):

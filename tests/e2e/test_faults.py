@@ -151,7 +151,7 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     """Reported right, dry run exact, repaired or refused, all else as before, then no change."""
     chosen = MANAGED if together[0].node in MANAGED else (APT_NODE,)
     _heal(chosen, tmp_path)
-    settings: dict[str, dict[str, str | int]] = {node: {} for node in chosen}
+    settings: dict[str, dict[str, object]] = {node: {} for node in chosen}
     if not any("ssh" in _areas(fault) for fault in together):
         # Every probe would log in from every node to every node, and find what it always finds.
         settings = {node: {"ssh_mesh": False} for node in chosen}
