@@ -64,6 +64,10 @@ class ShmWanted(Model):
     kill_orphans: fields.Switch | None = Field(
         default=None, title="ends trainers whose launcher has ended, if they hold files in /dev/shm"
     )
+    remove_ipc: fields.Switch | None = Field(
+        default=None,
+        title="false: logind does not delete a user's files in /dev/shm at the last logout",
+    )
 
 
 class LimitsWanted(Model):

@@ -121,6 +121,30 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
     yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(f"0{mode}"), "/dev/shm")
 
 
+# A file with another content is one that an older version or a person left in our place.
+KEEP_SEGMENTS = """\
+# Written by gpu-node: a job keeps its segments in /dev/shm when its user logs out.
+[Login]
+RemoveIPC=no
+"""
+
+
+@operation()
+def keep_segments(path: str) -> Generator[StringCommand | FunctionCommand, None, None]:
+    """
+    Write the drop-in that keeps logind from deleting segments; the next boot reads it.
+
+    + path: the file, eg ``/etc/systemd/logind.conf.d/99-gpu-node.conf``
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"]:
+        yield unread(path, old)
+    elif old["exists"] and old["text"] == KEEP_SEGMENTS:
+        host.noop(f"{path} is as wanted")
+    else:
+        yield replace(path, old, KEEP_SEGMENTS, again=lambda text: KEEP_SEGMENTS)
+
+
 SECONDS = 120
 
 

@@ -7,7 +7,8 @@ from pyinfra.api import deploy
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.shm import operations as shm
 from gpu_node.drift.engine.subject import Pid
-from gpu_node.drift.shm import rules, rules_segments
+from gpu_node.drift.shm import rules, rules_ipc, rules_segments
+from gpu_node.facts.shm.ipc import OWN_FILE
 from gpu_node.inventories.schema import format_size
 
 REPAIRS = (
@@ -16,6 +17,7 @@ REPAIRS = (
     rules.permissions,
     rules_segments.stale_segments,
     rules_segments.orphaned_trainer,
+    rules_ipc.remove_ipc,
 )
 
 
@@ -31,6 +33,8 @@ def converge(plan: Plan) -> None:
         shm.size(name="Remount /dev/shm", size=wanted.size)
     if plan.repairs(rules.permissions):
         shm.permissions(name="Open /dev/shm to users", mode=rules.MODE)
+    if plan.repairs(rules_ipc.remove_ipc):
+        shm.keep_segments(name=f"Write {OWN_FILE}", path=OWN_FILE)
     pids = [each.pid for each in plan.subjects(Pid, rules_segments.orphaned_trainer)]
     if pids:
         shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)

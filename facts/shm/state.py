@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from typing_extensions import override
 
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.shm import boot as shm_boot
+from gpu_node.facts.shm import ipc as remove_ipc
 from gpu_node.facts.shm import segments
 
 # Bit of CAP_SYS_ADMIN in a capability mask (linux/capability.h): needed to mount and remount.
@@ -22,7 +27,14 @@ _MEMORY = (
     Section("shm.container", shell("shm/container"), root=True),
     Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo"),
 )
-SECTIONS = (*_MEMORY, segments.USE)
+
+
+def sections(user: str = "") -> tuple[Section, ...]:
+    """Return the sections; `user` trains, empty for the SSH user."""
+    return (*_MEMORY, segments.USE, remove_ipc.section(user))
+
+
+SECTIONS = sections()
 
 
 class Mount(State):
@@ -78,6 +90,8 @@ class ShmState(State):
     # Bytes of the node's memory: the base for a size in percent, or for the default size.
     memory: int | None
     use: segments.Use | None
+    # What logind does with the segments of a user who logs out.
+    ipc: remove_ipc.RemoveIpc | None = None
 
 
 def parse_mount(text: str) -> Mount:
@@ -144,6 +158,7 @@ def parse(readings: Readings) -> ShmState:
         container=readings.take("shm.container", parse_container),
         memory=readings.take("shm.memory", lambda text: int(text) * 1024),
         use=readings.take("shm.use", segments.parse),
+        ipc=readings.take(remove_ipc.SECTION, remove_ipc.parse),
     )
 
 
@@ -153,3 +168,7 @@ class SharedMemory(AreaFact):
     sections = SECTIONS
     state = ShmState
     parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request.user)

@@ -53,7 +53,7 @@ OPERATIONS = {
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
     "toolchain.pdsh",
     *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),
-    "ssh.settings",
+    *("ssh.settings", "shm.keep_segments", "workspace.below"),
 }
 CACHE = Path("/cache")
 _RUN = {"origin": scripts.origin(), "patience_for_runs": str(scripts.RUN_SECONDS)}

@@ -78,6 +78,7 @@ def test_the_flat_keys() -> None:
         "driver_hold_kernel",
         "shm_size",
         "shm_kill_orphans",
+        "shm_remove_ipc",
         "limits_nofile",
         "limits_memlock",
         "limits_stack",
