@@ -70,6 +70,25 @@ class ShmWanted(Model):
     )
 
 
+class UlimitsWanted(Model):
+    """The limits that docker gives to each container, soft and hard."""
+
+    nofile: fields.Nofile | None = Field(
+        default=None, title="how many files a process of a container may open"
+    )
+    memlock: fields.Memlock | None = Field(
+        default=None, title="how much memory a process of a container may lock"
+    )
+
+
+class DockerWanted(Model):
+    default_shm_size: fields.Size | None = Field(
+        default=None,
+        title="the size of /dev/shm in a container that names none, in /etc/docker/daemon.json",
+    )
+    default_ulimits: UlimitsWanted | None = None
+
+
 class LimitsWanted(Model):
     nofile: fields.Nofile | None = Field(
         default=None, title="how many files a process of a login may open"
@@ -212,6 +231,7 @@ class Areas(Model):
     gpu: GpuWanted | None = None
     driver: DriverWanted | None = None
     shm: ShmWanted | None = None
+    docker: DockerWanted | None = None
     limits: LimitsWanted | None = None
     toolchain: ToolchainWanted | None = None
     nccl: NcclWanted | None = None

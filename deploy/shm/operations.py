@@ -17,6 +17,7 @@ from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand
 from gpu_node.deploy.engine.rights import of_operation
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files.replace import refuse_unread, replace, unread
+from gpu_node.drift.shm import daemon_json
 from gpu_node.drift.shm.fstab import new_line
 from gpu_node.drift.shm.fstab import with_size as line_with_size
 from gpu_node.drift.shm.segments import is_certain, orphans, stale
@@ -143,6 +144,60 @@ def keep_segments(path: str) -> Generator[StringCommand | FunctionCommand, None,
         host.noop(f"{path} is as wanted")
     else:
         yield replace(path, old, KEEP_SEGMENTS, again=lambda text: KEEP_SEGMENTS)
+
+
+# dockerd checks a file without starting since 23.0.
+_VALIDATE = """
+command -v dockerd >/dev/null 2>&1 && dockerd --help 2>&1 | grep -q -e --validate || exit 0
+dockerd --validate --config-file "$1" 2>&1
+"""
+
+
+@operation()
+def docker(
+    path: str, pid: int, shm_size: str = "", ulimits: dict[str, int] | None = None
+) -> Generator[StringCommand | FunctionCommand, None, None]:
+    """
+    Set what docker gives to containers by default, and let it read its file again.
+
+    + path: of daemon.json
+    + pid: of the running dockerd, which is never restarted
+    + shm_size: eg ``8G``; empty leaves it as it is
+    + ulimits: soft and hard limits, eg ``{"memlock": -1}``
+    """
+    old = host.get_fact(FileBytes, path=path)
+    if old["problem"]:
+        yield unread(path, old)
+        return
+    edit = partial(_daemon_json, shm_size=shm_size, ulimits=ulimits or {})
+    try:
+        new = edit(old["text"])
+    except ValueError as error:
+        yield FunctionCommand(refuse_unread, [path, str(error)], {})
+        return
+    if old["exists"] and new == old["text"]:
+        host.noop(f"{path} is as wanted")
+        return
+    yield replace(path, old, new, check=_VALIDATE, again=edit)
+    yield script("docker_reload", pid=str(pid))
+
+
+def _daemon_json(text: str, shm_size: str, ulimits: dict[str, int]) -> str:
+    """Return daemon.json with these defaults; a value that is larger stays."""
+    known = daemon_json.values_of(text)
+    values: dict[str, object] = {}
+    has = daemon_json.size_of(known.get(daemon_json.SHM))
+    if shm_size and (has is None or has < (daemon_json.size_of(shm_size) or 0)):
+        values[daemon_json.SHM] = shm_size
+    limits = daemon_json.soft_limits(known.get(daemon_json.ULIMITS))
+    low = {
+        name: each
+        for name, each in ulimits.items()
+        if name not in limits or 0 <= limits[name] < each or each < 0 <= limits[name]
+    }
+    if low:
+        values[daemon_json.ULIMITS] = daemon_json.ulimits(low, known.get(daemon_json.ULIMITS))
+    return daemon_json.with_values(text, values)
 
 
 SECONDS = 120

@@ -6,8 +6,9 @@ from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.shm import operations as shm
-from gpu_node.drift.engine.subject import Pid
-from gpu_node.drift.shm import rules, rules_ipc, rules_segments
+from gpu_node.drift.engine.subject import Path, Pid
+from gpu_node.drift.shm import rules, rules_docker, rules_ipc, rules_segments
+from gpu_node.drift.shm.daemon_json import SHM, ULIMITS
 from gpu_node.facts.shm.ipc import OWN_FILE
 from gpu_node.inventories.schema import format_size
 
@@ -18,12 +19,14 @@ REPAIRS = (
     rules_segments.stale_segments,
     rules_segments.orphaned_trainer,
     rules_ipc.remove_ipc,
+    rules_docker.docker_default,
 )
 
 
 @deploy("Shared memory")
 def converge(plan: Plan) -> None:
     """Repair what the shm rules found."""
+    _containers(plan)
     wanted = plan.wanted.shm
     if wanted is None:
         return
@@ -41,3 +44,23 @@ def converge(plan: Plan) -> None:
     # Last: files that an orphan had open are unused now.
     if pids or plan.repairs(rules_segments.stale_segments):
         shm.segments(name="Remove unused segments", allow_disruption=plan.allow_disruption)
+
+
+def _containers(plan: Plan) -> None:
+    """Write what docker gives to containers by default into its daemon.json, and reload it."""
+    wanted, docker = plan.wanted.docker, plan.found.shm.docker
+    paths = {each.path for each in plan.subjects(Path, rules_docker.docker_default)}
+    for daemon in docker.daemons if docker else ():
+        if wanted is None or daemon.path not in paths or daemon.pid is None:
+            continue
+        shm.docker(
+            name=f"Write {daemon.path}",
+            path=daemon.path,
+            pid=daemon.pid,
+            shm_size=format_size(wanted.default_shm_size)
+            if wanted.default_shm_size and not rules_docker.conflict(daemon, SHM)
+            else "",
+            ulimits={}
+            if rules_docker.conflict(daemon, ULIMITS)
+            else rules_docker.wanted_ulimits(plan.wanted),
+        )

@@ -28,7 +28,7 @@ _CAUSE = (
     manual="Run loginctl enable-linger USER; set RemoveIPC=no under [Login] in "
     "/etc/systemd/logind.conf, which the next boot reads.",
     repair="Writes RemoveIPC=no into a file in /etc/systemd/logind.conf.d, only where the "
-    "inventory has shm: {remove_ipc: false}. logind is not restarted: the next boot reads the file.",
+    "inventory has shm: {remove_ipc: false}. logind is not restarted: the next boot reads it.",
     alone="Run loginctl enable-linger, or keep a session open while the job runs.",
 )
 def remove_ipc(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:

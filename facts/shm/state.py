@@ -12,6 +12,7 @@ from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.shm import boot as shm_boot
+from gpu_node.facts.shm import docker as container_managers
 from gpu_node.facts.shm import ipc as remove_ipc
 from gpu_node.facts.shm import segments
 
@@ -31,7 +32,7 @@ _MEMORY = (
 
 def sections(user: str = "") -> tuple[Section, ...]:
     """Return the sections; `user` trains, empty for the SSH user."""
-    return (*_MEMORY, segments.USE, remove_ipc.section(user))
+    return (*_MEMORY, segments.USE, remove_ipc.section(user), *container_managers.SECTIONS)
 
 
 SECTIONS = sections()
@@ -92,6 +93,9 @@ class ShmState(State):
     use: segments.Use | None
     # What logind does with the segments of a user who logs out.
     ipc: remove_ipc.RemoveIpc | None = None
+    # What containers get by default, and the running ones that have GPUs.
+    docker: container_managers.Docker | None = None
+    containers: tuple[container_managers.GpuContainer, ...] | None = None
 
 
 def parse_mount(text: str) -> Mount:
@@ -159,6 +163,10 @@ def parse(readings: Readings) -> ShmState:
         memory=readings.take("shm.memory", lambda text: int(text) * 1024),
         use=readings.take("shm.use", segments.parse),
         ipc=readings.take(remove_ipc.SECTION, remove_ipc.parse),
+        docker=readings.take(container_managers.SECTION, container_managers.parse),
+        containers=readings.take(
+            container_managers.CONTAINERS, container_managers.parse_containers
+        ),
     )
 
 

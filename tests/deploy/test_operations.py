@@ -53,7 +53,7 @@ OPERATIONS = {
     *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
     "toolchain.pdsh",
     *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),
-    *("ssh.settings", "shm.keep_segments", "workspace.below"),
+    *("ssh.settings", "shm.keep_segments", "shm.docker", "workspace.below"),
 }
 CACHE = Path("/cache")
 _RUN = {"origin": scripts.origin(), "patience_for_runs": str(scripts.RUN_SECONDS)}
@@ -110,7 +110,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         name
         not in (
             *("settle", "remount", "persistence", "as_user", "ssh_modes", "ssh_folder"),
-            *("directory", "directory_below", "workspace", "workspace_backups"),
+            *("directory", "directory_below", "workspace", "workspace_backups", "docker_reload"),
         )
     )
     if alone:
@@ -155,6 +155,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         assert variables.pop("again") == "yes"
         before = "as found" if variables["before"] == sha(found) else variables["before"]
         checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
+        checked = "dockerd" if "dockerd --validate" in checked else checked
         checked = "bash -n" if checked == BASH_CHECK else checked
         variables.update(before=before, content=text, check=checked)
     return {"script": name, **variables}

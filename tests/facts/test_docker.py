@@ -1,0 +1,140 @@
+"""Docker and podman, read from a node's own files and processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.shell import assigned
+from gpu_node.facts.shm.docker import (
+    SECTIONS,
+    Docker,
+    GpuContainer,
+    parse,
+    parse_containers,
+)
+from tests.shells import SHELLS, ask
+
+LIMITS = """\
+Limit                     Soft Limit           Hard Limit           Units
+Max open files            1048576              1048576              files
+Max locked memory         unlimited            unlimited            bytes
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A machine that runs dockerd as pid 812; its own /proc is the test's."""
+    write(tmp_path, "run/docker.pid", "812")
+    process(tmp_path, 812, "dockerd", "/usr/bin/dockerd\0-H\0fd://\0")
+    write(tmp_path, "proc/812/limits", LIMITS)
+    return tmp_path
+
+
+def write(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def process(root: Path, pid: int, name: str, words: str = "") -> None:
+    write(root, f"proc/{pid}/comm", f"{name}\n")
+    write(root, f"proc/{pid}/cmdline", words)
+
+
+def docker(root: Path, shell: str) -> Docker:
+    section = SECTIONS[0]
+    asked = Section(section.name, assigned(root=root) + section.command)
+    readings = ask(shell, [asked])
+    found = readings.take(section.name, parse)
+    assert found is not None, readings.unread
+    return found
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_docker(root: Path, shell: str) -> None:
+    """Its file, its flags in both forms, the limits that containers inherit."""
+    words = "/usr/bin/dockerd\0--default-shm-size\0002G\0--default-ulimit=nofile=1:2\0--debug\0"
+    process(root, 812, "dockerd", words)
+    write(root, "etc/docker/daemon.json", '{\n\t"a": "b"\n}\n')
+    write(root, "etc/default/docker", "# --default-shm-size=1\nOPTS=--default-shm-size=2G\n")
+    (daemon,) = docker(root, shell).daemons
+    assert (daemon.kind, daemon.pid, daemon.text) == ("root", 812, '{\n\t"a": "b"\n}')
+    assert [(each.name, each.value) for each in daemon.flags] == [
+        ("--default-shm-size", "2G"),
+        ("--default-ulimit", "nofile=1:2"),
+    ]
+    assert daemon.limits == {"nofile": 1048576, "memlock": "unlimited"}
+    assert [(each.path, each.line) for each in daemon.units] == [("/etc/default/docker", 2)]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_another_file(root: Path, shell: str) -> None:
+    process(root, 812, "dockerd", "dockerd\0--config-file=/srv/d.json\0")
+    write(root, "srv/d.json", "{}")
+    (daemon,) = docker(root, shell).daemons
+    assert (daemon.path, daemon.text) == ("/srv/d.json", "{}")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_machine_without(tmp_path: Path, shell: str) -> None:
+    assert docker(tmp_path, shell) == Docker()
+
+
+def test_a_pid_that_is_another_programs_now(root: Path) -> None:
+    process(root, 812, "python")
+    assert docker(root, "dash").daemons == ()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_podman(tmp_path: Path, shell: str) -> None:
+    """Only one that root has used; the last of its files that sets the size decides."""
+    write(tmp_path, "usr/share/containers/containers.conf", '[containers]\n#shm_size = "1k"\n')
+    write(tmp_path, "etc/containers/containers.conf", '[engine]\nshm_size = "1k"\n')
+    write(
+        tmp_path,
+        "etc/containers/containers.conf.d/a.conf",
+        '[containers]\nshm_size = "2g" # of ours\n',
+    )
+    assert docker(tmp_path, shell).podman is None
+    write(tmp_path, "var/lib/containers/storage/db.sql", "x")
+    sizes = docker(tmp_path, shell).podman
+    assert sizes is not None
+    assert [(each.path, each.line, each.value) for each in sizes] == [
+        ("/etc/containers/containers.conf.d/a.conf", 2, "2g")
+    ]
+
+
+MOUNTS = """\
+1 0 0:50 / / rw - overlay overlay rw
+2 1 0:51 / /dev/shm rw,nosuid - tmpfs shm rw,{size}
+3 1 0:52 /x /usr/lib/x86_64-linux-gnu/libcuda.so.535.154.05 ro - ext4 /dev/sda1 ro
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_running_containers(tmp_path: Path, shell: str) -> None:
+    """One process of each mount namespace but the host's; those with GPUs and a /dev/shm."""
+    (tmp_path / "run/docker").mkdir(parents=True)
+    for pid, namespace, mounts in (
+        ("1", "1", ""),
+        ("self", "1", ""),
+        ("40", "7", MOUNTS.format(size="size=65536k,inode64")),
+        ("41", "7", ""),
+        ("50", "8", MOUNTS.format(size="mode=1777")),
+        ("60", "9", MOUNTS.format(size="size=65536k").replace("libcuda", "libc")),
+    ):
+        write(tmp_path, f"proc/{pid}/mountinfo", mounts)
+        write(tmp_path, f"proc/{pid}/comm", "python 3\n")
+        write(tmp_path, f"proc/{pid}/cgroup", f"1:name=systemd:/\n0::/docker/{pid}abc\n")
+        (tmp_path / f"proc/{pid}/ns").mkdir()
+        (tmp_path / f"proc/{pid}/ns/mnt").symlink_to(f"mnt:[{namespace}]")
+    section = SECTIONS[1]
+    asked = Section(section.name, assigned(root=tmp_path) + section.command)
+    readings = ask(shell, [asked])
+    assert readings.take(section.name, parse_containers) == (
+        GpuContainer(pid=40, shm=64 << 20, cgroup="/docker/40abc", name="python 3"),
+        GpuContainer(pid=50, shm=None, cgroup="/docker/50abc", name="python 3"),
+    )
