@@ -26,6 +26,7 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.workspace import below as below_it
 from gpu_node.facts.workspace import mounts
+from gpu_node.facts.workspace import pointers as lfs
 from gpu_node.facts.workspace.packed import entry_of, pack, require_short, unpacked
 
 # The partial file of an interrupted transfer, in the folder of the file.
@@ -68,6 +69,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         ]
         places = f"set -- {shlex.join(request.workspace.paths)}\n{_PLACES}"
         found.append(Section(PLACES_SECTION, places, shared=(SHARED,)))
+        found.append(lfs.section(request.workspace.paths, request.user))
     return tuple(found)
 
 
@@ -139,6 +141,8 @@ class WorkspaceState(State):
     source_rsync: str | None = None
     # What is below the directories that are wanted with all their content.
     below: dict[str, below_it.Below] | None = None
+    # The pointers of git-lfs in each folder of the workspace that exists.
+    pointers: dict[str, lfs.Pointers] | None = None
 
 
 def parse_rsync(text: str) -> str:
@@ -221,6 +225,9 @@ def parse(readings: Readings) -> WorkspaceState:
         else None,
         below=readings.take(below_it.SECTION, below_it.parse)
         if below_it.SECTION in readings.sections
+        else None,
+        pointers=readings.take(lfs.SECTION, lfs.parse)
+        if lfs.SECTION in readings.sections
         else None,
     )
 

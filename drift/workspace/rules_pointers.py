@@ -1,0 +1,70 @@
+"""Workspace rule about git-lfs: models and data are there, and not pointers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.workspace.copy import is_source
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.workspace.pointers import Pointers
+from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
+
+_NAMED = 3
+
+
+@rule(
+    "workspace.lfs-pointer",
+    "error",
+    whole=True,
+    between=True,
+    why="A clone made without git-lfs has text files of 130 bytes in place of models and data.",
+    manual="Run git lfs install and git lfs pull in the clone, on the source of the workspace.",
+)
+def lfs_pointer(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Files of models or data are pointers of git-lfs."""
+    if wanted.workspace is None:
+        return
+    source = is_source(wanted.workspace, among)
+    own = (wanted.workspace.origin or wanted.workspace.path) if source else wanted.workspace.path
+    pointers = (found.workspace.pointers or {}).get(own)
+    if pointers is None:
+        return
+    if pointers.partial:
+        yield _not_complete(own, pointers)
+    for clone, names in pointers.clones.items():
+        yield _pointers(own, clone, names, wanted.workspace, source)
+
+
+def _pointers(
+    own: str, clone: str, names: tuple[str, ...], wanted: WorkspaceWanted, source: bool
+) -> Fault:
+    more = ", ..." if names[_NAMED:] else ""
+    there = own if source else (wanted.origin or wanted.path)
+    where = quote(f"{there}/{clone}" if clone != "." else there)
+    on = "" if source else f" on {wanted.source}, then run the deploy"
+    return Fault(
+        subject=Path(f"{own}/{clone}" if clone != "." else own),
+        found=f"{len(names)} pointer{'s' * (len(names) != 1)} of git-lfs: "
+        f"{', '.join(names[:_NAMED])}{more}",
+        wanted="the files that they point to",
+        cause="git cloned without git-lfs: loading such a file ends in 'invalid load key' or "
+        "'HeaderTooLarge'",
+        fix=f"cd {where} && git lfs install && git lfs pull{on}",
+        fixable=False,
+    )
+
+
+def _not_complete(own: str, pointers: Pointers) -> Fault:
+    return Fault(
+        subject=Path(own),
+        found=f"not complete: {pointers.partial}",
+        wanted="all small files examined",
+        cause="what was not examined may be a pointer of git-lfs",
+        fix=f"look manually: grep -rIl --include='*.bin' git-lfs.github.com/spec {quote(own)}",
+        fixable=False,
+        severity="info",
+    )
