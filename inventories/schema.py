@@ -159,6 +159,8 @@ def _spell_out(document: Document) -> None:
             for key in OF_SSH:
                 _under_ssh(document, name, entry, key)
     for layer, entry in _layers(document):
+        if isinstance(entry, dict) and isinstance(entry.get("workspace"), list):
+            _as_list(document, layer, entry)
         for path, meant in list(spelled_out(Layer, entry)):
             assert isinstance(entry, dict) and isinstance(meant, dict)
             entry[path[-1]] = meant
@@ -166,6 +168,16 @@ def _spell_out(document: Document) -> None:
                 inner, outer = (*layer, *path, key), (*layer, *path)
                 document.lines[inner] = document.lines[outer]
                 document.written[inner] = document.written[outer]
+
+
+def _as_list(document: Document, layer: KeyPath, entry: dict[str, object]) -> None:
+    """Move a list under `workspace` to `workspaces`, unless that is set, too."""
+    if "workspaces" not in entry:
+        entry["workspaces"] = entry.pop("workspace")
+        old, new = (*layer, "workspace"), (*layer, "workspaces")
+        # The lines of what is in the list, too: numbers in another notation have been reported.
+        for path in [path for path in document.lines if path[: len(old)] == old]:
+            document.lines[(*new, *path[len(old) :])] = document.lines[path]
 
 
 def _under_ssh(document: Document, host: str, entry: dict[str, object], key: str) -> None:

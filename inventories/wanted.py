@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
@@ -16,6 +16,7 @@ from gpu_node.inventories.errors import (
     Problem,
     at,
     did_you_mean,
+    dotted,
     quoted,
     shown,
 )
@@ -202,6 +203,11 @@ class WorkspaceWanted(Model):
     delete_limit: places.Share = Field(
         default=20, title="the share of the files, and of their bytes, that one copy may delete"
     )
+    checksum: fields.Switch | None = Field(
+        default=None,
+        title="a copy also sends files of equal size and time whose content differs; it reads all "
+        "files on both sides",
+    )
     backup: places.Backup = places.Backup()
 
 
@@ -225,6 +231,38 @@ class JobsWanted(Model):
     )
 
 
+def _workspaces(value: object) -> tuple[WorkspaceWanted, ...]:
+    """A list of workspaces, each complained of by its path."""
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError("")
+    found = tuple(map(_workspace, value))
+    places = [{each.path, each.origin or each.path} for each in found]
+    if len(set().union(*places)) < sum(map(len, places)):
+        raise ValueError("a directory is in two of them")
+    return found
+
+
+def _workspace(entry: object) -> WorkspaceWanted:
+    if isinstance(entry, WorkspaceWanted):
+        return entry
+    name = at(entry, ("path",)) or shown(entry)
+    for problem in complaints(WorkspaceWanted, entry):
+        key = f"{dotted(problem.path)}: " if problem.path else ""
+        raise ValueError(f"{name!r}: {key}{problem}")
+    return WorkspaceWanted.model_validate(entry, context=fields.WRITTEN)
+
+
+Workspaces = Annotated[
+    tuple[WorkspaceWanted, ...],
+    BeforeValidator(_workspaces),
+    Field(
+        description="a list such as [{path: /data/models, source: a100-01}]",
+        title="more directories that are copied, each with the keys of workspace; workspace: [...] "
+        "is the same",
+    ),
+]
+
+
 class Areas(Model):
     """What a level of a cluster file can set: the defaults, a group or a host."""
 
@@ -245,6 +283,7 @@ class Areas(Model):
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
     checks: switched.Checks | None = None
+    workspaces: Workspaces | None = None
     drain: fields.Command | None = Field(
         default=None, title="runs on the controller before the node is rebooted"
     )
@@ -257,6 +296,24 @@ class NodeWanted(Areas):
     """What one node should be."""
 
     address: fields.Address
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_first(cls, value: Any) -> Any:
+        """A list alone: its first workspace is the one that the area is judged by."""
+        listed = at(value, ("workspaces",))
+        if not isinstance(listed, list | tuple) or at(value, ("workspace",)) is not None:
+            return value
+        first, *rest = listed or [None]
+        if not isinstance(first, WorkspaceWanted) and complaints(WorkspaceWanted, first):
+            return value  # the list is complained of
+        return {**value, "workspace": first, "workspaces": rest or None}
+
+    @property
+    def every_workspace(self) -> tuple[WorkspaceWanted, ...]:
+        """The directories that are copied."""
+        first = () if self.workspace is None else (self.workspace,)
+        return (*first, *(self.workspaces or ()))
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:

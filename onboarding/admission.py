@@ -298,7 +298,10 @@ class Admission:
         """
         self.console.stage(STAGES[1], "can it be a member? Nothing is changed")
         given = self.journal
-        folder = self.cluster.defaults.get("workspace_path")
+        defaults = self.cluster.defaults
+        folders = [each["path"] for each in defaults.get("workspaces") or ()]
+        if defaults.get("workspace_path"):
+            folders.insert(0, defaults["workspace_path"])
         looked = look(
             lambda script, seconds: session.as_root(script, seconds).out,
             str(self.site.inventory) if self.cluster.hosts else None,
@@ -306,7 +309,7 @@ class Admission:
             given.address,
             given.port,
             [host_key],
-            [str(folder)] if folder else [],
+            [str(each) for each in folders],
         )
         refused, new = None, ""
         try:

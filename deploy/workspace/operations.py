@@ -114,6 +114,7 @@ def files(
     backup: str = "",
     keep: int = 0,
     allow_disruption: bool = False,
+    checksum: bool = False,
 ) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
     Copy the workspace to this node by rsync; files that it already has are not sent again.
@@ -133,6 +134,7 @@ def files(
       ``/data/.ws.gpu-node-backup/20261122T204829Z-0a1b2c``
     + keep: how many such folders stay
     + allow_disruption: delete files although a process of this node holds a GPU
+    + checksum: compare files of equal size and time by their content
     """
     found = host.get_fact(FilesFact, path=path, excludes=list(excludes))
     if found["digest"] == digest:
@@ -140,7 +142,7 @@ def files(
         return
     allow = "yes" if allow_disruption or not removals else "no"
     yield script("workspace", path=path, owner=owner, allow=allow, backup=backup)
-    removal = Removal(removals, backup, at_once, owner, allow)
+    removal = Removal(removals, backup, at_once, owner, allow, checksum)
     given = [source, origin, path, list(excludes), version, dict(peer), total, removal]
     yield FunctionCommand(send, given, {})
     if backup:

@@ -53,7 +53,8 @@ class Removal:
 
     `backup` is a folder of the node, or empty: overwritten files are kept there, too. `at_once`: a
     file replaces a folder, which must be deleted before the file is sent. `owner` and `allow` are
-    for workspace.sh, which looks for a running job right before anything is deleted.
+    for workspace.sh, which looks for a running job right before anything is deleted. `checksum`:
+    files of equal size and time are compared by their content.
     """
 
     most: int = 0
@@ -61,6 +62,7 @@ class Removal:
     at_once: bool = False
     owner: str = ""
     allow: str = "yes"
+    checksum: bool = False
 
 
 def command(excludes: Sequence[str], version: str, removal: Removal | None = None) -> list[str]:
@@ -72,6 +74,7 @@ def command(excludes: Sequence[str], version: str, removal: Removal | None = Non
     removal = removal or Removal()
     found = ["rsync", "-rlpt", PLAIN, "--omit-dir-times", f"--partial-dir={PARTIAL}"]
     found += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
+    found += ["--checksum"] if removal.checksum else []
     found += ["--backup", f"--backup-dir={removal.backup}"] if removal.backup else []
     if removal.most:
         when = "--delete-before" if removal.at_once else "--delete-delay"
@@ -133,7 +136,7 @@ def send(
     given = (state, host, source, origin, path, excludes, version, peer)
     passes = [(removal, total)]
     if removal.most and not removal.at_once:
-        passes = [(replace(removal, most=0), total), (removal, 0)]
+        passes = [(replace(removal, most=0), total), (replace(removal, checksum=False), 0)]
     return all(_pass(*given, size, each) for each, size in passes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 from pyinfra import host, logger
 from pyinfra.api import deploy
@@ -20,6 +21,7 @@ from gpu_node.drift.workspace.copy import Copy, copy_of
 from gpu_node.drift.workspace.deletions import backups, keeps
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.paths import CONTROLLER, Directory
+from gpu_node.inventories.schema import WorkspaceWanted
 
 REPAIRS = (rules.rsync_missing, rules.directory, rules.missing, rules.differs)
 # How many files a run names one by one; a dry run names them all. a deploy cannot ask pyinfra
@@ -48,10 +50,15 @@ def converge(plan: Plan) -> None:
             workspace.below(
                 name=f"Add permissions below {each.path}", path=each.path, mode=each.mode
             )
-    wanted = plan.wanted.workspace
-    if wanted is None or not _is_copied(plan):
+    for wanted in plan.wanted.every_workspace:
+        _copy(plan, wanted)
+
+
+def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:
+    is_copied = partial(_is_copied, path=wanted.path)
+    if not is_copied(plan):
         return
-    if not is_writer(plan, wanted.path, lambda found: found.workspace.places, _is_copied):
+    if not is_writer(plan, wanted.path, lambda found: found.workspace.places, is_copied):
         return
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:
@@ -76,6 +83,7 @@ def converge(plan: Plan) -> None:
             backup=backup,
             keep=wanted.backup.keep,
             allow_disruption=plan.allow_disruption,
+            checksum=wanted.checksum is True,
         )
     # rsync gives a folder the mode of the source's folder.
     for each in plan.wanted.directories or ():
@@ -83,8 +91,9 @@ def converge(plan: Plan) -> None:
             _directory(f"Keep {each.path} as wanted", each)
 
 
-def _is_copied(plan: Plan) -> bool:
-    return plan.repairs(rules.missing, rules.differs)
+def _is_copied(plan: Plan, path: str) -> bool:
+    subjects = plan.subjects(Path, rules.missing, rules.differs)
+    return any(each.path == path for each in subjects)
 
 
 def _directory(name: str, wanted: Directory) -> None:

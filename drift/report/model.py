@@ -90,7 +90,11 @@ class Report(_Part):
 _LEFT_OUT: dict[str, Any] = {
     "unreadable": True,
     "limits": {"unsettled"},
-    "workspace": {"trees": {"__all__": {"packed"}}, "source": {"packed"}},
+    "workspace": {
+        "trees": {"__all__": {"packed"}},
+        "source": {"packed"},
+        "sources": {"__all__": {"packed"}},
+    },
 }
 
 

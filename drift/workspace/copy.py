@@ -27,6 +27,8 @@ class Copy:
     theirs: Tree | None
     ours: Tree | None
     delete: bool = False
+    # The free bytes of the node's file system; None where that is unknown.
+    room: int | None = None
 
     @cached_property
     def _theirs(self) -> dict[str, str]:
@@ -89,6 +91,11 @@ class Copy:
         """The bytes of the node's files that are deleted, or overwritten by others."""
         changed = (path for path in self.change if self._has_other_content(path))
         return _bytes(self._ours[path] for path in (*changed, *self.remove))
+
+    @property
+    def overwritten(self) -> int:
+        """The bytes of the node's files that are replaced by others."""
+        return _bytes(self._ours[path] for path in self.change if self._has_other_content(path))
 
     def _has_other_content(self, path: str) -> bool:
         """Whether rsync sends a file anew: another mode alone is set in its place."""
@@ -159,12 +166,14 @@ def copy_of(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Copy | N
         return None
     origin = wanted.origin or wanted.path
     if wanted.source == CONTROLLER:
-        theirs = found.workspace.source
+        known = found.workspace.sources
+        theirs = known.get(origin) if known else found.workspace.source
     else:
         source = among.found.get(wanted.source)
         theirs = source.workspace.trees.get(origin) if source else None
     ours = found.workspace.trees.get(wanted.path)
-    return Copy(wanted.source, origin, wanted.path, theirs, ours, wanted.delete is True)
+    room = (found.workspace.room or {}).get(wanted.path)
+    return Copy(wanted.source, origin, wanted.path, theirs, ours, wanted.delete is True, room)
 
 
 def is_source(wanted: WorkspaceWanted, among: Among) -> bool:

@@ -38,7 +38,21 @@ def objection(copy: Copy, wanted: WorkspaceWanted, among: Among) -> Objection | 
         return Objection(reason, way)
     if not among.allow_deletions and (reason := _doubt(copy, wanted)):
         return Objection(reason, f"check {copy.origin} on {copy.source}; {_WAY}")
-    return _without_room(copy, wanted)
+    return _without_space(copy, wanted) or _without_room(copy, wanted)
+
+
+def _without_space(copy: Copy, wanted: WorkspaceWanted) -> Objection | None:
+    """Return why the file system cannot take what is sent; what is kept stays on it as well."""
+    if copy.room is None:
+        return None
+    needed = copy.bytes - (0 if keeps(copy, wanted) else copy.overwritten)
+    if needed <= copy.room:
+        return None
+    return Objection(
+        f"the copy needs {size(needed)}, and the file system of {copy.path} has {size(copy.room)} "
+        "free",
+        "make room there, or leave files out (workspace: exclude)",
+    )
 
 
 def _doubt(copy: Copy, wanted: WorkspaceWanted) -> str:

@@ -151,12 +151,18 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
 @rule(
     "workspace.exclude-absolute",
     "error",
+    whole=True,
     why="For rsync / is the top of the source: the pattern excludes nothing, and the files "
     "are copied.",
     manual="Write the pattern relative to the source.",
 )
-def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator[Fault]:
+def exclude_absolute(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A pattern is an absolute path, and rsync's are relative to the source."""
+    for each in wanted.every_workspace:
+        yield from _absolute(each)
+
+
+def _absolute(wanted: WorkspaceWanted) -> Iterator[Fault]:
     folders = (wanted.origin or wanted.path, wanted.path)
     for pattern in wanted.exclude or ():
         meant = relative(pattern, folders)
@@ -186,7 +192,7 @@ def exclude_absolute(found: WorkspaceState, wanted: WorkspaceWanted) -> Iterator
 )
 def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """There is no rsync to copy with, and to list the workspace."""
-    on_controller = wanted.workspace is not None and found.workspace.source_rsync == ""
+    on_controller = bool(wanted.every_workspace) and found.workspace.source_rsync == ""
     if found.workspace.rsync == "" and (needs := _needs_rsync(found, wanted, among)):
         yield Fault(
             subject="rsync",
@@ -235,23 +241,26 @@ def _needs_rsync(found: NodeState, wanted: NodeWanted, among: Among) -> str:
 )
 def missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The workspace is not there, or its source has none."""
-    if wanted.workspace is None:
-        return
-    origin = wanted.workspace.origin or wanted.workspace.path
-    if is_source(wanted.workspace, among):
+    for each in wanted.every_workspace:
+        yield from _missing_one(found, each, among)
+
+
+def _missing_one(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Iterator[Fault]:
+    origin = wanted.origin or wanted.path
+    if is_source(wanted, among):
         own = found.workspace.trees.get(origin)
         if own is not None and not own.exists:
             yield _missing(Path(origin), "on this node", False, _unmounted(own))
         return
-    copy = copy_of(found, wanted.workspace, among)
+    copy = copy_of(found, wanted, among)
     if copy is None:
         return
-    against = objection(copy, wanted.workspace, among)
+    against = objection(copy, wanted, among)
     if copy.source == CONTROLLER and copy.theirs is not None and not copy.theirs.exists:
         yield _missing(Path(origin, "the controller"), "there", False, _unmounted(copy.theirs))
     if copy.ours is not None and not copy.ours.exists:
         there = copy.theirs is not None and copy.theirs.exists
-        fixable = there and can_copy(found, wanted.workspace, among)
+        fixable = there and can_copy(found, wanted, among)
         yield _missing(Path(copy.path), f"as on {copy.source}{_amount(copy)}", fixable, against)
 
 
@@ -294,18 +303,23 @@ def _amount(copy: Copy) -> str:
 )
 def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Files of the workspace are not as its source has them."""
-    copy = copy_of(found, wanted.workspace, among) if wanted.workspace else None
+    for each in wanted.every_workspace:
+        yield from _differs(found, each, among)
+
+
+def _differs(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Iterator[Fault]:
+    copy = copy_of(found, wanted, among)
     if copy is None:
         return
     is_there = copy.ours is not None and copy.ours.exists
     if is_there and copy.source != CONTROLLER and copy.source not in among.found:
         yield _not_compared(copy)
-    if not copy.is_known or wanted.workspace is None:
+    if not copy.is_known:
         return
     if copy.is_same:
         yield from _same_as_nothing(copy)
         return
-    against = objection(copy, wanted.workspace, among)
+    against = objection(copy, wanted, among)
     yield Fault(
         subject=Path(copy.path),
         found=copy.shown,
@@ -313,7 +327,7 @@ def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Faul
         cause="nodes that run other code, or read other data, train something "
         "that is not in the source, or fail",
         fix=against.way if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
-        fixable=against is None and can_copy(found, wanted.workspace, among),
+        fixable=against is None and can_copy(found, wanted, among),
     )
 
 

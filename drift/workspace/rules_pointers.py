@@ -26,17 +26,20 @@ _NAMED = 3
 )
 def lfs_pointer(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Files of models or data are pointers of git-lfs."""
-    if wanted.workspace is None:
-        return
-    source = is_source(wanted.workspace, among)
-    own = (wanted.workspace.origin or wanted.workspace.path) if source else wanted.workspace.path
+    for each in wanted.every_workspace:
+        yield from _in_one(found, each, among)
+
+
+def _in_one(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Iterator[Fault]:
+    source = is_source(wanted, among)
+    own = (wanted.origin or wanted.path) if source else wanted.path
     pointers = (found.workspace.pointers or {}).get(own)
     if pointers is None:
         return
     if pointers.partial:
         yield _not_complete(own, pointers)
     for clone, names in pointers.clones.items():
-        yield _pointers(own, clone, names, wanted.workspace, source)
+        yield _pointers(own, clone, names, wanted, source)
 
 
 def _pointers(

@@ -18,7 +18,7 @@ from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import request_of
-from gpu_node.facts.workspace.source import with_source
+from gpu_node.facts.workspace.source import with_sources
 
 # The error for a login shell that ends before our script begins.
 SILENT = "the login shell ended first (does ~/.bashrc exit?)"
@@ -61,7 +61,7 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
         raise ProbeError(str(error)) from error
     except Exception as error:  # an error of one parser must not end the run for the others
         raise ProbeError(f"its answer is not understood: {in_words(error)}") from error
-    return with_source(found, request.workspace)
+    return with_sources(found, request.copies)
 
 
 def ask(

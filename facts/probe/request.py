@@ -38,7 +38,8 @@ class ProbeRequest:
     `trains_apart`: the training user is not the SSH user. `sudo`: the SSH user may become root.
     `below` are the directories whose content is examined too, each with its mode.
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
-    packages, for apt and for rpm.
+    packages, for apt and for rpm. `workspaces` are the directories that are copied beside
+    `workspace`.
     """
 
     environments: Sequence[str] = ()
@@ -53,7 +54,13 @@ class ProbeRequest:
     directories: Sequence[str] = ()
     below: Sequence[tuple[str, str]] = ()
     workspace: Copied | None = None
+    workspaces: Sequence[Copied] = ()
     packages: Sequence[str] = ()
+
+    @property
+    def copies(self) -> tuple[Copied, ...]:
+        """Every directory that is copied."""
+        return (*(() if self.workspace is None else (self.workspace,)), *self.workspaces)
 
 
 def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
@@ -75,6 +82,15 @@ def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
             if each.get("recursive") and each.get("mode")
         ),
         workspace=_copied(data),
+        workspaces=tuple(
+            Copied(
+                path=each["path"],
+                origin=each.get("from") or each["path"],
+                source=each.get("source") or "",
+                excludes=listed(each.get("exclude") or ()),
+            )
+            for each in data.get("workspaces") or ()
+        ),
         packages=tuple(each for key in _PACKAGES for each in listed(data.get(key) or ())),
     )
 

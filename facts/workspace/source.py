@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_node.facts.ask.controller import run_here
@@ -39,6 +40,23 @@ def with_source(found: NodeState, copied: Copied | None) -> NodeState:
         return found.model_copy(update={"unreadable": (*found.unreadable, unread)})
     workspace = found.workspace.model_copy(update=known)
     return found.model_copy(update={"workspace": workspace})
+
+
+def with_sources(found: NodeState, copies: Sequence[Copied]) -> NodeState:
+    """Return a node's state, with each of the controller's trees that is a source."""
+    trees: dict[str, Tree] = {}
+    for copied in copies:
+        if copied.source == CONTROLLER:
+            found = with_source(found, copied)
+            if found.workspace.source is not None:
+                trees[copied.origin] = found.workspace.source
+            # The next one may be unreadable: it has no tree, and not this one.
+            unknown = found.workspace.model_copy(update={"source": None})
+            found = found.model_copy(update={"workspace": unknown})
+    if not trees:
+        return found
+    known = {"sources": trees, "source": next(iter(trees.values()))}
+    return found.model_copy(update={"workspace": found.workspace.model_copy(update=known)})
 
 
 def own_tree(copied: Copied) -> Tree:

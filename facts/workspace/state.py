@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
 from typing_extensions import override
 
 from gpu_node.facts.probe import bounds
@@ -39,6 +40,8 @@ _ENDED_WELL = ("0", "24")
 _RSYNC = "rsync --version 2>/dev/null | head -n 1"
 _DIRECTORIES = shell("workspace/directories")
 _FILES = mounts.ASK + shell("workspace/files", seconds=TREE_SECONDS)
+_ROOM = shell("workspace/room")
+ROOM_SECTION = "workspace.room"
 _PLACES = USE + shell("workspace/places")
 PLACES_SECTION = "workspace.places"
 RSYNC = Section("workspace.rsync", _RSYNC)
@@ -62,14 +65,15 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         found.append(_directories(request.directories))
     if request.below:
         found.append(below_it.section(request.below))
-    if request.workspace is not None:
-        found += [
-            _tree(each, request.workspace.excludes, request.user)
-            for each in request.workspace.paths
-        ]
-        places = f"set -- {shlex.join(request.workspace.paths)}\n{_PLACES}"
+    if request.copies:
+        trees = {path: each.excludes for each in reversed(request.copies) for path in each.paths}
+        paths = list(dict.fromkeys(path for each in request.copies for path in each.paths))
+        found += [_tree(each, trees[each], request.user) for each in paths]
+        places = f"set -- {shlex.join(paths)}\n{_PLACES}"
         found.append(Section(PLACES_SECTION, places, shared=(SHARED,)))
-        found.append(lfs.section(request.workspace.paths, request.user))
+        found.append(lfs.section(paths, request.user))
+        room = f"set -- {shlex.join(paths)}\n{_ROOM}"
+        found.append(Section(ROOM_SECTION, room, seconds=5 + 6 * len(paths)))
     return tuple(found)
 
 
@@ -129,7 +133,8 @@ class Tree(State):
 class WorkspaceState(State):
     """The node's rsync ("" for none), directories, and trees by their path.
 
-    `source` is the controller's tree, if that is the source, and `source_rsync` its rsync.
+    `source` is the controller's tree, if that is the source, and `source_rsync` its rsync;
+    `sources` are the controller's trees by their path.
     """
 
     rsync: str | None
@@ -137,8 +142,11 @@ class WorkspaceState(State):
     trees: dict[str, Tree | None]
     # The file systems of the workspace.
     places: dict[str, Place] | None = None
+    # The free bytes of the file system of each tree; without those that gave no answer.
+    room: dict[str, int] | None = None
     source: Tree | None = None
     source_rsync: str | None = None
+    sources: dict[str, Tree] = Field(default_factory=dict)
     # What is below the directories that are wanted with all their content.
     below: dict[str, below_it.Below] | None = None
     # The pointers of git-lfs in each folder of the workspace that exists.
@@ -167,6 +175,12 @@ def _directory(status: str) -> Directory:
     return Directory(
         exists=True, is_directory=kind == "directory", mode=mode, owner=owner, group=group
     )
+
+
+def parse_room(text: str) -> dict[str, int]:
+    """Parse lines of a path and the free bytes of its file system."""
+    lines = (line.rpartition("\t") for line in text.splitlines())
+    return {path: int(free) for path, _, free in lines}
 
 
 def parse_tree(text: str) -> Tree:
@@ -229,6 +243,7 @@ def parse(readings: Readings) -> WorkspaceState:
         pointers=readings.take(lfs.SECTION, lfs.parse)
         if lfs.SECTION in readings.sections
         else None,
+        room=readings.take(ROOM_SECTION, parse_room) if ROOM_SECTION in readings.sections else None,
     )
 
 

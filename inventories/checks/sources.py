@@ -19,6 +19,15 @@ def naming(document: Document, layers: Iterable[KeyPath], node: str) -> Iterator
         for key, _ in _SOURCES:
             if layer != ("hosts", node) and at(document.value, (*layer, *key)) == node:
                 yield (*layer, *key)
+        for each in _listed(document, layer):
+            if layer != ("hosts", node) and at(each, ("source",)) == node:
+                yield (*layer, "workspaces")
+
+
+def _listed(document: Document, layer: KeyPath) -> list[object]:
+    """The workspaces of a list; a list under `workspace` may not have been moved yet."""
+    found = [at(document.value, (*layer, key)) for key in ("workspace", "workspaces")]
+    return [each for value in found if isinstance(value, list) for each in value]
 
 
 def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -> Iterator[Problem]:
@@ -30,6 +39,13 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
             allowed = ", or ".join((*words, "the name of a node under hosts"))
             why = f"no such node{did_you_mean(written, known)}"
             yield Problem(path, shown(written), why, allowed)
+    known = [*hosts, CONTROLLER]
+    for each in _listed(document, layer):
+        written = at(each, ("source",))
+        if isinstance(written, str) and written not in known:
+            why = f"no such node{did_you_mean(written, known)}"
+            allowed = f"{CONTROLLER}, or the name of a node under hosts"
+            yield Problem((*layer, "workspaces"), shown(written), why, allowed)
 
 
 def absolute_excludes(

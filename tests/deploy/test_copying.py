@@ -152,6 +152,7 @@ def test_what_is_left_of_a_copy_is_no_file_of_the_workspace() -> None:
     assert f"--partial-dir={PARTIAL}" in words and f"--exclude={PARTIAL}" in words
     assert "--delete-delay" in words and "--exclude=*.pyc" in words
     assert "--owner" not in words and "--chmod=Fug-s" in words
+    assert "--checksum" not in words and "--checksum" in command([], "", Removal(checksum=True))
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:

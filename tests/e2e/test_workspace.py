@@ -243,3 +243,22 @@ def test_from_a_node_as_who_trains(path: str) -> None:
         refused.err
     )
     assert "the next run" not in refused.err
+
+
+def test_a_second_directory(path: str, sent: None, tmp_path: Path) -> None:
+    """A list: the workspace is the same, the datasets are sent, and nothing after that."""
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "part.jsonl").write_text("{}")
+    file = Path(path).with_suffix(".yml")
+    cluster = yaml.safe_load(file.read_text())
+    second = {"path": "/data/datasets", "source": "controller", "from": str(tmp_path / "datasets")}
+    cluster["defaults"]["workspace"] = [cluster["defaults"]["workspace"], second]
+    file.write_text(yaml.safe_dump(cluster))
+    assert {each["workspace.missing"]["subject"] for each in findings(path).values()} == {
+        "/data/datasets"
+    }
+    done = converge(path)
+    assert done.code == 0, done.err
+    for node in NODES:
+        assert on(node, "cat /data/datasets/part.jsonl") == "{}"
+    assert converge(path).executed == {}

@@ -17,7 +17,7 @@ import pytest
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import CONTROLLER, Copied, ProbeRequest
 from gpu_node.facts.workspace import state as workspace
-from gpu_node.facts.workspace.source import own_tree, with_source
+from gpu_node.facts.workspace.source import own_tree, with_source, with_sources
 from gpu_node.facts.workspace.state import (
     PARTIAL,
     Tree,
@@ -110,6 +110,30 @@ def test_the_controller_lists_as_a_node_does(folder: Path) -> None:
     found = with_source(states.found(), wanted).workspace
     assert found.source == own_tree(wanted) and found.source_rsync
     assert with_source(states.found(), copied(folder)) == states.found()
+
+
+def test_each_source_of_a_list(folder: Path, tmp_path: Path) -> None:
+    """One that is missing is not another one's tree, and a node's are not the controller's."""
+    there = copied(folder, source=CONTROLLER)
+    missing = Copied("/data/models", str(tmp_path / "none"), CONTROLLER)
+    found = with_sources(states.found(), (missing, there, copied(folder))).workspace
+    assert found.sources == {missing.origin: Tree(exists=False), there.origin: own_tree(there)}
+    assert with_sources(states.found(), (copied(folder),)) == states.found()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_list_of_directories(folder: Path, tmp_path: Path, shell: str) -> None:
+    """Each is listed with its own patterns, and the room for each is known."""
+    none = str(tmp_path / "none" / "below")
+    request = ProbeRequest(
+        workspace=copied(folder, "*.pyc"), workspaces=(Copied(none, none, "a100-01"),)
+    )
+    readings = ask(shell, sections(request))
+    state = parse(readings)
+    assert readings.unread == []
+    assert state.trees == {str(folder): tree(folder, shell, "*.pyc"), none: Tree(exists=False)}
+    assert state.room is not None and set(state.room) == {str(folder), none}
+    assert all(free > 0 for free in state.room.values())
 
 
 def test_a_change_is_seen(folder: Path) -> None:
