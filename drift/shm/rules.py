@@ -8,11 +8,13 @@ from shlex import quote
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import kept, new_line, with_size
 from gpu_node.drift.units import size
+from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.boot import BootLine
 from gpu_node.facts.shm.state import FstabLine, ShmState
-from gpu_node.inventories.schema import ShmWanted, format_size
+from gpu_node.inventories.schema import NodeWanted, ShmWanted, format_size
 
 MODE = "1777"
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -75,23 +77,29 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
 @rule(
     "shm.container",
     "error",
+    whole=True,
     why="A container gets 64 MB of /dev/shm by default, and cannot remount it.",
-    manual="Start the container with --shm-size=SIZE.",
+    manual="Start the container with --shm-size=SIZE, and with --ulimit and -e for what it lacks.",
     alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers.",
 )
-def container(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
-    if not _restricted(found) or not _is_too_small(found, wanted) or found.container is None:
+    found, wanted = node.shm, expected.shm
+    if wanted is None or found.container is None:
+        return
+    if not _restricted(found) or not _is_too_small(found, wanted):
         return
     kind = "" if found.container.kind == "none" else f"{found.container.kind} "
+    program = "podman" if found.container.kind == "podman" else "docker"
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(found)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size),
         cause="a container gets 64 MB by default, and cannot remount it; "
         "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
-        fix=f"start the container with --shm-size={format_size(wanted.size).lower()}, or set "
-        "default-shm-size in the host's /etc/docker/daemon.json",
+        fix=f"start the container with: {program} run {' '.join(run_options(node, expected))}; "
+        "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
+        "in the host's /etc/docker/daemon.json",
         fixable=False,
     )
 
