@@ -34,6 +34,7 @@ NAMED = ProbeRequest(
     variables=("OMP_NUM_THREADS",),
     trains_apart=True,
     directories=("/data",),
+    below=(("/data", "775"),),
     workspace=Copied("/srv/work", "/srv/work", "a100-01"),
     packages=("nvidia-driver-535",),
 )
@@ -47,6 +48,9 @@ _OTHERS = {
     "nccl.places": f"environment\t{ENVIRONMENT}\n{_PLACE}",
     "workspace.directories": "/data\t755|train|train|directory",
     "workspace.places": _PLACE,
+    "workspace.below": "/data\t1\t2\t30\t0\t./a b",
+    "workspace.room": "/srv/work\t1073741824",
+    "workspace.pointers": "tree\t/srv/work\n./chatlm\t./chatlm/model.bin\nend\t0",
     "workspace.files": "base64\n" + base64.b64encode(gzip.compress(_LISTED.encode())).decode(),
 }
 # What stands where an honest node has a number, a word or a line.
