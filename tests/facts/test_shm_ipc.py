@@ -117,18 +117,19 @@ def test_a_file_that_logind_has_not_read(root: Path) -> None:
 
 
 def test_whose_logout_counts(root: Path) -> None:
-    state = found(root, user="nobody")
-    assert (state.user, state.uid, state.lingers, state.concerns_user) == (
-        "nobody",
-        65534,
-        False,
-        True,
-    )
-    assert not found(root, user="root").concerns_user
+    state = found(root, user="www-data")
+    assert (state.user, state.uid, state.lingers) == ("www-data", 33, False)
     assert found(root, user="nosuchuser").uid is None
     (root / "var/lib/systemd/linger").mkdir(parents=True)
-    (root / "var/lib/systemd/linger/nobody").touch()
-    assert not found(root, user="nobody").concerns_user
+    (root / "var/lib/systemd/linger/www-data").touch()
+    assert found(root, user="www-data").lingers
+
+
+def test_whose_segments_are_deleted() -> None:
+    """Those of ordinary users who do not linger: root and system users are exempt."""
+    concerned = [RemoveIpc(runs=True, uid=uid).concerns_user for uid in (0, 33, 999, 1000, None)]
+    assert concerned == [False, False, False, True, False]
+    assert not RemoveIpc(runs=True, uid=1000, lingers=True).concerns_user
 
 
 def test_a_machine_without_logind(tmp_path: Path) -> None:
