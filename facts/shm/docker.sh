@@ -5,11 +5,10 @@
 # is root, snap or rootless; without a PID it does not run. `podman` and `size PATH LINE VALUE`: a
 # podman that root has used, and the lines of containers.conf that set its shm_size.
 named='--default-shm-size|--default-ulimit|--config-file'
-boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
 # The name in field 2 may have blanks; the start is field 22, in ticks since the boot.
 started() {
   sed 's/.*) //' "${root-}/proc/$1/stat" 2>/dev/null |
-    awk -v boot="$boot" '{ printf "%d", boot + $20 / 100 }'
+    awk -v boot="$(awk '$1 == "btime" { print $2 }' /proc/stat)" '{ printf "%d", boot + $20 / 100 }'
 }
 runs() {
   pid=
