@@ -251,14 +251,15 @@ def test_a_second_directory(path: str, sent: None, tmp_path: Path) -> None:
     (tmp_path / "datasets" / "part.jsonl").write_text("{}")
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
-    second = {"path": "/data/datasets", "source": "controller", "from": str(tmp_path / "datasets")}
+    second = {"path": "/data/corpus", "source": "controller", "from": str(tmp_path / "datasets")}
     cluster["defaults"]["workspace"] = [cluster["defaults"]["workspace"], second]
     file.write_text(yaml.safe_dump(cluster))
-    assert {each["workspace.missing"]["subject"] for each in findings(path).values()} == {
-        "/data/datasets"
+    found = {
+        (rule, each["subject"]) for rules in findings(path).values() for rule, each in rules.items()
     }
+    assert found == {("workspace.missing", "/data/corpus")}
     done = converge(path)
     assert done.code == 0, done.err
     for node in NODES:
-        assert on(node, "cat /data/datasets/part.jsonl") == "{}"
+        assert on(node, "cat /data/corpus/part.jsonl") == "{}"
     assert converge(path).executed == {}
