@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_node.drift.driver import rules, rules_driver_packages, rules_gpus
+from gpu_node.drift.driver import rules, rules_cuda, rules_driver_packages, rules_gpus
 from gpu_node.drift.driver.boot import next_boot as booted_next
 from gpu_node.drift.driver.boot import short
 from gpu_node.drift.driver.rules_between import NO_DRIVER, differs
@@ -45,6 +45,22 @@ def gpus(node: NodeState) -> str | None:
     return ", ".join(f"{found.count(name)} x {name}" for name in dict.fromkeys(found)) or "none"
 
 
+def cuda(node: NodeState) -> str | None:
+    """How cuInit ended, or why it was not called."""
+    found = node.driver.cuda_init
+    if found is None:
+        return None
+    if found.works:
+        return "works"
+    if found.untried:
+        return f"not tried: {found.untried}"
+    if found.helped:
+        return "not tried: it would load nvidia_uvm"
+    if found.lacks:
+        return "no nvidia_uvm"
+    return found.problem if found.code is None else f"error {found.code}"
+
+
 FACTS = (
     Fact(
         "driver.version",
@@ -72,4 +88,5 @@ FACTS = (
         ),
         gpus,
     ),
+    Fact("driver.cuda", "per-host", (rules_cuda.cuda_init,), cuda),
 )

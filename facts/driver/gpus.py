@@ -1,25 +1,46 @@
-"""GPUs: what nvidia-smi and the PCI bus report, and the processes that hold them."""
+"""GPUs: what nvidia-smi and the PCI bus report, whether CUDA starts, and what holds the GPUs."""
 
 from __future__ import annotations
 
 import re
 
+from gpu_node.facts.driver import cuda_init
+from gpu_node.facts.driver.cuda_init import CudaInit
+from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 
+
+
+def smi_section(request: ProbeRequest) -> Section:
+    """Return the section about nvidia-smi and cuInit, which the training user calls."""
+    # nvidia-smi is asked once: whether cuInit may be called depends on its answer.
+    return Section(
+        "driver.smi",
+        cuda_init.script(request) + shell("driver/smi"),
+        seconds=45,
+        shared=cuda_init.SHARED,
+        root=request.trains_apart,
+    )
+
+
 SECTIONS = (
-    Section("driver.smi", shell("driver/smi"), seconds=30),
+    smi_section(ProbeRequest()),
     Section("driver.pci", shell("driver/pci")),
     Section("driver.processes", shell("driver/processes"), root=True),
 )
 
 
-_GPU = re.compile(r"[^,]+, GPU-[^,]+(, [^,]*){4,5}$")
+_GPU = re.compile(r"[^,]+, GPU-[^,]+(, [^,]*){5,6}$")
 
 
 class Gpu(State):
-    """A GPU as nvidia-smi reports it: `memory` in MiB; None for a value that it does not know."""
+    """A GPU as nvidia-smi reports it: `memory` in MiB; None for a value that it does not know.
+
+    `mode` is the compute mode: Default, Exclusive_Process or Prohibited.
+    """
 
     name: str
     uuid: str
@@ -28,6 +49,7 @@ class Gpu(State):
     ecc: bool | None
     driver: str
     capability: str | None
+    mode: str | None = None
 
 
 class Smi(State):
@@ -63,6 +85,23 @@ class Process(State):
     path: str = ""
 
 
+def parse_answers(text: str) -> tuple[Smi, CudaInit | str]:
+    """Parse `cuda` lines about cuInit, then the answer of nvidia-smi.
+
+    A text instead of the result of cuInit is why that could not be read.
+    """
+    lines = text.splitlines()
+    count = next((i for i, line in enumerate(lines) if not line.startswith("cuda ")), len(lines))
+    smi = parse_smi("\n".join(lines[count:]))
+    if smi.code is None:
+        why = "the nvidia module is not loaded" if smi.skipped else "nvidia-smi is not installed"
+        return smi, CudaInit(untried=why)
+    try:
+        return smi, cuda_init.parse(lines[:count])
+    except Exception as error:  # of any class: what is read of nvidia-smi stays
+        return smi, f"cuInit: {bounds.in_words(error)}"
+
+
 def parse_smi(text: str) -> Smi:
     """Parse `code N`, then the output of nvidia-smi: if it succeeded, a line for each GPU."""
     first, *rest = text.splitlines()
@@ -78,7 +117,7 @@ def parse_smi(text: str) -> Smi:
 
 
 def _gpu(line: str) -> Gpu:
-    name, uuid, memory, persistence, ecc, driver, *capability = map(str.strip, line.split(","))
+    name, uuid, memory, persistence, ecc, driver, mode, *more = map(str.strip, line.split(","))
     switch = {"Enabled": True, "Disabled": False}
     return Gpu(
         name=name,
@@ -87,7 +126,8 @@ def _gpu(line: str) -> Gpu:
         persistence=switch.get(persistence),
         ecc=switch.get(ecc),
         driver=driver,
-        capability=capability[0] if capability else None,
+        capability=more[0] if more else None,
+        mode=None if mode.startswith("[") else mode,
     )
 
 
@@ -108,8 +148,13 @@ def parse_processes(text: str) -> tuple[Process, ...]:
 
 def parse(readings: Readings) -> dict[str, object]:
     """Return the values of the area's fields about GPUs."""
+    smi, cuda = readings.take("driver.smi", parse_answers) or (None, None)
+    if isinstance(cuda, str):
+        readings.unread.append(Unread("driver.smi", cuda))
+        cuda = None
     return {
-        "smi": readings.take("driver.smi", parse_smi),
+        "smi": smi,
+        "cuda_init": cuda,
         "devices": readings.take("driver.pci", parse_devices),
         "processes": readings.take("driver.processes", parse_processes),
     }

@@ -5,11 +5,5 @@ cache=$("$ldconfig" -p) || exit 1
 path=$(echo "$cache" |
   sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
 [ -z "$path" ] || readlink -f "$path"
-cuda=
-set -f; IFS=:
-for folder in ${LD_LIBRARY_PATH:-}; do
-  [ -z "$folder" ] || [ ! -f "$folder/libcuda.so.1" ] || { cuda=$folder/libcuda.so.1; break; }
-done
-[ -n "$cuda" ] || cuda=$(echo "$cache" |
-  sed -n 's/^[[:space:]]*libcuda\.so\.1 (libc6,[^)]*) => //p' | head -n 1)
+cuda=$(libcuda)
 [ -z "$cuda" ] || printf 'cuda %s\n' "$(readlink -f "$cuda")"

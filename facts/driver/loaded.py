@@ -11,7 +11,7 @@ from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
     Section("driver.loaded", shell("driver/loaded"), seconds=SECONDS),
-    Section("driver.library", shell("driver/library")),
+    Section("driver.library", shell("driver/libcuda") + shell("driver/library")),
 )
 
 

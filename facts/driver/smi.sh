@@ -4,8 +4,9 @@
 command -v nvidia-smi >/dev/null 2>&1 || { echo absent; exit 0; }
 [ -d /sys/module/nvidia ] || { echo skipped; exit 0; }
 ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>&1; }
-common=name,uuid,memory.total,persistence_mode,ecc.mode.current,driver_version
+common=name,uuid,memory.total,persistence_mode,ecc.mode.current,driver_version,compute_mode
 output=$(ask $common,compute_cap); code=$?
 case $output in *'not a valid field'*) output=$(ask $common); code=$? ;; esac
+cuda_init
 echo "code $code"
 echo "$output"

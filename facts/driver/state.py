@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from gpu_node.facts.driver import gpus, images, kernels, loaded, packages, secure_boot
+from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.driver.gpus import Device, Process, Smi
 from gpu_node.facts.driver.images import Nouveau
 from gpu_node.facts.driver.kernels import Boot, Dkms, Kernels
@@ -56,7 +57,8 @@ SECTIONS = (
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the driver, and about its packages if some are named."""
-    return (*SECTIONS, *packages.sections(request.packages))
+    own = [gpus.smi_section(request) if each.name == "driver.smi" else each for each in SECTIONS]
+    return (*own, *packages.sections(request.packages))
 
 
 class Updates(State):
@@ -96,6 +98,7 @@ class DriverState(State):
     updates: Updates | None
     packages: dict[str, str] | None = None
     cuda: Cuda | None = None
+    cuda_init: CudaInit | None = None
     stale_images: dict[str, bool | None] | None = None
     waiting: tuple[str, ...] | None = None
 

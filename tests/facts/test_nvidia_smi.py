@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from gpu_node.facts.driver.gpus import parse_smi
+from gpu_node.facts.driver.gpus import parse_answers
 from gpu_node.facts.preflight import state as preflight
 from gpu_node.facts.probe.protocol import Section
 from tests.deploy import running
@@ -18,7 +18,7 @@ SECTIONS = [each for each in preflight.SECTIONS if "nvidia-smi " in each.command
 SMI = """#!/bin/sh
 mkdir -p /sys/module/nvidia
 echo "$*" >>{called}
-echo 'NVIDIA A100-PCIE-40GB, GPU-1, 40960, Enabled, Enabled, 535.154.05, 8.0'
+echo 'NVIDIA A100-PCIE-40GB, GPU-1, 40960, Enabled, Enabled, 535.154.05, Default, 8.0'
 """
 
 
@@ -64,8 +64,8 @@ def test_no_module_is_loaded(machine: Path, shell: str, section: Section) -> Non
 def test_it_is_skipped(machine: Path, shell: str) -> None:
     """That is the answer; with the module it runs."""
     (section,) = [each for each in SECTIONS if each.name == "driver.smi"]
-    assert parse_smi(asked(machine, section, shell)).skipped
+    assert parse_answers(asked(machine, section, shell))[0].skipped
     (machine / "sys" / "nvidia").mkdir()
-    found = parse_smi(asked(machine, section, shell))
+    found, _ = parse_answers(asked(machine, section, shell))
     assert not found.skipped and found.code == 0
     assert [gpu.uuid for gpu in found.gpus] == ["GPU-1"]

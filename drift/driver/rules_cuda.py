@@ -1,0 +1,152 @@
+"""Driver rule about CUDA: a program can use the GPUs that nvidia-smi shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpu_node.drift.driver.rules_gpus import library_mismatch, not_loaded, unsupported_gpu
+from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.facts.driver.cuda_init import CudaInit
+from gpu_node.facts.driver.state import DriverState
+from gpu_node.inventories.schema import DriverWanted
+
+
+class _Result(NamedTuple):
+    """A result of cuInit: CUDA's words for it, what it means, and what to do."""
+
+    words: str
+    cause: str
+    fix: str
+
+
+_LOGS = "look for NVRM and Xid in dmesg, and reboot the node when it is idle"
+# The numbers and words of CUresult: cuda.h. What they mean at cuInit: NVIDIA's documentation of the
+# driver API and of CUDA compatibility, and reports of users.
+_RESULTS = {
+    34: _Result(
+        "stub library",
+        "that libcuda is the stub of CUDA's toolkit, to link programs with: it reaches no GPU",
+        "remove the folder of the stubs from LD_LIBRARY_PATH or /etc/ld.so.conf.d",
+    ),
+    100: _Result(
+        "no CUDA-capable device is detected",
+        "the driver gives this user no GPU, although nvidia-smi lists GPUs",
+        "check that the user may open /dev/nvidia0 and its siblings; else " + _LOGS,
+    ),
+    304: _Result(
+        "OS call failed or operation not supported on this OS",
+        "the driver's devices cannot be opened or mapped",
+        "check the modes of /dev/nvidia*; else " + _LOGS,
+    ),
+    802: _Result(
+        "system not yet initialized",
+        "on machines with NVSwitch no GPU computes until the fabric manager, of exactly the "
+        "driver's version, has set up the switches",
+        "install nvidia-fabricmanager in the driver's version; then: systemctl enable --now "
+        "nvidia-fabricmanager",
+    ),
+    803: _Result(
+        "system has unsupported display driver / cuda driver combination",
+        "libcuda is from another driver than the loaded module, and the two do not fit",
+        "let programs load the libcuda of the loaded module's version: remove the folder of the "
+        "other one from LD_LIBRARY_PATH or /etc/ld.so.conf.d, or reinstall the driver's packages",
+    ),
+    804: _Result(
+        "forward compatibility was attempted on non supported HW",
+        "libcuda is from cuda-compat, which supports data-centre GPUs alone, and only beside the "
+        "driver branches that its release notes list",
+        "remove the folder of cuda-compat from LD_LIBRARY_PATH or /etc/ld.so.conf.d, or uninstall "
+        "cuda-compat",
+    ),
+    999: _Result(
+        "unknown error",
+        "the usual causes: /dev/nvidia-uvm cannot be opened, or the module nvidia_uvm has failed, "
+        "for example after a suspend",
+        "while no process uses the GPUs: modprobe -r nvidia_uvm; modprobe nvidia_uvm; "
+        "nvidia-modprobe -u -c 0; else " + _LOGS,
+    ),
+}
+_OTHER = _Result("", "the driver cannot initialise CUDA", _LOGS)
+_HARM = "nvidia-smi works, and torch finds no GPU"
+
+
+@rule(
+    "driver.cuda-init",
+    "error",
+    because_of=(on_node(not_loaded), on_node(library_mismatch), on_node(unsupported_gpu)),
+    why="nvidia-smi shows the GPUs, and no program can use them: torch.cuda.is_available() is "
+    "false.",
+    manual="The finding names the error of CUDA and its cause. A missing /dev/nvidia-uvm: install "
+    "nvidia-modprobe, and run nvidia-modprobe -u -c 0.",
+    alone="Leave the node out of the job. A libcuda of another driver: remove its folder from "
+    "LD_LIBRARY_PATH.",
+)
+def cuda_init(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """nvidia-smi lists the GPUs, and a program that uses CUDA fails: cuInit, or /dev/nvidia-uvm."""
+    cuda = found.cuda_init
+    if cuda is None or cuda.works or cuda.untried or cuda.helped:
+        return  # what is untried has its reason in the report's values
+    if cuda.lacks:
+        yield _without_uvm(cuda)
+        return
+    library = cuda.library or "libcuda.so.1"
+    if cuda.code is None:
+        yield Fault(
+            subject="CUDA",
+            found=cuda.problem if not cuda.library else f"cuInit of {library}: {cuda.problem}",
+            wanted="cuInit returns 0",
+            cause=f"{_HARM}: it loads this library for each use of CUDA",
+            fix="reinstall the driver's packages: the one that has libcuda is libnvidia-compute-"
+            "BRANCH on Ubuntu, libcuda1 on Debian, nvidia-driver-cuda-libs or nvidia-driver-latest "
+            "on the rpm family"
+            if not cuda.library or cuda.problem.startswith("cannot")
+            else _LOGS,
+            fixable=False,
+        )
+        return
+    result = _RESULTS.get(cuda.code, _OTHER)
+    words = f" ({result.words})" if result.words else ""
+    yield Fault(
+        subject="CUDA",
+        found=f"cuInit of {library} returns {cuda.code}{words}{_versions(found, cuda)}",
+        wanted="cuInit returns 0",
+        cause=f"{_HARM}: {result.cause}",
+        fix=_access(cuda) or result.fix,
+        fixable=False,
+    )
+
+
+def _without_uvm(cuda: CudaInit) -> Fault:
+    """Return the fault that nvidia-uvm is missing, and nothing provides it."""
+    is_module = cuda.lacks == "module"
+    return Fault(
+        subject="CUDA",
+        found="the module nvidia_uvm is not loaded" if is_module else "no /dev/nvidia-uvm",
+        wanted="/dev/nvidia-uvm",
+        cause=f"{_HARM} ('CUDA unknown error', 999): libcuda lets nvidia-modprobe load the module "
+        "and make the device, and here it is not installed, or not setuid root; after a boot "
+        "without a display nothing else does",
+        fix="install the package nvidia-modprobe; for now, as root: "
+        + ("modprobe nvidia-uvm; " if is_module else "")
+        + "nvidia-modprobe -u -c 0",
+        fixable=False,
+    )
+
+
+def _versions(found: DriverState, cuda: CudaInit) -> str:
+    """Return the versions of libcuda and of the loaded module, where they differ."""
+    library, loaded = found.cuda, found.loaded
+    if library is None or loaded is None or library.version in ("", loaded.nvidia):
+        return ""
+    return f"; libcuda is {library.version}, the loaded module {loaded.nvidia}"
+
+
+def _access(cuda: CudaInit) -> str:
+    """Return how the training user gets access to the devices; empty where it has that."""
+    if not cuda.closed or cuda.code in (34, 802, 803, 804):
+        return ""
+    return (
+        f"give the training user access to {' and '.join(cuda.closed)}: their group, or "
+        "NVreg_DeviceFileMode=0666 for the module nvidia"
+    )
