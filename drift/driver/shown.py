@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-from gpu_node.drift.driver import rules, rules_cuda, rules_driver_packages, rules_gpus
+from gpu_node.drift.driver import (
+    rules,
+    rules_cuda,
+    rules_driver_packages,
+    rules_gpus,
+    rules_upgrade,
+)
 from gpu_node.drift.driver.boot import next_boot as booted_next
 from gpu_node.drift.driver.boot import short
 from gpu_node.drift.driver.rules_between import NO_DRIVER, differs
@@ -61,6 +67,19 @@ def cuda(node: NodeState) -> str | None:
     return found.problem if found.code is None else f"error {found.code}"
 
 
+def upgrade(node: NodeState) -> str | None:
+    """The version of the driver's package that the next upgrade installs."""
+    found = node.driver.upgrade
+    if found is None:
+        return None
+    if not found.package:
+        return "not a package"
+    if found.unknown:
+        return f"unknown: {found.unknown}"
+    waits = found.candidate if rules_upgrade.replaces(found) else "none"
+    return f"{waits} (held)" if found.held else waits
+
+
 FACTS = (
     Fact(
         "driver.version",
@@ -89,4 +108,5 @@ FACTS = (
         gpus,
     ),
     Fact("driver.cuda", "per-host", (rules_cuda.cuda_init,), cuda),
+    Fact("driver.upgrade", "per-host", (rules_upgrade.upgrade_waiting,), upgrade),
 )

@@ -44,6 +44,7 @@ cuda_init() (
       END { print held + 0 }')
     [ "$held" -ge "$1" ] || cuda_untried 'it would wake idle GPUs: persistence mode is off'
   fi
+  # shellcheck disable=SC2034 # for libcuda
   cache=$("$(command -v ldconfig || echo /sbin/ldconfig)" -p) ||
     cuda_untried 'ldconfig fails'
   library=$(libcuda)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from gpu_node.facts.driver import gpus, images, kernels, loaded, packages, secure_boot
+from gpu_node.facts.driver import gpus, images, kernels, loaded, packages, secure_boot, upgrades
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.driver.gpus import Device, Process, Smi
 from gpu_node.facts.driver.images import Nouveau
 from gpu_node.facts.driver.kernels import Boot, Dkms, Kernels
 from gpu_node.facts.driver.loaded import Cuda, Loaded
 from gpu_node.facts.driver.secure_boot import SecureBoot
+from gpu_node.facts.driver.upgrades import Upgrade, parse_upgrade
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, render
@@ -50,6 +51,7 @@ SECTIONS = (
     *gpus.SECTIONS,
     *images.SECTIONS,
     *secure_boot.SECTIONS,
+    *upgrades.SECTIONS,
     Section("driver.updates", _updates()),
     Section("driver.units", shell("driver/units")),
 )
@@ -99,6 +101,7 @@ class DriverState(State):
     packages: dict[str, str] | None = None
     cuda: Cuda | None = None
     cuda_init: CudaInit | None = None
+    upgrade: Upgrade | None = None
     stale_images: dict[str, bool | None] | None = None
     waiting: tuple[str, ...] | None = None
 
@@ -124,6 +127,7 @@ def parse(readings: Readings) -> DriverState:
     """Return the area's state from the probe's answers."""
     own = {
         "updates": readings.take("driver.updates", parse_updates),
+        "upgrade": readings.take("driver.upgrade", parse_upgrade),
         "packages": packages.parse(readings),
         "waiting": readings.take("driver.units", lambda text: tuple(text.splitlines())),
     }

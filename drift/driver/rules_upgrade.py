@@ -1,0 +1,86 @@
+"""Driver rule about the next manual upgrade of packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu_node.drift.driver.target import branch, models, support
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import SystemPackages
+from gpu_node.facts.driver.upgrades import Upgrade
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+_DRIVER = re.compile(r"\d+\.\d+(\.\d+)?")
+_COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
+
+
+@rule(
+    "driver.upgrade-waiting",
+    "warning",
+    whole=True,
+    why="An upgrade of all packages, meant for something else, replaces the driver: programs end "
+    "with 'Driver/library version mismatch' until the module is loaded again, or the new driver "
+    "does not support the GPU.",
+    manual="Hold the driver's packages: apt-mark hold, or dnf versionlock add. Upgrade the driver "
+    "on all nodes together, while no job runs.",
+    alone="Ask the admin to hold the driver's packages.",
+)
+def upgrade_waiting(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The next manual upgrade would replace the driver."""
+    upgrade = found.driver.upgrade
+    if wanted.driver is None or upgrade is None or upgrade.held or not replaces(upgrade):
+        return
+    dropped = _dropped(upgrade.candidate, models(found, wanted))
+    last = {gpu: limits.last for gpu in dropped if (limits := support(gpu))}
+    command = _COMMANDS.get(upgrade.manager, "upgrade")
+    yield Fault(
+        subject=SystemPackages((upgrade.package,)),
+        found=f"{upgrade.version}; the next {command} installs {upgrade.candidate}",
+        wanted=f"{upgrade.version}, held"
+        + "".join(f"; at most branch {each} for {gpu}" for gpu, each in last.items()),
+        cause="the new driver 'will ignore this GPU': branch "
+        + ", ".join(f"{each} is the last that supports {gpu}" for gpu, each in last.items())
+        if last
+        else "the library is replaced while the old module stays loaded: each program ends with "
+        "'Driver/library version mismatch', and the nodes differ until all are upgraded",
+        fix=_fix(upgrade),
+        fixable=False,
+        severity="error" if last else None,
+    )
+
+
+def replaces(upgrade: Upgrade) -> bool:
+    """Whether the candidate is another driver, and not the same one packaged again."""
+    now, then = _driver(upgrade.version), _driver(upgrade.candidate)
+    return then is not None and then != now
+
+
+def _driver(package: str) -> str | None:
+    """Return the driver's version in that of a package: 535.154.05 of 535.154.05-0ubuntu1."""
+    match = _DRIVER.match(package)
+    return match[0] if match else None
+
+
+def _dropped(candidate: str, gpus: tuple[str, ...]) -> list[str]:
+    """Return the GPUs of a node that a candidate does not support any more."""
+    limits = {gpu: support(gpu) for gpu in gpus}
+    return [
+        gpu
+        for gpu, each in limits.items()
+        if each is not None and each.last is not None and branch(candidate) > each.last
+    ]
+
+
+def _fix(upgrade: Upgrade) -> str:
+    if upgrade.manager == "apt":
+        return (
+            f"apt-mark hold {upgrade.package}, and the other packages of the driver "
+            "(nvidia-driver-BRANCH, nvidia-dkms-BRANCH)"
+        )
+    return (
+        f"{upgrade.manager} versionlock add {upgrade.package} and the other packages of the driver "
+        "(dnf-plugin-versionlock, or yum-plugin-versionlock); or exclude=nvidia* kmod-nvidia* in "
+        f"/etc/{'dnf/dnf' if upgrade.manager == 'dnf' else 'yum'}.conf"
+    )

@@ -1,0 +1,49 @@
+"""Upgrade: the package of the driver's library, and the version that an upgrade would install."""
+
+from __future__ import annotations
+
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.shell import shell
+
+# Only root has dnf's copy of the repositories.
+SECTIONS = (Section("driver.upgrade", LIMITED + shell("driver/upgrades"), seconds=30, root=True),)
+
+
+class Upgrade(State):
+    """The package that has the driver's library ("": none has), and its version without an epoch.
+
+    `candidate` is the version that the next upgrade by `manager` installs in its place ("": none is
+    known, or that is the installed one), `held` are packages on hold that prevent it. `unknown`:
+    why the candidate could not be determined, such as missing package lists.
+    """
+
+    package: str = ""
+    version: str = ""
+    manager: str = ""
+    candidate: str = ""
+    held: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+def parse_upgrade(text: str) -> Upgrade:
+    """Parse `package NAME VERSION`, `candidate MANAGER VERSION`, `held NAME` and `unknown WHY`."""
+    rows = [line.split(" ") for line in text.splitlines()]
+    values: dict[str, object] = {"held": [row[1] for row in rows if row[0] == "held"]}
+    for row in rows:
+        if row[0] == "package":
+            values |= {"package": checked.package(row[1]), "version": _plain(row[2])}
+        elif row[0] == "candidate":
+            values |= {"manager": row[1], "candidate": _plain(row[2])}
+        elif row[0] == "unknown":
+            values["unknown"] = " ".join(row[1:])
+    if values.get("candidate") == values.get("version"):
+        values["candidate"] = ""
+    return Upgrade.model_validate(values)
+
+
+def _plain(version: str) -> str:
+    """Return a version without its epoch: 3:535.154.05-1 is 535.154.05-1."""
+    return checked.version(version).rpartition(":")[2]
