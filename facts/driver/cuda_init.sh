@@ -17,15 +17,16 @@ cuda_python() {
 }
 cuda_init() (
   eval "$gn_as_user$gn_owner"
-  # shellcheck disable=SC2046 # three words
-  set -- $(printf '%s\n' "$output" | awk -F', ' '
+  read -r gpus off mode <<ROWS
+$(printf '%s\n' "$output" | awk -F', ' '
     $2 ~ /^GPU-/ {
       gpus++
       if ($4 != "Enabled") off++
       if ($7 ~ /^(Exclusive|Prohibited)/) mode = $7
     }
     END { print gpus + 0, off + 0, mode }')
-  [ "$1" -gt 0 ] || cuda_untried 'nvidia-smi shows no GPU'
+ROWS
+  [ "$gpus" -gt 0 ] || cuda_untried 'nvidia-smi shows no GPU'
   uid=$(id -u "$user" 2>/dev/null) || cuda_untried "no user $user"
   lacks=
   if [ ! -d /sys/module/nvidia_uvm ]; then lacks=module
@@ -38,11 +39,11 @@ cuda_init() (
     printf 'cuda lacks %s%s\n' "$lacks" "${may:+ helped}"
     exit 0
   fi
-  [ -z "${3:-}" ] || cuda_untried "the compute mode is $3"
-  if [ "$2" -gt 0 ]; then
+  [ -z "$mode" ] || cuda_untried "the compute mode is $mode"
+  if [ "$off" -gt 0 ]; then
     held=$(ls -l /proc/[0-9]*/fd 2>/dev/null | awk '/ \/dev\/nvidia[0-9]+$/ && !seen[$NF]++ { held++ }
       END { print held + 0 }')
-    [ "$held" -ge "$1" ] || cuda_untried 'it would wake idle GPUs: persistence mode is off'
+    [ "$held" -ge "$gpus" ] || cuda_untried 'it would wake idle GPUs: persistence mode is off'
   fi
   # shellcheck disable=SC2034 # for libcuda
   cache=$("$(command -v ldconfig || echo /sbin/ldconfig)" -p) ||
