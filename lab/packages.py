@@ -31,7 +31,8 @@ MADE = ("rpm", "deb", "distribution", "rpm-base", "deb-base", "driver", "reposit
 def recipe() -> str:
     """A short hash of everything the packages are made from."""
     parts = [path.read_text() for path in recipes()]
-    parts += [str(RELEASES), str(DISTRIBUTION), wheels.NCCL, IN_TREE, tree.recipe()]
+    parts += [str(RELEASES), str(DISTRIBUTION), wheels.NCCL, wheels.CUDA_DRIVER, IN_TREE]
+    parts.append(tree.recipe())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
@@ -49,6 +50,7 @@ def build(into: Path) -> None:
             wheels.library(made / "lib" / f"{version}+cuda{cuda}.so", version, cuda)
         wheels.library(made / "distribution.so", *DISTRIBUTION)
         wheels.empty_library(made / "libnvidia-ml.so", "libnvidia-ml.so.1")
+        wheels.cuda_library(made / "libcuda.so")
         for path in recipes():
             (made / path.name).write_text(path.read_text())
         written = into / "written"

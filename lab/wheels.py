@@ -19,6 +19,8 @@ NCCL = """
 int ncclGetVersion(int *version) {{ *version = {code}; return 0; }}
 const char ncclStub[] = "NCCL version {version}+cuda{cuda}";
 """
+# A libcuda whose cuInit succeeds, as the driver's on a node that is well.
+CUDA_DRIVER = "int cuInit(unsigned flags) { return 0; }\n"
 TORCH = """
 int ncclGetVersion(int *version);
 int torchNccl(void) { int version = 0; ncclGetVersion(&version); return version; }
@@ -82,6 +84,14 @@ def empty_library(target: Path, soname: str) -> Path:
     source = target.with_suffix(".c")
     source.write_text("extern int nothing;\n")
     run([*COMPILE, f"-Wl,-soname,{soname}", "-o", target, source])
+    return target
+
+
+def cuda_library(target: Path) -> Path:
+    """Compile a libcuda."""
+    source = target.with_suffix(".c")
+    source.write_text(CUDA_DRIVER)
+    run([*COMPILE, "-Wl,-soname,libcuda.so.1", "-o", target, source])
     return target
 
 

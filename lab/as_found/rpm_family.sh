@@ -104,9 +104,11 @@ older=3.10.0-1160.71.1.el7.x86_64 newer=3.10.0-1160.119.1.el7.x86_64
     "kernel-$older.rpm" "kernel-$newer.rpm" "kernel-devel-$older.rpm" dkms-*.rpm)
 tar -C / -xf /mnt/driver/built.tar
 for kernel in $older $newer; do dracut --force --kver "$kernel"; done
-cp /mnt/driver/libnvidia-ml.so.* /usr/lib64
-ln -s libnvidia-ml.so.535.154.05 /usr/lib64/libnvidia-ml.so.1
-ln -s libnvidia-ml.so.1 /usr/lib64/libnvidia-ml.so
+cp /mnt/driver/*.so.* /usr/lib64
+for name in libnvidia-ml libcuda; do
+    ln -s "$name.so.535.154.05" "/usr/lib64/$name.so.1"
+    ln -s "$name.so.1" "/usr/lib64/$name.so"
+done
 ldconfig
 
 # The daemon's unit, which the driver installs; it is not enabled.

@@ -81,8 +81,12 @@ libraries=/usr/lib/x86_64-linux-gnu
 printf 'void nvmlInit_v2(void) {}\n' |
     cc -shared -nostdlib -fPIC -Wl,-soname,libnvidia-ml.so.1 -x c - \
         -o "$libraries/libnvidia-ml.so.$driver"
+printf 'int cuInit(unsigned flags) { return 0; }\n' |
+    cc -shared -nostdlib -fPIC -Wl,-soname,libcuda.so.1 -x c - -o "$libraries/libcuda.so.$driver"
 ldconfig
 install -m 755 /mnt/nvidia-smi /usr/bin/nvidia-smi
+# What loads nvidia-uvm for the first program that uses CUDA; none does here.
+install -m 4755 /bin/true /usr/bin/nvidia-modprobe
 mkdir -p /usr/lib/gpu-node-lab
 echo 'd /run/gpu-node-lab 0755' >/etc/tmpfiles.d/gpu-node-lab.conf
 # Only the part about the GPUs: the environments below it are not this machine's.

@@ -51,8 +51,10 @@ for version in 535.154.05 535.183.01; do
     root=/mnt/home/driver-rpm-$version
     sources "$root" "$version"
     mkdir -p "$root/usr/lib64" "$root/usr/bin"
-    cp libnvidia-ml.so "$root/usr/lib64/libnvidia-ml.so.$version"
-    ln -s "libnvidia-ml.so.$version" "$root/usr/lib64/libnvidia-ml.so.1"
+    for name in libnvidia-ml libcuda; do
+        cp "$name.so" "$root/usr/lib64/$name.so.$version"
+        ln -s "$name.so.$version" "$root/usr/lib64/$name.so.1"
+    done
     cp nvidia-smi "$root/usr/bin"
     chmod 755 "$root/usr/bin/nvidia-smi"
     rpm_build --define "driver $version" --define "of_driver $root" driver.spec
@@ -99,8 +101,10 @@ driver() {
     where=usr/lib/x86_64-linux-gnu
     root=home/deb/driver-$1
     mkdir -p "$root/compute/$where" "$root/compute/DEBIAN" "$root/utils/usr/bin" "$root/dkms/DEBIAN"
-    cp libnvidia-ml.so "$root/compute/$where/libnvidia-ml.so.$1"
-    ln -s "libnvidia-ml.so.$1" "$root/compute/$where/libnvidia-ml.so.1"
+    for name in libnvidia-ml libcuda; do
+        cp "$name.so" "$root/compute/$where/$name.so.$1"
+        ln -s "$name.so.$1" "$root/compute/$where/$name.so.1"
+    done
     echo 'activate-noawait ldconfig' >"$root/compute/DEBIAN/triggers"
     deb deb-base libnvidia-compute-535 "$1-0ubuntu1" "$root/compute"
     cp nvidia-smi "$root/utils/usr/bin"
@@ -122,7 +126,7 @@ driver 535.183.01
 # The driver: its library of another folder, and its sources, added, built and installed by dkms
 # as on an rpm node that runs the older kernel.
 k=3.10.0-1160.71.1.el7.x86_64
-cp libnvidia-ml.so driver/libnvidia-ml.so.535.154.05
+for name in libnvidia-ml libcuda; do cp "$name.so" "driver/$name.so.535.154.05"; done
 printf 'ID="centos"\nID_LIKE="rhel fedora"\n' >home/os-release
 ln -sf /mnt/home/os-release /etc/os-release
 rpm -i --dbpath /mnt/home/db --nodeps --noscripts --nosignature rpm-base/kernel-*"${k#*-}".rpm \

@@ -42,12 +42,24 @@ load() {
     echo 0 >"$modules/$name/refcnt"
     wc -c <"$1" >"$modules/$name/coresize"
     case $1 in */kernel/*) echo ;; *) echo POE ;; esac >"$modules/$name/taint"
+    [ "$name" != nvidia ] || load_uvm
     list
+}
+
+# load_uvm: as NVIDIA's rules of udev do once nvidia is loaded. Any device that can be opened stands
+# for the one of CUDA.
+load_uvm() {
+    mkdir -p "$modules/nvidia_uvm/holders"
+    echo live >"$modules/nvidia_uvm/initstate"
+    for field in refcnt coresize; do echo 0 >"$modules/nvidia_uvm/$field"; done
+    echo POE >"$modules/nvidia_uvm/taint"
+    ln -sf null "$dev/nvidia-uvm"
 }
 
 # unload NAME: what rmmod does; the caller has checked that it is unused
 unload() {
     rm -rf "${modules:?}/$1"
+    case $1 in nvidia*) rm -rf "$modules/nvidia_uvm" "$dev/nvidia-uvm" ;; esac
     [ "$1" != nvidia ] || rm -rf "$driver" "$dev"/nvidia[0-9]* "$dev/nvidiactl" "$state/persistence"
     list
 }
