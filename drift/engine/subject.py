@@ -110,6 +110,11 @@ class Package(Subject):
 
 
 @dataclass(frozen=True)
+class PackageWithoutGpu(Package):
+    """A package of a Python environment that finds no GPU on the node."""
+
+
+@dataclass(frozen=True)
 class SystemPackages(Subject):
     """Packages of the system's package manager."""
 

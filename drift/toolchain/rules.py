@@ -8,10 +8,13 @@ from shlex import quote
 
 from packaging.version import Version
 
+from gpu_node.drift.driver.rules_cuda import cuda_init
+from gpu_node.drift.driver.rules_driver_packages import not_installed
+from gpu_node.drift.driver.rules_gpus import library_mismatch, not_loaded, smi_fails
 from gpu_node.drift.driver.target import models
 from gpu_node.drift.engine.neighbours import Among, Unlike
-from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.subject import Package, Path
+from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.subject import Package, PackageWithoutGpu, Path
 from gpu_node.drift.engine.unlike import Text, fault
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.tables import capability
@@ -206,16 +209,21 @@ def _unlike_pins(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             )
 
 
+_GPUS = (not_installed, library_mismatch, not_loaded, smi_fails, cuda_init)
+
+
 @rule(
     "toolchain.bitsandbytes-cpu",
     "error",
     whole=True,
     always=True,
+    because_of=tuple(on_node(each, of=(PackageWithoutGpu,)) for each in _GPUS),
     why="8-bit optimizers and quantization fail: 'compiled without GPU support'.",
-    manual="Install a release of bitsandbytes with a library for the CUDA of torch.",
+    manual="Repair the driver first if the node's GPUs do not answer: nothing is wrong with the "
+    "package then. Else install a release of bitsandbytes with a library for the CUDA of torch.",
 )
 def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """bitsandbytes of an environment has no library for the CUDA of its torch."""
+    """bitsandbytes has no library for the CUDA of torch, or loads that for CPUs without a GPU."""
     gpus = models(found, wanted)
     for prefix, environment in environments(found.nccl):
         torch, has = environment.torch, environment.bitsandbytes
@@ -232,6 +240,26 @@ def bitsandbytes_cpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 fix=f"install a release of it that has {needs}, the same on all nodes",
                 fixable=False,
             )
+        elif _sees_no_gpu(found, wanted):
+            yield Fault(
+                subject=PackageWithoutGpu("bitsandbytes", prefix),
+                found="finds no GPU, and loads its library for CPUs",
+                wanted=f"{needs}, which it has",
+                cause="it reports 'compiled without GPU support' wherever CUDA does not start: the "
+                "package itself has the right library",
+                fix="repair the driver; a reinstallation of bitsandbytes changes nothing",
+                fixable=False,
+            )
+
+
+def _sees_no_gpu(found: NodeState, wanted: NodeWanted) -> bool:
+    """Whether a rule about the driver has a finding that leaves a process without a GPU."""
+    return any(
+        True
+        for each in _GPUS
+        if wanted.driver is not None
+        for _ in (each(found, wanted) if each.whole else each(found.driver, wanted.driver))
+    )
 
 
 def _has_a_near_one(environment: Environment, cuda: str) -> bool:

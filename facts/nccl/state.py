@@ -147,13 +147,17 @@ class Wheel(State):
 
 
 class Library(State):
-    """A libnccl.so.2: `version` is from ncclGetVersion (21801), or None with the problem."""
+    """A libnccl.so.2: `version` is from ncclGetVersion (21801), or None with the problem.
+
+    `cuda` is the CUDA that it is built for, such as 12.1; None if its constants name none.
+    """
 
     path: str
     size: int
     sha256: str | None
     version: int | None
     problem: str | None
+    cuda: Annotated[str, Field(pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
 
 
 class Loads(State):

@@ -29,7 +29,7 @@ MOST_OPERATORS = 64
 CONTAINER = 0xBA55ED50
 MOST_KERNELS = 100000
 KERNELS = {1: "compute_%d", 2: "sm_%d"}
-BUILT_IN = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda")
+BUILT_IN = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda(\d{1,3}\.\d{1,3})?")
 BLOCK = 1 << 22
 
 
@@ -103,7 +103,7 @@ def architectures(path):
 
 
 def built_in(path):
-    """The version of an NCCL that is built into torch's CUDA library; None if it names none.
+    """The NCCL in a library, torch's own or a libnccl: version and CUDA; None if it names none.
 
     Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
     """
@@ -115,7 +115,7 @@ def built_in(path):
             block = source.read(min(size, BLOCK))
             match = BUILT_IN.search(rest + block)
             if match or not block:
-                return match.group(1).decode("ascii") if match else None
+                return [each.decode("ascii") for each in match.groups(b"")] if match else None
             size, rest = size - len(block), block[-LONGEST:]
     return None
 

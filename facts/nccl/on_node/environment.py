@@ -176,7 +176,7 @@ def main(deep):
     )
     use = loaded(torch) if torch else None
     if use and use["reason"] == "built in" and not torch["nccl"]:
-        torch["nccl"] = built_in(use["user"])
+        torch["nccl"] = (built_in(use["user"]) or [None])[0]
     print(
         json.dumps(
             {

@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 
+from gpu_node.facts.nccl.on_node.builds import built_in
+
 # Loading a damaged library may end the process: it is loaded in a separate one.
 ASK = (
     "import ctypes,sys\n"
@@ -32,6 +34,7 @@ def library(path, want_sum):
         "sha256": record_sum(path) if want_sum(version, os.path.getsize(path)) else None,
         "version": version,
         "problem": problem,
+        "cuda": None if problem else (built_in(path) or ["", ""])[1] or None,
     }
 
 

@@ -1,0 +1,148 @@
+"""NCCL rule about CUDA: the driver runs what torch and its libnccl were built for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from gpu_node.drift.driver.boot import version_order
+from gpu_node.drift.driver.rules_gpus import too_old
+from gpu_node.drift.driver.target import branch, floor, models, support
+from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.subject import Prefix
+from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.nccl.rules import loaded_mismatch, torch_gpu
+from gpu_node.drift.tables import capability, rows, runs_on
+from gpu_node.facts.nccl.state import Environment, plain, shown
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+
+@cache
+def _drivers() -> dict[str, str]:
+    """Return the driver that each toolkit brings: cuda_drivers.tsv."""
+    return {row["cuda"]: row["driver"] for row in rows("cuda_drivers.tsv")}
+
+
+@cache
+def _floors() -> dict[str, str]:
+    return {row["cuda"]: row["version"] for row in rows("cuda_floors.tsv")}
+
+
+def oldest_driver(cuda: str) -> str | None:
+    """Return the oldest driver that runs programs of a CUDA such as 12.1; None: in no table.
+
+    Any driver since the floor of the major release does; the one of the toolkit itself, too.
+    """
+    known = [_floors().get(cuda.partition(".")[0]), _drivers().get(cuda)]
+    return min((each for each in known if each), key=version_order, default=None)
+
+
+def _is_older(driver: str, than: str) -> bool:
+    return version_order(driver) < version_order(than)
+
+
+@rule(
+    "nccl.cuda-driver",
+    "error",
+    whole=True,
+    because_of=(on_subject(too_old), on_subject(loaded_mismatch), on_subject(torch_gpu)),
+    why="The job fails when it starts NCCL, or at its first kernel: the driver, or the GPU, does "
+    "not run what torch or libnccl was built for.",
+    manual="Install a newer driver, or a torch and an NCCL that are built for an older CUDA. A V100 "
+    "needs builds for CUDA 12 or older.",
+    alone="Use an environment whose torch and NCCL are built for the CUDA of the driver.",
+)
+def cuda_driver(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The driver or a GPU does not run code of the CUDA that torch, or its libnccl, is built for."""
+    library = found.driver.cuda
+    # libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
+    driver = (library.version if library else "") or found.driver.library
+    gpus = models(found, wanted)
+    for prefix, environment in environments(found.nccl):
+        if driver:
+            yield from _too_new(prefix, environment, driver)
+            yield from _only_ptx(prefix, environment, driver, gpus)
+        yield from _without_kernels(prefix, environment, gpus)
+
+
+def _too_new(prefix: str, environment: Environment, driver: str) -> Iterator[Fault]:
+    """Yield a fault for what minor version compatibility does not cover."""
+    for name, cuda in _builds(environment).items():
+        oldest, first = oldest_driver(cuda), floor(cuda)
+        if oldest is None or not _is_older(driver, oldest):
+            continue
+        if name.startswith("torch") and first is not None and branch(driver) < first:
+            continue  # driver.too-old reports it
+        yield Fault(
+            subject=Prefix(prefix),
+            found=f"{name} for CUDA {cuda}, with driver {driver}",
+            wanted=f"driver {oldest} or newer",
+            cause="it fails with 'CUDA driver version is insufficient for CUDA runtime version': a "
+            f"driver runs other minor releases of CUDA {cuda.partition('.')[0]} only from "
+            f"{oldest} on",
+            fix=f"install driver {oldest} or newer, or a build for an older CUDA",
+            fixable=False,
+        )
+
+
+def _builds(environment: Environment) -> dict[str, str]:
+    """Return the CUDA of torch, and of the libnccl that it loads."""
+    torch, library = environment.torch, environment.loaded
+    found = {}
+    if torch is not None and torch.cuda:
+        found[f"torch {torch.version}"] = torch.cuda
+    if library is not None and library.cuda and library.version:
+        found[f"NCCL {shown(library.version)} ({plain(library.path)})"] = library.cuda
+    return found
+
+
+def _only_ptx(
+    prefix: str, environment: Environment, driver: str, gpus: tuple[str, ...]
+) -> Iterator[Fault]:
+    """Yield a fault where the driver would have to compile PTX of a newer toolkit."""
+    torch = environment.torch
+    toolkit = _drivers().get(torch.cuda) if torch and torch.cuda else None
+    if torch is None or torch.architectures is None or toolkit is None:
+        return
+    if branch(driver) >= branch(toolkit) or branch(driver) < (floor(torch.cuda or "") or 0):
+        return
+    code = tuple(each for each in torch.architectures if each.startswith("sm_"))
+    for gpu in gpus:
+        needs = capability(gpu)
+        if needs is None or runs_on(code, needs) or not runs_on(torch.architectures, needs):
+            continue
+        yield Fault(
+            subject=Prefix(prefix),
+            found=f"torch {torch.version} has only PTX of CUDA {torch.cuda} for {gpu}, and the "
+            f"driver is {driver}",
+            wanted=f"kernels for sm_{needs[0]}{needs[1]}, or a driver of branch "
+            f"{branch(toolkit)} or newer",
+            cause="it fails with 'the provided PTX was compiled with an unsupported toolchain': a "
+            "driver compiles PTX of its own CUDA or an older one; minor version compatibility "
+            "covers compiled kernels alone",
+            fix=f"install a driver of branch {branch(toolkit)} or newer, or a torch that is built "
+            f"for sm_{needs[0]}{needs[1]}",
+            fixable=False,
+        )
+
+
+def _without_kernels(prefix: str, environment: Environment, gpus: tuple[str, ...]) -> Iterator[Fault]:
+    """Yield a fault where no toolkit of libnccl's CUDA compiles for a GPU."""
+    library = environment.loaded
+    if library is None or library.cuda is None or library.version is None:
+        return
+    for gpu in gpus:
+        limits = support(gpu)
+        if limits is None or limits.cuda is None or int(library.cuda.split(".")[0]) <= limits.cuda:
+            continue
+        yield Fault(
+            subject=Prefix(prefix),
+            found=f"NCCL {shown(library.version)} for CUDA {library.cuda}",
+            wanted=f"one for CUDA {limits.cuda} or older, for {gpu}",
+            cause=f"CUDA {limits.cuda} is the last with kernels for {gpu}: a job ends in 'no kernel "
+            "image is available for execution on the device' on the nodes with this GPU",
+            fix=f"install a torch, and with it an NCCL, for CUDA {limits.cuda}: the wheel is "
+            f"nvidia-nccl-cu{limits.cuda}",
+            fixable=False,
+        )
