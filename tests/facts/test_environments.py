@@ -115,7 +115,7 @@ def test_a_library_that_is_none(made: environments.Environment, content: bytes) 
     made.library.write_bytes(content)
     found = asked(made.prefix)
     assert found.file is not None and found.loads is not None
-    assert found.file.version is None and found.file.problem
+    assert found.file.version is None and found.file.problem and found.file.cuda is None
     assert found.loads.problem and found.torch is not None
 
 
@@ -150,6 +150,8 @@ def test_a_preload_goes_before_all(made: environments.Environment, other: Path) 
     assert found.loads is not None and found.loaded is not None
     assert (found.loads.reason, found.loaded.version) == ("LD_PRELOAD", 21903)
     assert found.file is not None and found.file.version == 21801
+    # Each library's constants name the CUDA that it is built for.
+    assert (found.loaded.cuda, found.file.cuda) == ("12.3", "12.1")
 
 
 @pytest.fixture
