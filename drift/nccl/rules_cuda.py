@@ -49,12 +49,12 @@ def _is_older(driver: str, than: str) -> bool:
     because_of=(on_subject(too_old), on_subject(loaded_mismatch), on_subject(torch_gpu)),
     why="The job fails when it starts NCCL, or at its first kernel: the driver, or the GPU, does "
     "not run what torch or libnccl was built for.",
-    manual="Install a newer driver, or a torch and an NCCL that are built for an older CUDA. A V100 "
-    "needs builds for CUDA 12 or older.",
+    manual="Install a newer driver, or a torch and an NCCL that are built for an older CUDA. A "
+    "V100 needs builds for CUDA 12 or older.",
     alone="Use an environment whose torch and NCCL are built for the CUDA of the driver.",
 )
 def cuda_driver(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The driver or a GPU does not run code of the CUDA that torch, or its libnccl, is built for."""
+    """The driver or a GPU does not run code of the CUDA of torch, or of the libnccl it loads."""
     library = found.driver.cuda
     # libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
     driver = (library.version if library else "") or found.driver.library
@@ -127,7 +127,9 @@ def _only_ptx(
         )
 
 
-def _without_kernels(prefix: str, environment: Environment, gpus: tuple[str, ...]) -> Iterator[Fault]:
+def _without_kernels(
+    prefix: str, environment: Environment, gpus: tuple[str, ...]
+) -> Iterator[Fault]:
     """Yield a fault where no toolkit of libnccl's CUDA compiles for a GPU."""
     library = environment.loaded
     if library is None or library.cuda is None or library.version is None:
@@ -140,8 +142,8 @@ def _without_kernels(prefix: str, environment: Environment, gpus: tuple[str, ...
             subject=Prefix(prefix),
             found=f"NCCL {shown(library.version)} for CUDA {library.cuda}",
             wanted=f"one for CUDA {limits.cuda} or older, for {gpu}",
-            cause=f"CUDA {limits.cuda} is the last with kernels for {gpu}: a job ends in 'no kernel "
-            "image is available for execution on the device' on the nodes with this GPU",
+            cause=f"CUDA {limits.cuda} is the last with kernels for {gpu}: a job ends in 'no "
+            "kernel image is available for execution on the device' on the nodes with this GPU",
             fix=f"install a torch, and with it an NCCL, for CUDA {limits.cuda}: the wheel is "
             f"nvidia-nccl-cu{limits.cuda}",
             fixable=False,

@@ -13,7 +13,6 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 
 
-
 def smi_section(request: ProbeRequest) -> Section:
     """Return the section about nvidia-smi and cuInit, which the training user calls."""
     # nvidia-smi is asked once: whether cuInit may be called depends on its answer.
