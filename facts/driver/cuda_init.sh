@@ -17,14 +17,15 @@ cuda_python() {
 }
 cuda_init() (
   eval "$gn_as_user$gn_owner"
-  read -r gpus off mode <<ROWS
-$(printf '%s\n' "$output" | awk -F', ' '
+  state=$(printf '%s\n' "$output" | awk -F', ' '
     $2 ~ /^GPU-/ {
       gpus++
       if ($4 != "Enabled") off++
       if ($7 ~ /^(Exclusive|Prohibited)/) mode = $7
     }
     END { print gpus + 0, off + 0, mode }')
+  read -r gpus off mode <<ROWS
+$state
 ROWS
   [ "$gpus" -gt 0 ] || cuda_untried 'nvidia-smi shows no GPU'
   uid=$(id -u "$user" 2>/dev/null) || cuda_untried "no user $user"

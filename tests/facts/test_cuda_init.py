@@ -111,7 +111,7 @@ def test_it_fails(machine: Machine, code: int) -> None:
 
 def test_another_user(machine: Machine, shell: str) -> None:
     """The training user calls it, and may not open each device."""
-    found = machine.asked(shell, "chmod 600 /dev/nvidiactl\n", user="nobody")
+    found = machine.asked(shell, "chmod 600 /dev/nvidiactl\n", user="daemon")
     assert (found.code, found.closed) == (0, ("/dev/nvidiactl",))
 
 
@@ -159,7 +159,7 @@ def test_nothing_is_loaded(
         mount -t overlay -o lowerdir=/mnt/bin:/usr/bin bin /usr/bin
     }
     """
-    found = machine.asked(shell, f"{put}{before}\n", user="nobody", called=False)
+    found = machine.asked(shell, f"{put}{before}\n", user="daemon", called=False)
     assert (found.lacks, found.helped) == (lacks, helped)
     assert found.code is None and not found.untried
 
@@ -186,11 +186,11 @@ def test_a_gpu_that_is_awake(machine: Machine, shell: str) -> None:
 
 def test_root_loads_only_what_is_roots(machine: Machine, shell: str) -> None:
     """Another account may change the library: the training user root does not load it."""
-    found = machine.asked(shell, "chown 65534 /mnt/libcuda.so.1\n", called=False)
-    assert found.untried == "nobody may change /mnt/libcuda.so.1, and root does not load it"
+    found = machine.asked(shell, "chown daemon /mnt/libcuda.so.1\n", called=False)
+    assert found.untried == "daemon may change /mnt/libcuda.so.1, and root does not load it"
     found = machine.asked(shell, "chmod 777 /mnt/libcuda.so.1\n", called=False)
     assert "everyone may write /mnt/libcuda.so.1" in found.untried
-    assert machine.asked(shell, "chown 65534 /mnt/libcuda.so.1\n", user="nobody").code == 0
+    assert machine.asked(shell, "chown daemon /mnt/libcuda.so.1\n", user="daemon").code == 0
 
 
 @pytest.mark.parametrize("user", ["no-such-user"])
