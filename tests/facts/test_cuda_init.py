@@ -74,9 +74,16 @@ class Machine:
         source.write_text(STUB.format(mark="/mnt/mark/called", body=body))
         compiled([*COMPILE, "-o", self.folder / "libcuda.so.1", source])
 
-    def asked(self, shell: str, before: str = "", user: str = "", called: bool = True) -> CudaInit:
+    def asked(
+        self,
+        shell: str,
+        before: str = "",
+        user: str = "",
+        called: bool = True,
+        environments: tuple[str, ...] = (),
+    ) -> CudaInit:
         """What is read of the section there; whether cuInit was called is as expected."""
-        section = smi_section(ProbeRequest(user=user))
+        section = smi_section(ProbeRequest(user=user, environments=environments))
         script = render([section]).replace("SECONDS = 10", "SECONDS = 1")
         mark = f"{'' if called else '! '}test -e /mnt/mark/called"
         done = run_apart(
@@ -197,3 +204,23 @@ def test_root_loads_only_what_is_roots(machine: Machine, shell: str) -> None:
 def test_a_user_who_does_not_exist(machine: Machine, shell: str, user: str) -> None:
     """That is why it is not called."""
     assert machine.asked(shell, user=user, called=False).untried == "no user no-such-user"
+
+
+# A Python of an environment, and no other one on the machine.
+ENVIRONMENT = """
+mkdir -p /mnt/env/bin
+cp "$(readlink -f /usr/bin/python3)" /mnt/env/bin/python3
+for each in /usr/bin/python3 /usr/libexec/platform-python /usr/bin/python /usr/bin/python2; do
+    [ ! -e $each ] || mount --bind /dev/null $each
+done
+"""
+
+
+def test_the_python_of_an_environment(machine: Machine, shell: str) -> None:
+    """It is used where the system has none, and only one that root or the training user owns."""
+    given = ("/mnt/gone", "/mnt/env")
+    assert machine.asked(shell, ENVIRONMENT, environments=given).code == 0
+    other = f"{ENVIRONMENT}chown -R www-data /mnt/env\n"
+    found = machine.asked(shell, other, called=False, environments=given)
+    assert found.untried == "there is no Python to call it with"
+    assert machine.asked(shell, other, user="www-data", environments=given).code == 0
