@@ -179,7 +179,8 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 def assert_at_rest(inventory: str, node: str) -> None:
     """The report is clean, and another converge runs nothing and touches nothing."""
-    assert drift(inventory).code == 0
+    report = drift(inventory)
+    assert report.code == 0, report.out
     before = manifest(node)
     again = converge(inventory)
     assert (again.code, again.executed) == (0, {})

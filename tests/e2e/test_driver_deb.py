@@ -21,8 +21,11 @@ DRIVER = roster.REPOSITORY / "lab" / "driver"
 UNPACK = f"""
 mkdir -p /usr/src/nvidia-{VERSION}
 for name in dkms.conf Makefile nvidia.c; do cat /tmp/$name >/usr/src/nvidia-{VERSION}/$name; done
-echo 'void nvml(void) {{}}' | cc -shared -nostdlib -fPIC -Wl,-soname,libnvidia-ml.so.1 -x c - \\
-  -o /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}
+for name in nvidia-ml cuda; do
+  echo 'int cuInit(unsigned flags) {{ return 0; }}' |
+    cc -shared -nostdlib -fPIC -Wl,-soname,lib$name.so.1 -x c - \\
+      -o /usr/lib/x86_64-linux-gnu/lib$name.so.{VERSION}
+done
 ldconfig"""
 
 
@@ -200,7 +203,7 @@ def test_dkms_and_headers_come_by_apt(bare: Path) -> None:
     assert {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]} == {
         "driver.smi-fails"
     }
-    gpu = "Tesla V100-PCIE-32GB, GPU-1, 1, Enabled, Enabled, 535, 7.0"
+    gpu = "Tesla V100-PCIE-32GB, GPU-1, 1, Enabled, Enabled, 535, Default, 7.0"
     on(BARE, f"printf '#!/bin/sh\\necho {gpu}\\n' >/usr/bin/nvidia-smi")
     on(BARE, "chmod 755 /usr/bin/nvidia-smi")
     assert_at_rest(site, BARE)
