@@ -77,7 +77,8 @@ def upgrade(node: NodeState) -> str | None:
     if found.unknown:
         return f"unknown: {found.unknown}"
     waits = found.candidate if rules_upgrade.replaces(found) else "none"
-    return f"{waits} (held)" if found.held else waits
+    held = waits != "none" and rules_upgrade.is_held(node, found)
+    return f"{waits} (held)" if held else waits
 
 
 FACTS = (

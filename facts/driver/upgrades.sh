@@ -27,7 +27,7 @@ package=$(rpm -qf --qf '%{NAME} %{VERSION}-%{RELEASE}\n' "$library" 2>/dev/null)
 package=$(printf '%s\n' "$package" | head -n 1)
 printf 'package %s\n' "$package"
 package=${package%% *}
-# Both leave out what versionlock or exclude= keeps.
+# Both leave out what exclude= keeps. dnf lists what versionlock keeps: the rule knows those lines.
 manager=dnf
 if command -v dnf >/dev/null 2>&1; then
   limited 12 both dnf -C -q --color=never list --upgrades "$package"
