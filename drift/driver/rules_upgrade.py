@@ -10,7 +10,6 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.facts.driver.upgrades import Upgrade
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.globs import matches_any
 from gpu_node.inventories.schema import NodeWanted
 
 _DRIVER = re.compile(r"\d+\.\d+(\.\d+)?")
@@ -31,7 +30,7 @@ _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
 def upgrade_waiting(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The next manual upgrade would replace the driver."""
     upgrade = found.driver.upgrade
-    if wanted.driver is None or upgrade is None or not replaces(upgrade) or is_held(found, upgrade):
+    if wanted.driver is None or upgrade is None or upgrade.held or not replaces(upgrade):
         return
     dropped = _dropped(upgrade.candidate, models(found, wanted))
     last = {gpu: limits.last for gpu in dropped if (limits := support(gpu))}
@@ -56,19 +55,6 @@ def replaces(upgrade: Upgrade) -> bool:
     """Whether the candidate is another driver, and not the same one packaged again."""
     now, then = _driver(upgrade.version), _driver(upgrade.candidate)
     return then is not None and then != now
-
-
-def is_held(found: NodeState, upgrade: Upgrade) -> bool:
-    """Whether a hold of apt, or a line of versionlock, keeps the installed version.
-
-    dnf lists an upgrade that versionlock prevents.
-    """
-    lines = [each for each in found.nccl.lock_lines or () if each.kind == "versionlock"]
-    return bool(upgrade.held) or any(
-        matches_any(upgrade.package, each.names)
-        and matches_any(upgrade.candidate, (each.version or "*", f"{each.version}*")) == each.denies
-        for each in lines
-    )
 
 
 def _driver(package: str) -> str | None:

@@ -77,8 +77,7 @@ def upgrade(node: NodeState) -> str | None:
     if found.unknown:
         return f"unknown: {found.unknown}"
     waits = found.candidate if rules_upgrade.replaces(found) else "none"
-    held = waits != "none" and rules_upgrade.is_held(node, found)
-    return f"{waits} (held)" if held else waits
+    return f"{waits} (held)" if found.held and waits != "none" else waits
 
 
 FACTS = (

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from gpu_node.facts.packages.locks import name_and_version
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.globs import matches_any
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Section
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.shell import assigned, shell
 
 # Only root has dnf's copy of the repositories.
-SECTIONS = (Section("driver.upgrade", LIMITED + shell("driver/upgrades"), seconds=30, root=True),)
+_COMMAND = (
+    LIMITED
+    + shell("driver/upgrades")
+    # No other lock of that file is of interest: libnccl's are read with its packages.
+    + assigned(note="", repositories="")
+    + shell("packages/lock_files")
+    + shell("driver/upgrade_locks")
+)
+SECTIONS = (Section("driver.upgrade", _COMMAND, seconds=30, root=True),)
 
 
 class Upgrade(State):
     """The package that has the driver's library ("": none has), and its version without an epoch.
 
     `candidate` is the version that the next upgrade by `manager` installs in its place ("": none is
-    known, or that is the installed one), `held` are packages on hold that prevent it. `unknown`:
+    known, or that is the installed one), `held` are packages on hold, or lines of versionlock, that
+    prevent it. `unknown`:
     why the candidate could not be determined, such as missing package lists.
     """
 
@@ -29,7 +40,10 @@ class Upgrade(State):
 
 
 def parse_upgrade(text: str) -> Upgrade:
-    """Parse `package NAME VERSION`, `candidate MANAGER VERSION`, `held NAME` and `unknown WHY`."""
+    """Parse `package NAME VERSION`, `candidate MANAGER VERSION`, `held NAME` and `unknown WHY`.
+
+    `lock LINE` is a line of versionlock about any package.
+    """
     rows = [line.split(" ") for line in text.splitlines()]
     values: dict[str, object] = {"held": [row[1] for row in rows if row[0] == "held"]}
     for row in rows:
@@ -41,7 +55,18 @@ def parse_upgrade(text: str) -> Upgrade:
             values["unknown"] = " ".join(row[1:])
     if values.get("candidate") == values.get("version"):
         values["candidate"] = ""
-    return Upgrade.model_validate(values)
+    found = Upgrade.model_validate(values)
+    locks = [" ".join(row[1:]) for row in rows if row[0] == "lock"]
+    return found.model_copy(
+        update={"held": (*found.held, *(each for each in locks if _prevents(each, found)))}
+    )
+
+
+def _prevents(lock: str, upgrade: Upgrade) -> bool:
+    """Whether a line of versionlock prevents the upgrade to the candidate; `!` excludes one."""
+    name, version = name_and_version(lock.strip().removeprefix("!"))
+    allowed = matches_any(upgrade.candidate, (version or "*", f"{version}*"))
+    return matches_any(upgrade.package, (name,)) and allowed == lock.startswith("!")
 
 
 def _plain(version: str) -> str:

@@ -27,7 +27,7 @@ package=$(rpm -qf --qf '%{NAME} %{VERSION}-%{RELEASE}\n' "$library" 2>/dev/null)
 package=$(printf '%s\n' "$package" | head -n 1)
 printf 'package %s\n' "$package"
 package=${package%% *}
-# Both leave out what exclude= keeps. dnf lists what versionlock keeps: the rule knows those lines.
+# Both leave out what exclude= keeps; dnf lists what versionlock keeps.
 manager=dnf
 if command -v dnf >/dev/null 2>&1; then
   limited 12 both dnf -C -q --color=never list --upgrades "$package"
@@ -51,4 +51,3 @@ elif [ "$code" != 0 ]; then
     *) unknown "$manager -C: $(printf '%s\n' "$output" | tail -n 1 | cut -c 1-200)" ;;
   esac
 fi
-exit 0
