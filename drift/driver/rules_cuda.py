@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpu_node.drift.driver.rules_gpus import library_mismatch, not_loaded, unsupported_gpu
+from gpu_node.drift.engine import subject
 from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.toolchain.rules_compat import compat_library
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.inventories.schema import DriverWanted
@@ -69,12 +71,22 @@ _RESULTS = {
 }
 _OTHER = _Result("", "the driver cannot initialise CUDA", _LOGS)
 _HARM = "nvidia-smi works, and torch finds no GPU"
+# What a libcuda of another version than the module's can cause.
+_OF_LIBRARY = (803, 804)
+
+
+def _is_compat(about: subject.Subject) -> bool:
+    return isinstance(about, subject.CudaInit) and about.code in _OF_LIBRARY
 
 
 @rule(
     "driver.cuda-init",
     "error",
-    because_of=(on_node(not_loaded), on_node(library_mismatch), on_node(unsupported_gpu)),
+    because_of=(
+        *(on_node(each) for each in (not_loaded, library_mismatch, unsupported_gpu)),
+        on_node(compat_library, explains=_is_compat),
+    ),
+    always=True,
     why="nvidia-smi shows the GPUs, and no program can use them: torch.cuda.is_available() is "
     "false.",
     manual="The finding names the error of CUDA and its cause. A missing /dev/nvidia-uvm: install "
@@ -108,7 +120,7 @@ def cuda_init(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     result = _RESULTS.get(cuda.code, _OTHER)
     words = f" ({result.words})" if result.words else ""
     yield Fault(
-        subject="CUDA",
+        subject=subject.CudaInit("CUDA", cuda.code),
         found=f"cuInit of {library} returns {cuda.code}{words}{_versions(found, cuda)}",
         wanted="cuInit returns 0",
         cause=f"{_HARM}: {result.cause}",

@@ -20,6 +20,7 @@ _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
     "driver.upgrade-waiting",
     "warning",
     whole=True,
+    always=True,
     why="An upgrade of all packages, meant for something else, replaces the driver: programs end "
     "with 'Driver/library version mismatch' until the module is loaded again, or the new driver "
     "does not support the GPU.",
@@ -30,7 +31,7 @@ _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
 def upgrade_waiting(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The next manual upgrade would replace the driver."""
     upgrade = found.driver.upgrade
-    if wanted.driver is None or upgrade is None or upgrade.held or not replaces(upgrade):
+    if upgrade is None or upgrade.held or not replaces(upgrade):
         return
     dropped = _dropped(upgrade.candidate, models(found, wanted))
     last = {gpu: limits.last for gpu in dropped if (limits := support(gpu))}

@@ -39,6 +39,13 @@ class RootOnly(Thing):
 
 
 @dataclass(frozen=True)
+class CudaInit(Thing):
+    """The start of CUDA in a program: `code` is the result of cuInit, None where it has none."""
+
+    code: int | None = None
+
+
+@dataclass(frozen=True)
 class Path(Subject):
     """A file, a folder or a mount point; `machine` where it is not on the node."""
 

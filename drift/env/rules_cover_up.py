@@ -43,6 +43,7 @@ def _of_cuda(about: Subject) -> bool:
         *(on_node(each, explains=_of_shm) for each in (too_small, container, permissions)),
         on_node(cuda_mismatch, explains=_of_cuda),
     ),
+    always=True,
     why="The job runs, but slowly, and the fault stays: the next job without the variable fails.",
     manual="Repair what the variable hides, then remove the variable.",
 )

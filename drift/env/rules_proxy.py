@@ -25,6 +25,7 @@ _READERS = (
     "env.proxy",
     "warning",
     whole=True,
+    always=True,
     why="Every download through the proxy fails: git, pip, wheels, packages.",
     manual="Remove the setting, or start the proxy.",
 )

@@ -38,6 +38,7 @@ def _is_of_host(about: Subject) -> bool:
     "warning",
     whole=True,
     because_of=(on_node(memory_for_job, when=_is_of_host),),
+    always=True,
     why="The kernel ends a process without a message of its own: the launcher shows 'exits with "
     "return code = -9', and the other ranks wait for it.",
     manual="Use less host memory: fewer DataLoader workers, less offload, a smaller dataset cache; "
@@ -117,6 +118,7 @@ def _oom_fault(found: str, age: float | None) -> Fault:
     "warning",
     whole=True,
     because_of=(on_node(memory_for_job, when=_is_of_host),),
+    always=True,
     why="Processes wait for memory: each step takes many times as long, and the node hardly "
     "answers. After that the kernel kills a process, or the node has to be reset.",
     manual="End what uses the memory (top, sorted by RES), or start the job with less offload and "
@@ -173,6 +175,7 @@ def _used_up(memory: Memory) -> str:
     "host.unclean-boot",
     "warning",
     whole=True,
+    always=True,
     why="The node lost power, crashed or was reset: what it had not written to disk is lost, and "
     "the cause may come back under the next job.",
     manual="Look for the cause in the journal of the boot before (journalctl -b -1 -e), in the "

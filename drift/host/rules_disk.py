@@ -19,6 +19,7 @@ _INODES = 1_000_000
 @rule(
     "host.disk-full",
     "warning",
+    always=True,
     why="A checkpoint, a cache or a log cannot be written: 'No space left on device', or "
     "'PytorchStreamWriter failed writing file' in the middle of a job.",
     manual="Delete what is not needed (du -xh --max-depth=2 PATH | sort -h), or move caches with "

@@ -20,6 +20,7 @@ _GLOO = "GLOO_SOCKET_IFNAME"
     "host.name",
     "info",
     between=True,
+    always=True,
     why="torch's gloo listens on the address of the node's own name, and on loopback where the "
     "name has none: 'Gloo connectFullMesh failed'. Logs call the node by it.",
     manual="Set the name (hostnamectl set-hostname NAME), and a line with the node's address and "

@@ -27,6 +27,8 @@ _SLICE = re.compile(r"/([^/]+\.(?:slice|service|scope))/pids\.max$")
     whole=True,
     step="limits",
     under="limits",
+    always=True,
+    key="limits.nproc",
     why="Tokenising with many processes ends with 'fork: retry: Resource temporarily "
     "unavailable', threads with 'can't start new thread'.",
     manual="Raise the limit that the finding names: nproc in /etc/security/limits.d, TasksMax of "

@@ -47,6 +47,7 @@ def _is_older(driver: str, than: str) -> bool:
     "error",
     whole=True,
     because_of=(on_subject(too_old), on_subject(loaded_mismatch), on_subject(torch_gpu)),
+    always=True,
     why="The job fails when it starts NCCL, or at its first kernel: the driver, or the GPU, does "
     "not run what torch or libnccl was built for.",
     manual="Install a newer driver, or a torch and an NCCL that are built for an older CUDA. A "

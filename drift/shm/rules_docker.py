@@ -34,6 +34,8 @@ _SHM_CAUSE = (
     "warning",
     whole=True,
     step="shm",
+    always=True,
+    key="docker.default_shm_size",
     why="A container gets 64 MB of /dev/shm and small limits unless its command line or the "
     "daemon's settings name others.",
     manual="Set default-shm-size and default-ulimits in /etc/docker/daemon.json, then run "

@@ -23,6 +23,8 @@ _CAUSE = (
     "warning",
     whole=True,
     step="shm",
+    always=True,
+    key="shm.remove_ipc",
     why="At the last logout of the training user logind deletes the segments of a job that still "
     "runs. root and system users are exempt.",
     manual="Run loginctl enable-linger USER; set RemoveIPC=no under [Login] in "

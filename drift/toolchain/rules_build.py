@@ -46,6 +46,7 @@ def _severity(environment: Environment) -> Severity:
     "toolchain.cuda-mismatch",
     "error",
     whole=True,
+    always=True,
     why="DeepSpeed refuses to compile its operators: 'Installed CUDA version 12.2 does not match "
     "the version torch was compiled with 11.7'.",
     manual="Install the CUDA toolkit of torch's release beside the other one, and set CUDA_HOME to "
@@ -134,6 +135,7 @@ def _toolkit_fix(found: NodeState, build: Build, cuda: str) -> str:
     "toolchain.compiler",
     "error",
     whole=True,
+    always=True,
     why="Builds of CUDA extensions end with 'greater than the maximum required version by CUDA', "
     "or with 'We need GCC 9 or later'.",
     manual="Install a GCC that torch and nvcc accept, and put it first in the PATH of "
@@ -218,6 +220,8 @@ def _set_compiler(number: str) -> str:
     whole=True,
     step="toolchain",
     because_of=(on_subject(package_differs),),
+    always=True,
+    key="nccl.environments",
     why="DeepSpeed cannot compile its operators: 'Ninja is required to load C++ extensions'.",
     manual="Run pip install ninja in the environment, and put its bin folder into the PATH of "
     "non-interactive shells.",
@@ -290,6 +294,7 @@ def _no_package(
     whole=True,
     between=True,
     step="toolchain",
+    key="launcher.kind",
     why="DeepSpeed starts the other nodes with pdsh: without it no job starts.",
     manual="Install pdsh with its ssh module on the node that launches.",
     repair="Installs the package pdsh on the first node of the inventory.",

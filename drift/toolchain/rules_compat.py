@@ -20,6 +20,7 @@ _CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
     "toolchain.compat-library",
     "error",
     whole=True,
+    always=True,
     why="Programs load a libcuda of another version than the driver's module: 'Error 803: system "
     "has unsupported display driver / cuda driver combination', or 'Error 804: forward "
     "compatibility was attempted on non supported HW'.",

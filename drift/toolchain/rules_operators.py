@@ -37,6 +37,7 @@ _NO_KERNEL = "'no kernel image is available for execution on the device'"
     "error",
     whole=True,
     between=True,
+    always=True,
     why="Operators that were compiled on another server end the job with 'no kernel image is "
     "available' or 'Illegal instruction'.",
     manual="Install DeepSpeed again on this node, with TORCH_CUDA_ARCH_LIST for all GPU models of "

@@ -22,7 +22,16 @@ from tests.drift import states
 # Judged whatever the inventory names: a new rule is in one of the two lists.
 _ALWAYS = {
     "clock": ("skew",),
+    "host": (
+        "disk-full",
+        "memory-pressure",
+        "name",
+        "oom-killed",
+        "timezone-differs",
+        "unclean-boot",
+    ),
     "driver": (
+        "cuda-init",
         "differs",
         "dkms-missing",
         "headers-missing",
@@ -37,12 +46,15 @@ _ALWAYS = {
         "too-old",
         "unattended-updates",
         "unsupported-gpu",
+        "upgrade-waiting",
     ),
     "env": (
         "conflict",
+        "cover-up",
         "debug-left-on",
         "deprecated",
         "invalid-value",
+        "proxy",
         "shell-prints",
         "unknown-variable",
         "unreached",
@@ -50,9 +62,11 @@ _ALWAYS = {
     "limits": (
         "above-nr-open",
         "differs",
+        "nproc",
         "unconfirmed",
     ),
     "nccl": (
+        "cuda-driver",
         "differs",
         "duplicate-packages",
         "duplicate-wheels",
@@ -69,13 +83,16 @@ _ALWAYS = {
         "interface-down",
         "launcher-override",
         "mtu-differs",
+        "slow-link",
         "speed-differs",
         "subnet-shared",
     ),
     "shm": (
         "differs",
+        "docker-default",
         "orphaned-trainer",
         "permissions",
+        "remove-ipc",
         "stale-segments",
     ),
     "ssh": (
@@ -86,8 +103,13 @@ _ALWAYS = {
     "toolchain": (
         "bitsandbytes-cpu",
         "cmake-differs",
+        "compat-library",
+        "compiler",
         "cuda-differs",
+        "cuda-mismatch",
         "gcc-differs",
+        "ninja",
+        "ops-foreign",
         "package-differs",
         "python-differs",
     ),
@@ -106,6 +128,7 @@ NEEDS = {
     "env.not-set": "env",
     "env.stale-process": "env",
     "env.user-missing": "launcher.user",
+    "host.memory-for-job": "jobs.parameters",
     "limits.memlock": "limits.memlock",
     "limits.nofile": "limits.nofile",
     "limits.not-effective": "limits.nofile",
@@ -123,10 +146,13 @@ NEEDS = {
     "shm.too-small": "shm.size",
     "toolchain.cmake-old": "toolchain.cmake",
     "toolchain.cmake-shadowed": "toolchain.cmake",
+    "toolchain.pdsh": "launcher.kind",
+    "toolchain.precision": "jobs.precision",
     "workspace.differs": "workspace.path",
     "workspace.directory": "directories",
     "workspace.exclude-absolute": "workspace.path",
     "workspace.missing": "workspace.path",
+    "workspace.lfs-pointer": "workspace.path",
     "workspace.rsync-missing": "workspace.path",
     **dict.fromkeys(
         (
@@ -152,7 +178,7 @@ def test_each_key_is_one_of_the_inventory() -> None:
     """What a finding says to set can be set: a key with a value, or a section of such keys."""
     known = {".".join(map(str, key.path)) for key in keys_of(HostEntry)}
     known |= {key.rpartition(".")[0] for key in known}
-    assert {each.needed_key for each in RULES.values()} <= known | {"clock"}
+    assert {each.needed_key for each in RULES.values()} <= known | {"clock", "host"}
 
 
 def _findings(path: Path) -> list[Finding]:
@@ -210,6 +236,8 @@ def test_what_the_inventory_does_not_name_is_never_repaired(
         *("driver.not-installed", "network.ifname-wrong", "network.launcher-override"),
         *("nccl.duplicate-packages", "nccl.package-damaged", "nccl.package-mismatch"),
         *("shm.orphaned-trainer", "toolchain.package-differs"),
+        # The fix of each names its key itself.
+        *("limits.nproc", "shm.docker-default", "shm.remove-ipc", "toolchain.ninja"),
     }
     for each in findings:
         if "gpu-node deploy repairs it; or: " in each.fix:

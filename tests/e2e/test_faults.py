@@ -192,7 +192,7 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     )
 
 
-def _is_otherwise(settings: dict[str, str | int]) -> bool:
+def _is_otherwise(settings: dict[str, object]) -> bool:
     """Whether a node was converged with another launcher, which needs another ~/.bashrc."""
     return "launcher_kind" in settings
 
