@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import FileLine, Variable
-from gpu_node.drift.env.cover_ups import is_cover_up
+from gpu_node.drift.env.cover_ups import HIDES, is_cover_up
 from gpu_node.drift.env.user_settings import (
     DEEPSPEED,
     SESSION,
@@ -146,7 +146,7 @@ def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         # env.invalid-value reports a value that is read as another one, env.cover-up what hides.
         if each.path == _INVENTORY or not each.value or _misread(each):
             continue
-        if is_cover_up(each.name, each.value):
+        if each.name in HIDES or is_cover_up(each.name, each.value):
             continue
         if is_debug(each.name, each.value):
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"
