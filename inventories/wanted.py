@@ -248,7 +248,8 @@ def _workspace(entry: object) -> WorkspaceWanted:
     name = at(entry, ("path",)) or shown(entry)
     for problem in complaints(WorkspaceWanted, entry):
         key = f"{dotted(problem.path)}: " if problem.path else ""
-        raise ValueError(f"{name!r}: {key}{problem}")
+        why = f", {problem.why}" if problem.why else ""
+        raise ValueError(f"{name!r}: {key}{problem.found}{why}, in place of {problem.allowed}")
     return WorkspaceWanted.model_validate(entry, context=fields.WRITTEN)
 
 

@@ -220,11 +220,13 @@ gpu_node.drift.__path__.append(folder + "/drift")
 from gpu_node.drift.report.model import Seen, Tool, build
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeProbe, parse
+from gpu_node.facts.probe.frame import READER, by_stdin
 from gpu_node.inventories.schema import NodeWanted
 
 script = NodeProbe().command()
 assert "uptime.seconds" in script
-done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+text = "\\n".join(by_stdin(script))
+done = subprocess.run(["sh", "-c", READER], input=text, capture_output=True, text=True, check=True)
 state = parse(done.stdout.split("\\n"))
 wanted = NodeWanted(address="192.0.2.1")
 report = build({"a": Seen(wanted, state)}, Tool(name="t", version="1"), "lab.py", "now")

@@ -33,7 +33,12 @@ class State(BaseModel):
     @classmethod
     def known(cls, fact: dict[str, Any]) -> Self:
         """Return the state of a fact; after a broken connection pyinfra has an empty answer."""
-        return cls.model_validate({name: fact.get(name) for name in cls.model_fields})
+        needed = {name for name, each in cls.model_fields.items() if each.is_required()}
+        return cls.model_validate({**dict.fromkeys(needed), **_named(fact, cls)})
+
+
+def _named(fact: dict[str, Any], state: type[State]) -> dict[str, Any]:
+    return {name: fact[name] for name in state.model_fields if name in fact}
 
 
 class ProbeFact(FactBase[dict[str, Any]]):

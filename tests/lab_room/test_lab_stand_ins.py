@@ -143,9 +143,16 @@ def test_a_loaded_driver_shows_as_the_real_one(node: Node) -> None:
     assert node.path("/sys/module/nvidia/version").read_text() == "535.154.05\n"
     assert node.path("/sys/module/nvidia/initstate").read_text() == "live\n"
     modules = node.path("/run/gpu-node-lab/modules").read_text()
-    assert modules == "nvidia 6 0 - Live 0x0000000000000000 (POE)\n"
+    assert modules.splitlines() == [
+        "nvidia 6 0 - Live 0x0000000000000000 (POE)",
+        "nvidia_uvm 0 0 - Live 0x0000000000000000 (POE)",
+    ]
     assert node.run("lsmod").stdout.splitlines()[1].split() == ["nvidia", "6", "0"]
-    assert sorted(path.name for path in node.path("/dev").iterdir()) == ["nvidia0", "nvidiactl"]
+    assert sorted(path.name for path in node.path("/dev").iterdir()) == [
+        "nvidia-uvm",
+        "nvidia0",
+        "nvidiactl",
+    ]
 
 
 def test_an_unloaded_driver_leaves_nothing(node: Node) -> None:
