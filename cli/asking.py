@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
 
 import click
 
 from gpu_node.cli.console import working
 from gpu_node.drift.report.model import Seen
-from gpu_node.facts.ask.gather import Answer, gather
+from gpu_node.facts.ask.gather import Answer, gather, limited_data
+from gpu_node.facts.ask.offline import answers
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
+from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 
@@ -28,8 +32,19 @@ def ask(
     """
     handshake.install()
     with at_once(), working(f"Reading the nodes of {inventory}"):
-        answers = gather(inventory, limit, deep, data or {})
-    return {name: _seen(inventory, name, answer) for name, answer in answers.items()}
+        found = gather(inventory, limit, deep, data or {})
+    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+
+
+def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str, Seen]:
+    """Return what the answers in a folder say about the nodes of an inventory; contacts none."""
+    if not Path(folder).is_dir():
+        allowed = "a folder with NODE.txt of each node"
+        problem = worded(shown(folder), "no such folder", allowed, "gpu-node probe")
+        raise click.UsageError(f"--answers: {problem}")
+    with at_once(), working(f"Reading the answers in {folder}"):
+        found = answers(Path(folder), limited_data(inventory, limit), version("gpu-node"))
+    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
 def _seen(inventory: str, name: str, answer: Answer) -> Seen:

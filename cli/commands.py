@@ -16,6 +16,7 @@ from gpu_node.cli.hostfile import hostfile
 from gpu_node.cli.init import init
 from gpu_node.cli.lab import lab
 from gpu_node.cli.onboard import onboard
+from gpu_node.cli.probe import probe
 from gpu_node.cli.remove import remove
 from gpu_node.cli.rules import rules
 from gpu_node.cli.verify import verify
@@ -35,6 +36,7 @@ commands.add_command(hostfile)
 commands.add_command(init)
 commands.add_command(lab)
 commands.add_command(onboard)
+commands.add_command(probe)
 commands.add_command(remove)
 commands.add_command(rules)
 commands.add_command(verify)

@@ -29,6 +29,11 @@ from gpu_node.inventories.errors import worded
 @click.option(
     "--full", is_flag=True, help="Show every finding with its cause and fix, and all facts."
 )
+@click.option(
+    "--answers",
+    metavar="DIR",
+    help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
+)
 def drift(
     inventory: str,
     limit: tuple[str, ...],
@@ -38,6 +43,7 @@ def drift(
     only: tuple[str, ...],
     facts: bool,
     full: bool,
+    answers: str | None,
 ) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
@@ -51,7 +57,7 @@ def drift(
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
     with loading():
-        from gpu_node.cli.asking import ask
+        from gpu_node.cli.asking import ask, read_answers
         from gpu_node.cli.reporting import check_only, report_of, write
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
@@ -60,7 +66,13 @@ def drift(
         raise click.UsageError(worded(found, "for the table alone", "one of them"))
     if only and full:
         raise click.UsageError(worded("--only with --full", "", "one of them"))
-    report = report_of(inventory, ask(inventory, limit, deep))
+    if answers is not None and deep:
+        raise click.UsageError(worded("--deep with --answers", "", "one of them"))
+    if answers is not None:
+        seen = read_answers(inventory, limit, answers)
+    else:
+        seen = ask(inventory, limit, deep)
+    report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)
     return report.exit_code()

@@ -177,6 +177,12 @@ def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
         return {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
 
 
+def limited_data(inventory_path: str, limits: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return an inventory's data about the hosts that `limits` leave; raises as `gather` does."""
+    with chosen(inventory_path, limits) as (_, hosts):
+        return {host.name: host.data.dict() for host in hosts}
+
+
 def _here() -> str:
     """Return the working directory: as with pyinfra, an inventory file can import from it."""
     cwd = os.getcwd()

@@ -17,7 +17,7 @@ from gpu_node.facts.node import NodeProbe, NodeState
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
-from gpu_node.facts.probe.request import request_of
+from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.workspace.source import with_sources
 
 # The error for a login shell that ends before our script begins.
@@ -55,6 +55,11 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     asked = time.time()
     lines = _answered(connector or host.connector, script, time_limit(fact.asked))
     fact.times = Times(asked, time.time())
+    return state_of(fact, lines, request)
+
+
+def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeState:
+    """Return the state in the lines of an answer to what `fact` asked. Raises ProbeError."""
     try:
         found = NodeState.model_validate(fact.process(lines))
     except FactProcessError as error:

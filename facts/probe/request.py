@@ -33,9 +33,10 @@ class ProbeRequest:
     """What to read from a node, besides the node itself.
 
     `environments` are the folders of Python environments; `deep` also reads whole libraries, which
-    takes minutes. `nodes` are all nodes of the cluster, `address` is the address of this node, and
-    `mesh` asks for its logins to the others. `user` is the training user; empty: the SSH user.
-    `trains_apart`: the training user is not the SSH user. `sudo`: the SSH user may become root.
+    takes minutes. `nodes` are all nodes of the cluster, `address` is the address of this node.
+    `mesh` asks what its logins to the others need, and with `logins` tries them. `user` is the
+    training user; empty: the SSH user. `trains_apart`: the training user is not the SSH user.
+    `sudo`: the SSH user may become root.
     `below` are the directories whose content is examined too, each with its mode.
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
     packages, for apt and for rpm. `workspaces` are the directories that are copied beside
@@ -48,6 +49,7 @@ class ProbeRequest:
     user: str = ""
     address: str = ""
     mesh: bool = False
+    logins: bool = True
     variables: Sequence[str] = ()
     sudo: bool = False
     trains_apart: bool = False

@@ -1,0 +1,49 @@
+"""`gpu-node probe`: the probe as scripts, for nodes that this machine cannot log in to."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from gpu_node.cli import words
+from gpu_node.cli.loading import loading
+
+LIST = "nodes.tsv"
+
+
+@click.command(short_help="Write the probe as scripts.")
+@click.argument("inventory", callback=words.inventory)
+@click.option(
+    "-o", "--output", "folder", required=True, metavar="DIR", help="Write the scripts into DIR."
+)
+@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
+def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
+    """Write the questions of `gpu-node drift` as scripts. Contacts no node.
+
+    Nodes that are asked the same share a script; nodes.tsv in DIR has a line for each node: its
+    name, a tab, its script. Run each node's script there, as the training user, with the node's
+    name, and bring what it prints back as NAME.txt. A script changes nothing, and needs sh alone.
+
+    \b
+    Exit status:  0 written   1 not written
+    Examples:     gpu-node probe cluster/site.py -o probe
+                  ssh a100-01 sh -s a100-01 <probe/a100-01.sh >probe/a100-01.txt
+                  gpu-node drift cluster/site.py --answers probe
+    """
+    with loading():
+        from gpu_node.facts.ask.gather import limited_data
+        from gpu_node.facts.ask.offline import SCRIPT_SUFFIX, scripts
+        from gpu_node.inventories.atomic_write import replace
+    made = scripts(limited_data(inventory, limit), version("gpu-node"))
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for script in made:
+        replace(target / f"{script.name}{SCRIPT_SUFFIX}", script.text.encode(), 0o755)
+        rows += [f"{node}\t{script.name}{SCRIPT_SUFFIX}\n" for node in script.nodes]
+    replace(target / LIST, "".join(rows).encode(), 0o644)
+    scripts_are = f"{len(made)} script{'s' if made[1:] else ''}"
+    click.echo(f"{scripts_are} for {len(rows)} node{'s' if rows[1:] else ''}: {target / LIST}")
+    return 0

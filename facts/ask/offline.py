@@ -1,0 +1,181 @@
+"""The probe without a session: scripts that a site runs itself, and the answers it brings back.
+
+A node without a way in from this machine, a queue or pdsh runs the same probe. Logins between the
+nodes are not tried, and clocks are not compared: only a session shows when an answer was asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpu_node.facts.ask.gather import Answer
+from gpu_node.facts.ask.session import ProbeError, state_of
+from gpu_node.facts.node import NodeProbe
+from gpu_node.facts.probe.frame import MARK
+from gpu_node.facts.probe.protocol import render
+from gpu_node.facts.probe.request import ProbeRequest, request_of
+from gpu_node.facts.probe.shell import shell
+
+SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
+# Seconds after which an answer is no longer the state of its node.
+OLD_SECONDS = 24 * 3600
+# As much as is read over SSH.
+MOST_BYTES = 16 * 1024 * 1024
+_STAMP = re.compile(
+    rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>[A-Za-z0-9._-]{{1,255}}) "
+    r"(?P<time>[0-9]{1,11}) (?P<host>\S{1,255}) (?P<boot>\S{1,64})$",
+    re.MULTILINE,
+)
+_AGAIN = "run gpu-node probe, and its script on the node, again"
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script for nodes that are asked the same; `name` is its file's, without a suffix."""
+
+    nodes: tuple[str, ...]
+    probe: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The first node that runs it."""
+        return self.nodes[0]
+
+    @cached_property
+    def digest(self) -> str:
+        """What stands for the questions: an answer to others is not read."""
+        return hashlib.sha256(self.probe.encode()).hexdigest()[:16]
+
+    @property
+    def text(self) -> str:
+        """The file: it prints to which questions, by which node and when an answer is."""
+        alone = self.name if len(self.nodes) == 1 else ""
+        head = (
+            f"gpu-node {self.version}: prints what gpu-node drift --answers reads; it changes "
+            "nothing."
+        )
+        begin = shell("ask/offline", node=alone, mark=MARK, digest=self.digest)
+        return f"#!/bin/sh\n# {head}\n{begin}{self.probe}\n"
+
+
+def scripts(hosts: Mapping[str, Mapping[str, Any]], version: str) -> list[Script]:
+    """Return the scripts for hosts by name; nodes that are asked the same share one."""
+    asked: dict[ProbeRequest, list[str]] = {}
+    for name, request in _requests(hosts).items():
+        asked.setdefault(request, []).append(name)
+    rendered: dict[str, list[str]] = {}
+    for request, names in asked.items():
+        rendered.setdefault(_rendered(request), []).extend(names)
+    return [Script(tuple(names), probe, version) for probe, names in rendered.items()]
+
+
+def _requests(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, ProbeRequest]:
+    """Return what to ask each host: without logins a node's own address decides nothing.
+
+    Its port does, where the nodes have different ones.
+    """
+    found = {name: request_of(dict(data)) for name, data in hosts.items()}
+    ports = {peer.port for request in found.values() for peer in request.nodes}
+    less: dict[str, Any] = {"logins": False, **({"address": ""} if len(ports) <= 1 else {})}
+    return {name: replace(request, **less) for name, request in found.items()}
+
+
+def _rendered(request: ProbeRequest) -> str:
+    return render(NodeProbe().sections_for(request), sudo=request.sudo)
+
+
+def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> dict[str, Answer]:
+    """Return the answers in a folder, NODE.txt, by host name in the order of `hosts`.
+
+    A node without a file is unreachable. A file that is no answer of its node to what would be
+    asked today has no state, and the reason.
+    """
+    asked = {node: each for each in scripts(hosts, version) for node in each.nodes}
+    requests = _requests(hosts)
+    texts = {name: _text(folder / f"{name}{ANSWER_SUFFIX}") for name in hosts}
+    twice = _of_one_machine(texts)
+    found = {}
+    for name, data in hosts.items():
+        text = texts[name]
+        if isinstance(text, OSError):
+            found[name] = Answer(data, error=_no_file(folder, name, text))
+            continue
+        try:
+            _check(text, name, asked[name].digest, twice)
+            found[name] = Answer(data, _state(text, requests[name]), reached=True)
+        except ProbeError as error:
+            found[name] = Answer(data, error=str(error), reached=True)
+    return found
+
+
+def _text(file: Path) -> str | OSError:
+    try:
+        if not file.is_file():  # a pipe would wait for a writer
+            raise FileNotFoundError(2, "no such file", str(file))
+        with file.open("rb") as opened:
+            return opened.read(MOST_BYTES + 1).decode("utf-8", "replace").replace("\r\n", "\n")
+    except OSError as error:
+        return error
+
+
+def _no_file(folder: Path, name: str, error: OSError) -> str:
+    file = folder / f"{name}{ANSWER_SUFFIX}"
+    if isinstance(error, FileNotFoundError):
+        return f"found no file {file}; next: run its script on the node, > {file.name}"
+    return f"cannot read {file}: {error.strerror}"
+
+
+def _state(text: str, request: ProbeRequest) -> Any:
+    fact = NodeProbe()
+    fact.asked = fact.sections_for(request)
+    return state_of(fact, text.split("\n"), request)
+
+
+def _check(text: str, name: str, digest: str, twice: Mapping[str, str]) -> None:
+    """Raise ProbeError for what is no answer of a node to the script with this digest."""
+    if len(text) > MOST_BYTES:
+        raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
+    stamp = _STAMP.search(text)
+    if stamp is None:
+        raise ProbeError("found no answer to a script of gpu-node probe; next: run it on the node")
+    if stamp["node"] != name:
+        raise ProbeError(f"it is the answer of {stamp['node']}; next: keep it as its file")
+    if name in twice:
+        raise ProbeError(
+            f"the answer of {twice[name]} is from the same machine, {stamp['host']}; next: run "
+            "each script on its node"
+        )
+    if stamp["digest"] != digest:
+        raise ProbeError(f"it answers another inventory or version of gpu-node; next: {_AGAIN}")
+    hours = (time.time() - int(stamp["time"])) / 3600
+    if abs(hours) * 3600 > OLD_SECONDS:
+        when = f"{hours:.0f} hours old" if hours > 0 else f"{-hours:.0f} hours ahead"
+        allowed = f"allowed: at most {OLD_SECONDS // 3600} hours"
+        raise ProbeError(f"it is {when} by the clock of the node; {allowed}; next: {_AGAIN}")
+    if f"\n{MARK} done" not in text:
+        raise ProbeError(f"it was cut off before its end; next: {_AGAIN}")
+
+
+def _of_one_machine(texts: Mapping[str, str | OSError]) -> dict[str, str]:
+    """Return each node whose answer comes from the machine of another one's, and that one."""
+    by_machine: dict[tuple[str, str], list[str]] = {}
+    for name, machine in _machines(texts):
+        by_machine.setdefault(machine, []).append(name)
+    shared = [names for names in by_machine.values() if len(names) > 1]
+    return {name: names[name == names[0]] for names in shared for name in names}
+
+
+def _machines(texts: Mapping[str, str | OSError]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the nodes with the name and the boot of the machine that answered for each."""
+    for name, text in texts.items():
+        stamp = _STAMP.search(text) if isinstance(text, str) else None
+        if stamp and stamp["boot"] != "-":
+            yield name, (stamp["host"], stamp["boot"])

@@ -1,0 +1,10 @@
+node=${1:-@node@}
+case $node in
+  '' | *[!A-Za-z0-9._-]*)
+    echo "usage: sh ${0##*/} NODE >NODE.txt; NODE is the name of this node in the inventory" >&2
+    exit 1
+    ;;
+esac
+read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id || boot=-
+printf '\n%s script %s %s %s %s %s\n' '@mark@' '@digest@' "$node" "$(date +%s)" \
+  "$(uname -n | tr -d ' ')" "$boot"

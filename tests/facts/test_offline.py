@@ -1,0 +1,162 @@
+"""Answers that a site brings back: only those of the node, to today's questions, are read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_node.facts.ask.gather import Answer
+from gpu_node.facts.ask.offline import Script, answers, scripts
+from tests.shells import SHELLS, at_an_empty_home
+
+VERSION = "1.2.3"
+PEERS = [
+    {"name": "a100-01", "address": "192.0.2.1"},
+    {"name": "v100-01", "address": "192.0.2.2"},
+]
+HOSTS: dict[str, dict[str, Any]] = {
+    each["name"]: {
+        "ssh_hostname": each["address"],
+        "ssh_user": "root",
+        "cluster_nodes": PEERS,
+        "ssh_mesh": True,
+    }
+    for each in PEERS
+}
+
+
+def printed(script: Script, *words: str, shell: str = "dash") -> subprocess.CompletedProcess[str]:
+    """What a node prints: this machine, with an empty home."""
+    program, *options = SHELLS[shell]
+    return subprocess.run(
+        [program, *options, "-s", *words],
+        input=script.text,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **at_an_empty_home()},
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def answer() -> str:
+    """The answer of a100-01."""
+    (script,) = scripts(HOSTS, VERSION)
+    return printed(script, "a100-01").stdout
+
+
+def of_another(answer: str) -> str:
+    """The same answer, of v100-01 on another machine."""
+    return re.sub(
+        r"^(@@gpu-node script \w+) \S+ (\d+) \S+", r"\1 v100-01 \2 other", answer, flags=re.M
+    )
+
+
+def read(folder: Path, **texts: str) -> dict[str, Answer]:
+    """Read the answers with these texts; _ in a name stands for -."""
+    for name, text in texts.items():
+        (folder / f"{name.replace('_', '-')}.txt").write_text(text)
+    return answers(folder, HOSTS, VERSION)
+
+
+def test_nodes_that_are_asked_the_same_share_a_script() -> None:
+    """1,000 nodes are not 1,000 files; one that is asked more has its own."""
+    (script,) = scripts(HOSTS, VERSION)
+    assert (script.name, script.nodes) == ("a100-01", ("a100-01", "v100-01"))
+    apart = {**HOSTS, "v100-01": {**HOSTS["v100-01"], "nccl_environments": ["/opt/env"]}}
+    assert [each.nodes for each in scripts(apart, VERSION)] == [("a100-01",), ("v100-01",)]
+
+
+def test_a_port_of_its_own_is_asked_about() -> None:
+    """What sshd does depends on the port."""
+    peers = [PEERS[0], {**PEERS[1], "port": 2222}]
+    apart = {name: {**data, "cluster_nodes": peers} for name, data in HOSTS.items()}
+    assert len(scripts(apart, VERSION)) == 2
+
+
+def test_no_login_is_tried() -> None:
+    """The nodes run their scripts at different times."""
+    (script,) = scripts(HOSTS, VERSION)
+    assert "StrictHostKeyChecking=yes" not in script.text
+    assert "ssh.known" in script.text
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_needs_a_name_that_a_file_can_have(shell: str) -> None:
+    """Nothing is asked without one."""
+    (script,) = scripts(HOSTS, VERSION)
+    for words in ((), ("../x",), ("a b",)):
+        ended = printed(script, *words, shell=shell)
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert "NODE is the name of this node in the inventory" in ended.stderr
+
+
+def test_answers_are_read(answer: str, tmp_path: Path) -> None:
+    """Lines before it, and ends of lines as of another system, change nothing."""
+    noise = f"Welcome\r\n{answer}".replace("\n", "\r\n")
+    found = read(tmp_path, a100_01=noise, v100_01=of_another(answer))
+    assert list(found) == ["a100-01", "v100-01"]
+    for each in found.values():
+        assert each.error is None and each.reached
+        assert each.state is not None and each.state.toolchain.kernel
+        assert each.state.ssh.logins == ()
+
+
+def test_a_node_without_an_answer(answer: str, tmp_path: Path) -> None:
+    """Is unreachable; the other is read."""
+    found = read(tmp_path, a100_01=answer)
+    assert found["a100-01"].state is not None
+    assert not found["v100-01"].reached
+    assert "found no file" in (found["v100-01"].error or "")
+
+
+def _older(answer: str, hours: float) -> str:
+    stamp = str(int(time.time() - hours * 3600))
+    return re.sub(r"^(@@gpu-node script \S+ \S+) \d+", rf"\1 {stamp}", answer, flags=re.M)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda text: "", "found no answer to a script of gpu-node probe"),
+        (lambda text: "x" * 70_000, "found no answer to a script of gpu-node probe"),
+        (of_another, "it is the answer of v100-01"),
+        (lambda text: _older(text, 25), "it is 25 hours old by the clock of the node"),
+        (lambda text: _older(text, -30), "it is 30 hours ahead by the clock of the node"),
+        (
+            lambda text: re.sub("script [0-9a-f]+", f"script {'0' * 16}", text),
+            "it answers another inventory or version of gpu-node",
+        ),
+        (lambda text: text[: len(text) // 2], "it was cut off before its end"),
+        (lambda text: text + "x" * 17_000_000, "its answer has more than 16 MiB"),
+    ],
+)
+def test_what_is_no_answer_of_the_node(
+    answer: str, change: Callable[[str], str], reason: str, tmp_path: Path
+) -> None:
+    """It is unreadable, with the reason and the next step; it never counts as the node's."""
+    found = read(tmp_path, a100_01=change(answer))["a100-01"]
+    assert (found.state, found.reached) == (None, True)
+    assert reason in (found.error or "")
+
+
+def test_one_machine_for_two_nodes(answer: str, tmp_path: Path) -> None:
+    """A script run twice on one node is no report about two."""
+    twice = answer.replace(" a100-01 ", " v100-01 ", 1)
+    found = read(tmp_path, a100_01=answer, v100_01=twice)
+    assert "the answer of v100-01 is from the same machine" in (found["a100-01"].error or "")
+    assert "the answer of a100-01 is from the same machine" in (found["v100-01"].error or "")
+
+
+def test_a_fifo_in_place_of_an_answer(tmp_path: Path) -> None:
+    """It would never end."""
+    os.mkfifo(tmp_path / "a100-01.txt")
+    assert not read(tmp_path)["a100-01"].reached
