@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpu_node.facts.network.state import Address, Link, NetworkState
 from gpu_node.inventories.schema import NetworkWanted
@@ -75,6 +76,7 @@ def carrying(found: NetworkState, address: str) -> list[str]:
     return [each.interface for each in found.addresses or () if _ip(each.address) == ip]
 
 
+@lru_cache(maxsize=1 << 14)
 def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_interface(text).ip

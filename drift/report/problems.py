@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Severity
@@ -52,7 +53,7 @@ class Problem:
         """The worst of its findings."""
         return min((each.finding.severity for each in self.all), key=_SEVERITIES.index)
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that have it, in the order of the report."""
         return tuple(dict.fromkeys(each.node for each in self.all))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Collection, Iterable, Mapping
 
@@ -12,6 +11,7 @@ from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.managed_block import Block
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.ssh.state import HostsLine, Names, SshState
+from gpu_node.inventories.fields import addresses as fields
 from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.schema import NodeWanted
 
@@ -42,17 +42,13 @@ def state_of(name: str, found: NodeState, among: Among) -> SshState | None:
 
 def is_address(text: str) -> bool:
     """Whether the inventory names a node by an address, not by another name."""
-    try:
-        ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return False
-    return True
+    return fields.is_address(text.partition("%")[0])
 
 
 def meant(peer: Peer, names: Names) -> tuple[str, ...] | None:
     """Return the addresses that the inventory means by a node's; None where that is unknown."""
     if is_address(peer.address):
-        return (str(ipaddress.ip_address(peer.address.partition("%")[0])),)
+        return (checked.address(peer.address),)
     return names.addresses.get(peer.name)
 
 

@@ -138,10 +138,9 @@ def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     unknown = [*unknown_host_key(found, wanted, among), *host_key_changed(found, wanted, among)]
     unverified = {each.subject for each in unknown}
     known = {
-        peer.name: lines
-        for peer in among.nodes
-        if (lines := known_wanted(found, among).get(peer.name))
-        and Node(peer.name) not in unverified
+        name: lines
+        for name, lines in known_wanted(found, among).items()
+        if lines and Node(name) not in unverified
     }
     healed = {each.subject for each in name_unresolved(found, wanted, among) if each.fixable}
     hosts = {

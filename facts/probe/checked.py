@@ -10,6 +10,7 @@ import binascii
 import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gpu_node.facts.probe.protocol import Unreadable
 
@@ -72,6 +73,7 @@ def public_keys(lines: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
+@lru_cache(maxsize=1 << 14)  # every node has the others' addresses
 def address(text: str) -> str:
     """Return an IP address in its usual form, without the interface of a link-local one."""
     try:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -123,6 +124,7 @@ class SshState(State):
     sudo_refusal: str | None = None
 
 
+@lru_cache(maxsize=1 << 14)
 def fingerprint(key: str) -> str:
     """Return `type SHA256:...` of a public key, as ssh-keygen shows it."""
     kind, blob = key.split()[:2]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
+
+# Of a large cluster every node asks about every other.
+_KEPT = 1 << 14
 
 
+@lru_cache(maxsize=_KEPT)
 def is_address(word: str) -> bool:
     """Whether a word is an IP address, which is not allowed as a name."""
     try:
@@ -14,6 +19,7 @@ def is_address(word: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=_KEPT)
 def is_loopback(word: str) -> bool:
     """Whether a word is an address, with or without a zone, that always means the node itself."""
     try:
