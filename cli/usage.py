@@ -28,6 +28,7 @@ _ARGUMENTS = {
     "NODE": "a node of the inventory",
     "NAME": "a node of the inventory",
     "RULE": "a rule or an area, see gpu-node rules",
+    "--output": "a folder for the scripts",
     "--inventory": "a cluster file (.yml), or the .py file beside it",
 }
 

@@ -9,6 +9,16 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
+# The nodes answered without a session of this machine, each at its own time.
+_OFFLINE = Fault(
+    subject="logins",
+    found="not tried",
+    wanted="a report over SSH",
+    cause="the answers were brought here as files; their keys, known hosts and names are compared",
+    fix="on each node, for each other one: ssh -o BatchMode=yes NODE true",
+    fixable=False,
+)
+
 
 @rule(
     "ssh.logins-untried",
@@ -22,11 +32,15 @@ from gpu_node.inventories.schema import NodeWanted
 )
 def logins_untried(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The report does not try logins between the nodes."""
-    if (wanted.ssh is not None and wanted.ssh.mesh is not None) or not among.others:
+    mesh = wanted.ssh.mesh if wanted.ssh is not None else None
+    if mesh is False or (mesh and found.ssh.logins != ()) or not among.others:
         return
     asked = [peer.name for peer in among.nodes if peer.name in among.found]
     if asked and asked[0] != among.name:
         return  # once a report
+    if mesh:
+        yield _OFFLINE
+        return
     yield Fault(
         subject="logins",
         found="not tried",
