@@ -221,9 +221,10 @@ from gpu_node.drift.report.model import Seen, Tool, build
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeProbe, parse
 from gpu_node.facts.probe.frame import READER, by_stdin
+from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.inventories.schema import NodeWanted
 
-script = NodeProbe().command()
+script = NodeProbe().script_for(ProbeRequest())
 assert "uptime.seconds" in script
 text = "\\n".join(by_stdin(script))
 done = subprocess.run(["sh", "-c", READER], input=text, capture_output=True, text=True, check=True)

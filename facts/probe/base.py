@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -14,6 +17,8 @@ from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.protocol import Reading, Readings, Section, Times, read, render
 from gpu_node.facts.probe.request import ProbeRequest, listed
 
+# MAX_ARG_STRLEN of Linux.
+_LONGEST_ARGUMENT = 128 * 1024
 _NOT_ASKED = Reading(0, "", "not asked")
 
 
@@ -41,6 +46,19 @@ def _named(fact: dict[str, Any], state: type[State]) -> dict[str, Any]:
     return {name: fact[name] for name in state.model_fields if name in fact}
 
 
+def as_argument(script: str) -> str:
+    """Return a script as one argument of at most 128 KiB, as pyinfra sends the command of a fact.
+
+    A longer one is compressed: pyinfra's facts have no stdin. CentOS 7 and busybox have base64 and
+    gzip as well.
+    """
+    # pyinfra quotes it once, and the login shell's command line once more.
+    if len(shlex.quote(shlex.quote(script))) < _LONGEST_ARGUMENT:
+        return script
+    packed = base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
+    return f'eval "$(echo {packed} | base64 -d | gzip -d)"'
+
+
 class ProbeFact(FactBase[dict[str, Any]]):
     """Base of facts that ask sections of the probe; a subclass defines `sections` and `parsed`.
 
@@ -59,7 +77,9 @@ class ProbeFact(FactBase[dict[str, Any]]):
 
     @override
     def command(self, environments: Sequence[str] | str = (), deep: bool = False) -> str:
-        return self.script_for(ProbeRequest(environments=listed(environments), deep=deep))
+        return as_argument(
+            self.script_for(ProbeRequest(environments=listed(environments), deep=deep))
+        )
 
     def script_for(self, request: ProbeRequest) -> str:
         """Return the script for a request."""

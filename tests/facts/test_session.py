@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.facts.ask.session import ProbeError, probe
 from gpu_node.facts.node import NodeProbe
+from gpu_node.facts.probe.base import as_argument
 from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
 from tests.shells import SHELLS, as_lines, at_an_empty_home, run
 
@@ -123,3 +125,12 @@ def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:
     connector = cast(BaseConnector, Connector(True, ["Welcome", "", *whole]))
     state = probe(cast(Host, SimpleNamespace(connector=connector, data=NOTHING)))
     assert state.toolchain.kernel
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_fact_is_one_argument(shell: str) -> None:
+    """pyinfra's own facts have no stdin: a script that is too long is compressed."""
+    command = NodeProbe().command()
+    assert len(shlex.quote(shlex.quote(command))) < 128 * 1024
+    assert NodeProbe().process(as_lines(run(shell, command, env=at_an_empty_home()).stdout))
+    assert as_argument("echo short") == "echo short"
