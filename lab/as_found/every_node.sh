@@ -46,7 +46,7 @@ printf '%s\n' \
     '# zhang 2023-11: no core files on the system disk' \
     '*   soft	core    0' \
     '  @train	-  maxlogins   20   # jupyter' >>/etc/security/limits.conf
-printf '@train   hard    nproc	6000' >>/etc/security/limits.conf
+printf '@train   hard    nproc	8192' >>/etc/security/limits.conf
 
 # What pip of every environment here installs from: the mirror alone.
 cat >/etc/pip.conf <<END

@@ -139,6 +139,10 @@ for each in /lib/systemd/system-generators/*; do
     esac
 done
 : >/etc/machine-id
+# A GPU server has far more memory, and with it more threads and tasks than this machine.
+echo 'kernel.threads-max = 65536' >/etc/sysctl.d/60-threads.conf
+mkdir -p /etc/systemd/system.conf.d
+printf '[Manager]\nDefaultTasksMax=32768\n' >/etc/systemd/system.conf.d/tasks.conf
 
 # grub-probe asks the devices beneath `/`, which is not a disk yet: this one prints what it will find.
 mkdir -p /boot/grub

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import yaml
 
+from gpu_node.facts.areas import AREAS
 from gpu_node.lab import disks, life, nodes, roster
 from tests.e2e.running import INVENTORY, MANAGED, converge, on
 from tests.lab_errors import end_the_lane
@@ -131,13 +132,30 @@ def apt_inventory(into: Path, overrides: dict[str, Overrides]) -> str:
     return path
 
 
+# What is judged of a Python environment that no inventory names.
+OF_ENVIRONMENTS = ("nccl.duplicate-wheels", "nccl.wheel-damaged", "nccl.loaded-mismatch")
+
+
+def others_off(cluster: dict[str, Any], *rules: str) -> dict[str, bool]:
+    """Return the `checks` that turn off what the defaults do not name: it is broken as found."""
+    unnamed = [area for area in AREAS if area not in {*cluster["defaults"], "ssh"}]
+    return dict.fromkeys((*unnamed, *rules), False)
+
+
 def nccl_alone(written: str, node: str, **settings: object) -> str:
     """Change an inventory to one node, of which its NCCL is managed and nothing else."""
     file = Path(written).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "supply")}
+    checks = others_off(cluster, *OF_ENVIRONMENTS)
+    del checks["nccl"]
     cluster["hosts"] = {
-        node: {"address": roster.NODES[node].address, "group": "v100", "nccl": settings}
+        node: {
+            "address": roster.NODES[node].address,
+            "group": "v100",
+            "nccl": settings,
+            "checks": checks,
+        }
     }
     file.write_text(yaml.safe_dump(cluster))
     return written

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, others_off
 from tests.e2e.running import changed, manifest, on, run
 
 pytestmark = pytest.mark.lab_slow
@@ -35,6 +35,7 @@ def path(three: None, inventory: WriteInventory) -> str:
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "shm": {"size": "128M"}}
+    cluster["defaults"]["checks"] = others_off(cluster)
     cluster["hosts"]["v100-02"] = {
         "address": roster.NODES["v100-02"].address,
         "group": "v100",

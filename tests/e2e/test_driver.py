@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import CONVERGED, WriteInventory
+from tests.e2e.conftest import CONVERGED, WriteInventory, others_off
 from tests.e2e.running import (
     MANAGED,
     assert_at_rest,
@@ -32,6 +32,7 @@ def only_driver(written: str, **settings: object) -> str:
     cluster = yaml.safe_load(file.read_text())
     ssh, driver = cluster["defaults"]["ssh"], cluster["defaults"]["driver"]
     cluster["defaults"] = {"ssh": ssh, "driver": {**driver, **settings}}
+    cluster["defaults"]["checks"] = others_off(cluster)
     file.write_text(yaml.safe_dump(cluster))
     return written
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, others_off
 from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
@@ -39,6 +39,7 @@ def bare(inventory: WriteInventory) -> Path:
     cluster = yaml.safe_load(file.read_text())
     ssh, shm = cluster["defaults"]["ssh"], cluster["defaults"]["shm"]
     cluster["defaults"] = {"ssh": ssh, "shm": shm}
+    cluster["defaults"]["checks"] = others_off(cluster)
     del cluster["groups"]["v100"]["gpu"]
     cluster["hosts"] = {BARE: {"address": roster.NODES[BARE].address, "group": "v100"}}
     file.write_text(yaml.safe_dump(cluster))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, others_off
 from tests.e2e.running import assert_at_rest, converge, drift, dry, on
 
 pytestmark = pytest.mark.lab
@@ -35,6 +35,7 @@ def site(inventory: WriteInventory) -> str:
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "driver")}
+    cluster["defaults"]["checks"] = others_off(cluster)
     cluster["hosts"] = {NODE: {"address": roster.NODES[NODE].address, "group": "v100"}}
     file.write_text(yaml.safe_dump(cluster))
     return path

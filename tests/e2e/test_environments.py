@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, others_off
 from tests.e2e.running import Converge, drift, kill_once, on, run
 
 pytestmark = pytest.mark.lab
@@ -41,6 +41,7 @@ def path(reset: None, inventory: WriteInventory) -> str:
     cluster = yaml.safe_load(file.read_text())
     settings = {"environments": [DIS], "copy_from": SOURCE}
     cluster["defaults"] = {"ssh": cluster["defaults"]["ssh"], "nccl": settings}
+    cluster["defaults"]["checks"] = others_off(cluster)
     cluster["groups"] = {"gpu": None}
     cluster["hosts"] = {
         name: {"address": roster.NODES[name].address, "group": "gpu"} for name in NODES

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import WriteInventory, others_off
 from tests.e2e.running import DEPLOY, converge, drift, dry, kill_once, on, run
 
 pytestmark = pytest.mark.lab
@@ -75,6 +75,7 @@ def write(inventory: str, **settings: Any) -> None:
     models = {"path": "/data/models", "mode": "775"}
     ssh = {**cluster["defaults"]["ssh"], "mesh": False}
     cluster["defaults"] = {"ssh": ssh, "workspace": workspace}
+    cluster["defaults"]["checks"] = others_off(cluster)
     cluster["defaults"]["directories"] = [models]
     cluster["defaults"]["launcher"] = {"user": trains}
     cluster["groups"] = {"gpu": None}
