@@ -16,6 +16,8 @@ from pyinfra.connectors.base import BaseConnector
 # Seconds after half of the other nodes have answered: a node without any output is given up after
 # the first limit, every node after the second one. A running probe sends something every 10 s.
 SILENT_SECONDS, LAST_SECONDS = 30, 180
+# Seconds of silence after which any node is given up: its login shell hangs.
+HUNG_SECONDS = 90
 # A report that reads all files of an environment takes minutes for each environment.
 DEEP_LAST_SECONDS = 1800
 _LOOK_SECONDS = 0.5
@@ -83,6 +85,11 @@ class Patience:
             gevent.sleep(_LOOK_SECONDS)
 
     def _given_up(self, each: _Waiting, now: float) -> str:
+        if now - max(each.since, _heard(each.connector) or 0) > HUNG_SECONDS:
+            return (
+                f"it sent nothing for {HUNG_SECONDS} s: its login shell hangs; next: look at "
+                "~/.bashrc, and at the file system of the home"
+            )
         if self._since is None:
             return ""
         begun = max(each.since, self._since)

@@ -71,6 +71,13 @@ def test_a_silent_node() -> None:
     assert time.monotonic() - began < 2
 
 
+def test_a_login_shell_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a single node, for which there is no other to compare with."""
+    monkeypatch.setattr(patience, "HUNG_SECONDS", 0.3)
+    assert "its login shell hangs; next: look at ~/.bashrc" in asked({"a": 5})["a"]
+    assert asked({"a": 0.8}, speaks="a") == {"a": "answered"}
+
+
 def test_a_node_that_speaks() -> None:
     """It has more time, and not all of it."""
     assert asked({"a": 0, "b": 0.9}, speaks="b") == {"a": "answered", "b": "answered"}
