@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from gpu_node.inventories.interrupt import during_imports, stop
+
+if TYPE_CHECKING:
+    import click
 
 
 def main() -> None:
@@ -13,7 +17,13 @@ def main() -> None:
         import click
 
         from gpu_node.cli.commands import commands
-        from gpu_node.cli.streams import open_closed, take_every_character
+        from gpu_node.cli.streams import (
+            discard_unwritten,
+            ignore_no_width,
+            open_closed,
+            print_error,
+            take_every_character,
+        )
         from gpu_node.cli.usage import failure, printed
         from gpu_node.inventories.errors import as_printed
         from gpu_node.inventories.escape import visible_lines
@@ -22,17 +32,37 @@ def main() -> None:
         print(as_printed(problem), file=sys.stderr)
         sys.exit(1)
     take_every_character(sys.stdout)
+    ignore_no_width()
+    code: str | int | None = 1
     try:
-        sys.exit(commands.main(prog_name="gpu-node", standalone_mode=False) or 0)
+        code = _run(commands)
+    except BrokenPipeError:  # the reader has ended
+        pass
     except click.ClickException as error:
-        print(visible_lines(printed(error)), file=sys.stderr)
+        print_error(visible_lines(printed(error)))
     except (click.Abort, KeyboardInterrupt):
         stop()
     except Exception as error:
         if not _is_expected(error):
             raise
-        print(visible_lines(printed(failure(error))), file=sys.stderr)
-    sys.exit(1)
+        print_error(visible_lines(printed(failure(error))))
+    finally:
+        discard_unwritten()
+    sys.exit(code)
+
+
+def _run(commands: click.Group) -> str | int | None:
+    """Run the command and return its exit code; all that it printed to stdout is written.
+
+    Raises OSError where stdout takes no more: at Python's end, it could not be reported in a line.
+    """
+    code: str | int | None
+    try:
+        code = commands.main(prog_name="gpu-node", standalone_mode=False) or 0
+    except SystemExit as end:  # of pyinfra's, or of click's where the reader has ended
+        code = end.code
+    sys.stdout.flush()
+    return code
 
 
 def _is_expected(error: Exception) -> bool:

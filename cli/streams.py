@@ -1,11 +1,13 @@
-"""Standard output of any encoding: a character that it cannot take never ends a command."""
+"""The standard streams: closed or full, of any encoding, of a terminal without a width."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import os
+import re
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 from gpu_node.drift.report.signs import WRONG
@@ -41,6 +43,33 @@ def take_every_character(stream: TextIO) -> None:
     if isinstance(stream, io.TextIOWrapper):
         codecs.register_error(_HANDLER, _instead)
         stream.reconfigure(errors=_HANDLER)
+
+
+def ignore_no_width() -> None:
+    """Forget a COLUMNS or LINES of 0, as some terminals export it: rich would take it as a size."""
+    for name in ("COLUMNS", "LINES"):
+        if re.fullmatch("0+", os.environ.get(name, "")):
+            del os.environ[name]
+
+
+def print_error(text: str) -> None:
+    """Print to stderr; the exit code alone remains where that takes no more."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def discard_unwritten() -> None:
+    """Have what a full stdout or stderr did not take go to /dev/null.
+
+    Python flushes both once more when it ends: it would print two more lines, and exit 120.
+    """
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, number)
+            os.close(null)
 
 
 def _instead(error: UnicodeError) -> tuple[str, int]:

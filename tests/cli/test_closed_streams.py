@@ -15,11 +15,11 @@ GONE = "gpu-node: found a working directory that was deleted; next: cd to one th
 
 
 def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line of sh, in which gpu-node is the installed command."""
+    """Run a line of sh, in which gpu-node is the installed command, with Python's buffers."""
     return subprocess.run(
         ["sh", "-c", line.replace("gpu-node", str(BIN / "gpu-node"))],
         cwd=folder,
-        env=environment(),
+        env={key: value for key, value in environment().items() if key != "PYTHONUNBUFFERED"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -36,10 +36,38 @@ def test_a_closed_stdout(folder: Path, words: str) -> None:
     assert done.stderr.startswith(CLOSED) and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["drift site.py", "rules", "--help"])
+@pytest.mark.parametrize("words", ["drift site.py", "rules", "--help", "--version", "rules shm"])
 def test_a_full_stdout(folder: Path, words: str) -> None:
     done = shell(f"gpu-node {words} >/dev/full", folder)
     assert (done.returncode, done.stderr) == (1, FULL)
+
+
+@pytest.mark.parametrize("words", ["drift nope.py", "nope", "drift site.py --limit x", ""])
+def test_a_full_stderr(folder: Path, words: str) -> None:
+    """The exit code is all that is left."""
+    done = shell(f"gpu-node {words} 2>/dev/full", folder)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+def test_both_are_full(folder: Path) -> None:
+    done = shell("gpu-node rules >/dev/full 2>&1", folder)
+    assert done.returncode == 1
+
+
+def test_a_dry_deploy_into_a_full_stdout(folder: Path) -> None:
+    done = shell("gpu-node deploy site.py --dry >/dev/full", folder)
+    assert done.returncode == 1
+    assert "Exception ignored" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["rules shm", "drift site.py"])
+def test_a_terminal_without_a_width(folder: Path, words: str) -> None:
+    """COLUMNS=0 is as good as none."""
+    plain = shell(f"gpu-node {words}", folder)
+    for width in ("0", "00"):
+        done = shell(f"COLUMNS={width} LINES=0 gpu-node {words}", folder)
+        assert (done.returncode, done.stderr) == (plain.returncode, "")
+        assert done.stdout == plain.stdout and done.stdout
 
 
 def test_a_closed_stdin_and_stderr(folder: Path) -> None:
