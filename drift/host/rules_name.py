@@ -10,7 +10,7 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Node, Thing
 from gpu_node.drift.ssh.rules_mesh import name_unresolved
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.fields.addresses import is_loopback
+from gpu_node.inventories.fields.addresses import is_address, is_loopback
 from gpu_node.inventories.schema import NodeWanted
 
 _GLOO = "GLOO_SOCKET_IFNAME"
@@ -38,18 +38,7 @@ def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
         # One finding for one cause: the same name is judged with those of all other nodes.
         known = {each.subject for each in name_unresolved(found, wanted, among)}
         if not (is_same and Node(among.name) in known):
-            yield Fault(
-                subject=Thing("host name"),
-                found=f"{own.name} {listens}",
-                wanted=f"an address of this node, such as {wanted.address}",
-                cause="gloo resolves the node's own name, and listens on loopback where that is "
-                "its address, or no address of this node: the others connect to themselves, "
-                "'Gloo connectFullMesh failed' with remote=[127.0.0.1]",
-                fix=f"a line '{wanted.address} {own.name}' in /etc/hosts, and no other line of "
-                f"this name there; or export {_GLOO} with the interface of {wanted.address}",
-                fixable=False,
-                severity="error",
-            )
+            yield _on_loopback(own.name, listens, _address(found, wanted, among))
             return
     if not is_same:
         yield Fault(
@@ -61,6 +50,40 @@ def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
             fix=f"hostnamectl set-hostname {among.name}, or name it so in the inventory",
             fixable=False,
         )
+
+
+def _on_loopback(name: str, listens: str, address: str) -> Fault:
+    """Return the finding; `address` is an IP address of the node, empty where none is known."""
+    such_as = f", such as {address}" if address else ""
+    line = f"a line '{address} {name}'" if address else f"a line with such an address and {name}"
+    interface = f"the interface of {address}" if address else "the interface to the others"
+    return Fault(
+        subject=Thing("host name"),
+        found=f"{name} {listens}",
+        wanted=f"an address of this node{such_as}",
+        cause="gloo resolves the node's own name, and listens on loopback where that is "
+        "its address, or no address of this node: the others connect to themselves, "
+        "'Gloo connectFullMesh failed' with remote=[127.0.0.1]",
+        fix=f"{line} in /etc/hosts, and no other line of this name there; or export {_GLOO} with "
+        f"{interface}",
+        fixable=False,
+        severity="error",
+    )
+
+
+def _address(found: NodeState, wanted: NodeWanted, among: Among) -> str:
+    """Return an IP address of the node for the others: the inventory's, else one of its routes.
+
+    The inventory may have a host name instead, which a line of /etc/hosts cannot have.
+    """
+    routes = found.network.routes or ()
+    known = (
+        wanted.address,
+        *(each.address for each in routes if each.node == among.name and each.local),
+        *(each.source for each in routes if each.node != among.name and not each.local),
+    )
+    usable = (each for each in known if each and is_address(each) and not is_loopback(each))
+    return next(usable, "")
 
 
 def _short(text: str) -> str:
