@@ -1,9 +1,9 @@
 # Whether logind removes the segments of a user who logs out (RemoveIPC= in logind.conf(5)): what
 # the files decide, when logind started, and whose logout counts. Prints lines separated by tabs:
 # `user NAME UID LINGER`, `started SECONDS`, `compiled VALUE`, and for each file that sets it, in the
-# order in which they are read, `set FILE LINE SECONDS VALUE`. `absent`: logind does not run here; it
-# makes the folder when it starts.
-[ -d "${root-}/run/systemd/seats" ] || { echo absent; exit 0; }
+# order in which they are read, `set FILE LINE SECONDS VALUE`. `absent`: logind does not run here. It
+# makes seats when it starts; so does systemd-tmpfiles, also in an image where no systemd runs.
+[ -d "${root-}/run/systemd/system" ] && [ -d "${root-}/run/systemd/seats" ] || { echo absent; exit 0; }
 user=${user:-$(id -un)}
 linger=no
 [ ! -e "${root-}/var/lib/systemd/linger/$user" ] || linger=yes

@@ -18,6 +18,7 @@ from tests.shells import SHELLS, ask
 def root(tmp_path: Path) -> Path:
     """A machine with a logind and no settings."""
     (tmp_path / "run/systemd/seats").mkdir(parents=True)
+    (tmp_path / "run/systemd/system").mkdir()
     return tmp_path
 
 
@@ -132,8 +133,13 @@ def test_whose_segments_are_deleted() -> None:
     assert not RemoveIpc(runs=True, uid=1000, lingers=True).concerns_user
 
 
-def test_a_machine_without_logind(tmp_path: Path) -> None:
-    assert found(tmp_path) == RemoveIpc(runs=False)
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("folders", [[], ["system"], ["seats"]], ids=" ".join)
+def test_a_machine_without_logind(tmp_path: Path, folders: list[str], shell: str) -> None:
+    """An image with systemd's folders, whose first process is another; a systemd without logind."""
+    for name in folders:
+        (tmp_path / "run/systemd" / name).mkdir(parents=True)
+    assert found(tmp_path, shell) == RemoveIpc(runs=False)
 
 
 def test_an_incomplete_answer() -> None:
