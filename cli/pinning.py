@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,18 @@ def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
     _show(f"pinned for {node} in {file}", pinned, barred)
     _show(f"offered at {names[0]}", keys, barred)
     left = [key for key in keys if key not in barred]
-    return SAME if _is_same(pinned, left) else OTHER
+    if _is_same(pinned, left):
+        return SAME
+    for key in left:
+        if key not in pinned:
+            click.echo(visible(f"next: {_accepting(inventory, node, key)}"), err=True)
+    return OTHER
+
+
+def _accepting(inventory: str, node: str, key: str) -> str:
+    """Return the command that pins a key."""
+    words = ["gpu-node", "host-key", inventory, node, "--accept", fingerprint(key).split()[1]]
+    return shlex.join(words)
 
 
 def _names(node: str, data: dict[str, Any]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import threading
 from collections.abc import Iterator
@@ -75,6 +76,9 @@ def test_an_unknown_key_is_shown_and_accepted(pins: Path, server: Server) -> Non
     shown = asked(pins)
     assert shown.return_value == 2
     assert "  none\n" in shown.stdout and server.keys[0].fingerprint in shown.stdout
+    inventory = shlex.quote(str(pins.with_name("nodes.py")))
+    accept = f"gpu-node host-key {inventory} n --accept {server.keys[0].fingerprint}"
+    assert shown.stderr == f"next: {accept}\n"
     assert pins.read_text() == before
     assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
     assert pins.read_bytes().decode() == f"# zhang\r\n{line(server)}nas ssh-rsa AAAA"
