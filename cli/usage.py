@@ -15,12 +15,14 @@ from gpu_node.inventories.errors import (
     about,
     as_printed,
     did_you_mean,
+    quoted,
     reason,
     shown,
     worded,
 )
 
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+_LONGEST_NAME = 255
 # What an argument that is left out stands for.
 _ARGUMENTS = {
     "INVENTORY": "pyinfra's inventory (.py), or a cluster file (.yml)",
@@ -56,7 +58,8 @@ def reason_of(error: Exception) -> str:
         return str(error)
     words = reason(error)
     if error.filename is not None:
-        return f"{error.filename}: {worded(words)}"
+        name = str(error.filename)
+        return f"{name if len(name) <= _LONGEST_NAME else quoted(name)}: {worded(words)}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         return worded(words, "writing to stdout, or to a temporary file")
     if isinstance(error, FileNotFoundError) and not _has_folder():

@@ -14,9 +14,11 @@ from gpu_node.cli.loading import loading
 from gpu_node.facts.ask.pyinfra_file import pyinfra_file, wrong_suffix
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.regular_file import why_none
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
+_MISSING = "no such inventory file"
 # How many inventories of a folder an error lists.
 _MOST_MEANT = 5
 
@@ -27,9 +29,10 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     A path without a file is refused: pyinfra would take it for the name of a host.
     """
     looks_like_file = word.lower().endswith((".py", ".yml", ".yaml")) or os.sep in word
-    is_folder, is_file = not word or Path(word).is_dir(), Path(word).is_file()
+    why = why_none(word, _MISSING)
+    is_file = not why
     meant = [] if is_file else _meant(Path(word))
-    if is_folder or (not is_file and (looks_like_file or meant)):
+    if not word or why not in ("", _MISSING) or (why and (looks_like_file or meant)):
         raise click.BadParameter(no_inventory(word, meant))
     # pyinfra allows an inventory without a suffix.
     if is_file and Path(word).suffix and (error := wrong_suffix(word)):
@@ -39,7 +42,7 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
 
 def no_inventory(word: str, meant: Sequence[str] = ()) -> str:
     """Return the problem of a path that is no inventory; `meant` are the likely ones."""
-    why = "a folder, not a file" if word and Path(word).is_dir() else "no such inventory file"
+    why = why_none(word, _MISSING)
     if meant:
         why += f", did you mean {' or '.join(meant)}?"
     return worded(shown(word), why, "pyinfra's inventory (.py), or a cluster file (.yml)")
@@ -47,8 +50,8 @@ def no_inventory(word: str, meant: Sequence[str] = ()) -> str:
 
 def _meant(path: Path) -> list[str]:
     """Return the inventories that a path without a file may stand for: a folder's, or a name's."""
-    inside = path if path.is_dir() else path.parent
     try:
+        inside = path if path.is_dir() else path.parent
         clusters = sorted(each for each in inside.glob("*.yml") if each.is_file())
     except OSError:
         return []

@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+from gpu_node.inventories.errors import reason
+
 MOST_BYTES = 1_000_000
 _KINDS = (
     (stat.S_ISFIFO, "is a named pipe, not a file"),
@@ -14,6 +16,21 @@ _KINDS = (
     (stat.S_ISCHR, "is a device, not a file"),
     (stat.S_ISBLK, "is a device, not a file"),
 )
+
+
+def why_none(path: str, missing: str) -> str:
+    """Return why a path leads to no regular file; empty where it does. `missing`: nothing is there.
+
+    The file is not opened.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return missing
+    except OSError as error:
+        return reason(error)
+    kinds = (what.removeprefix("is ") for is_kind, what in _KINDS if is_kind(mode))
+    return "a folder, not a file" if stat.S_ISDIR(mode) else next(kinds, "")
 
 
 def content(file: Path, most: int = MOST_BYTES) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, pyinfra_file, wrong_suffix
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.errors import reason, shown, worded
-from gpu_node.inventories.regular_file import content
+from gpu_node.inventories.regular_file import content, why_none
 from gpu_node.inventories.schema import InventoryError, load
 from gpu_node.onboarding.errors import FileError
 
@@ -51,9 +51,8 @@ def site_of(path: str) -> Site:
 
     Raises FileError.
     """
-    if not Path(path).is_file():
+    if why := why_none(path, "no such inventory file"):
         allowed = "a cluster file (.yml), or the .py file beside it"
-        why = "a folder, not a file" if path and Path(path).is_dir() else "no such inventory file"
         raise FileError(f"--inventory: {worded(shown(path), why, allowed)}")
     if error := wrong_suffix(path):
         raise FileError(error)
