@@ -58,7 +58,7 @@ def drift(
     """
     with loading():
         from gpu_node.cli.asking import ask, read_answers
-        from gpu_node.cli.reporting import check_only, report_of, write
+        from gpu_node.cli.reporting import check_given, check_only, report_of, write
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
@@ -68,6 +68,7 @@ def drift(
         raise click.UsageError(worded("--only with --full", "", "one of them"))
     if answers is not None and deep:
         raise click.UsageError(worded("--deep with --answers", "", "one of them"))
+    check_given(output, only)
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
     else:

@@ -57,3 +57,41 @@ def test_an_unknown_word(run: Run, word: str, hint: str) -> None:
     code, out, err = run("--only", word)
     assert (code, out) == (1, "")
     assert hint in err and "allowed: a rule, an area or a node" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--only", ""], "--only: found '' (an unknown word)"),
+        (["-o", ""], "--output: found a directory (cannot write '')"),
+        (["-o", "/"], "--output: found a directory (cannot write /)"),
+        (["-o", "/nope/x"], "--output: found no such file or directory (cannot write /nope/x)"),
+        (["-o", "/dev/null/x"], "--output: found not a directory (cannot write /dev/null/x)"),
+        (["-o", "x" * 100_000], "--output: found file name too long (cannot write 'xxx"),
+    ],
+)
+def test_no_node_is_asked(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], found: str
+) -> None:
+    """What is wrong whatever the nodes answer costs no wait."""
+
+    def asked(*_: object) -> None:
+        raise AssertionError("nodes were asked")
+
+    monkeypatch.setattr("gpu_node.cli.asking.ask", asked)
+    code, out, err = run(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"gpu-node: {found}") and len(err) < 300
+
+
+@pytest.mark.parametrize("path", ["a" * 100_000, f"{'a' * 100_000}.yml", f"b/{'a' * 100_000}.py"])
+def test_a_long_name_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    for words in (["drift", path], ["remove", "n", "--inventory", path]):
+        monkeypatch.setattr(sys, "argv", ["gpu-node", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        err = capsys.readouterr().err
+        assert ended.value.code == 1
+        assert "(file name too long)" in err and len(err) < 400
