@@ -18,6 +18,7 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
+from gpu_node.inventories.connection.ssh_config import BadConfig, settings
 from gpu_node.inventories.errors import InventoryError, as_found, shown, worded
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import load, one_spelling
@@ -148,6 +149,7 @@ class NewSite:
         if self.file.exists() and self._written() != self.text(nodes):
             raise Stopped(f"{self.file}: {_EXISTS}")
         self._check(nodes)
+        _check_ssh_config(nodes)
         servers = [self._server(each) for each in nodes]
         keys = self._confirmed(servers)
         is_new = not self.folder.exists()
@@ -289,6 +291,18 @@ class NewSite:
         self.console.say(f"Compare with what each node's own console shows: {ON_ITS_CONSOLE}")
         if not self.console.asks(f"Trust {which}?"):
             raise Stopped(worded("no confirmation", "nothing was written", "y"))
+
+
+def _check_ssh_config(nodes: Iterable[NewNode]) -> None:
+    """Raise Stopped where pyinfra cannot use ssh_config for a node, before any is contacted."""
+    problems = []
+    for node in nodes:
+        try:
+            settings(node.address)
+        except BadConfig as error:
+            problems.append(str(error))
+    if problems:
+        raise Stopped("\n".join(dict.fromkeys(problems)))
 
 
 def _offers(server: Server) -> tuple[Server, list[PKey] | str]:

@@ -10,6 +10,8 @@ from paramiko import PKey, SSHException, Transport
 from paramiko.ssh_exception import IncompatiblePeer
 from pyinfra.connectors.sshuserclient import SSHClient
 
+from gpu_node.inventories.connection.ssh_config import destination
+
 SECONDS = 10
 # paramiko's error for a handshake that has not ended.
 UNFINISHED = "No existing session"
@@ -64,6 +66,7 @@ def connected(data: Mapping[str, Any]) -> Any:
     Raises OSError, and paramiko's SSHException and EOFError of a jump host.
     """
     name = data["ssh_hostname"]
+    destination(name, data.get("ssh_config_file"))  # what pyinfra reads without a check
     given = {"port": data.get("ssh_port") or 22}
     hostname, config, *_ = SSHClient().parse_config(
         name, given, data.get("ssh_config_file"), strict_host_key_checking="yes"

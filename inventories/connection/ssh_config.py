@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 from paramiko import SSHException
 from pyinfra.connectors.sshuserclient.client import get_ssh_config
@@ -13,8 +15,17 @@ from gpu_node.inventories.regular_file import content
 
 _DEFAULT_FILE = "~/.ssh/config"
 _LAST_PORT = 65535
+# int() refuses what has thousands of digits.
+_LONGEST_NUMBER = 20
 # What pyinfra reads as a number, and the largest one.
 _NUMBERS = {"Port": _LAST_PORT, "ConnectTimeout": 10**6, "ServerAliveInterval": 10**6}
+
+# pyinfra's words for a file that it has included before.
+_LOOP = re.compile(r"Include loop detected.*?: (.*)", re.DOTALL)
+
+
+class BadConfig(SSHException):
+    """An ssh_config that pyinfra cannot use; str() begins with the file."""
 
 
 def _check_kind(file: Path) -> None:
@@ -23,28 +34,47 @@ def _check_kind(file: Path) -> None:
         content(file)
 
 
-def destination(name: str, file: str | None = None) -> tuple[str, int | None]:
-    """Return the host and the port that ssh_config gives for a name; the name itself, and None.
+def settings(name: str, file: str | None = None) -> dict[str, Any]:
+    """Return what ssh_config has for a name, by lower-case keys; nothing without a file.
 
-    SSHException: ssh_config is not readable as one, or a value that pyinfra needs is no number.
+    BadConfig: ssh_config is not readable as one, or a value that pyinfra needs is no number.
     """
     shown = file or _DEFAULT_FILE
     try:
         _check_kind(Path(shown).expanduser())
-        config = get_ssh_config(file)
+        config = get_ssh_config(str(Path(shown).expanduser()))
+        found = config.lookup(name) if config is not None else {}
     except UnicodeDecodeError:
         problem = worded("bytes that are not UTF-8 text", "", "text")
-        raise SSHException(f"{shown}: {problem}") from None
+        raise BadConfig(f"{shown}: {problem}") from None
     except OSError as error:
-        raise SSHException(f"{shown}: {worded(reason(error), 'cannot be read')}") from None
-    if config is None:
-        return name, None
-    found = config.lookup(name)
+        raise BadConfig(f"{shown}: {worded(reason(error), 'cannot be read')}") from None
+    except SSHException as error:
+        raise BadConfig(f"{shown}: {worded(quoted(str(error)), 'cannot be read')}") from None
+    except Exception as error:
+        # pyinfra has no class of its own for this one.
+        if not (loop := _LOOP.fullmatch(str(error))):
+            raise
+        problem = worded(repr(loop[1]), "included twice, or by itself", "each file once")
+        raise BadConfig(f"{shown}: Include: {problem}") from None
     for key, most in _NUMBERS.items():
         written = found.get(key.lower())
-        if written is not None and not (written.isdecimal() and 0 <= int(written) <= most):
+        if written is not None and not (_is_number(written) and int(written) <= most):
             allowed = f"a number of at most {most}"
             problem = worded(quoted(written), f"for {name}", allowed, "correct that line")
-            raise SSHException(f"{shown}: {key}: {problem}")
+            raise BadConfig(f"{shown}: {key}: {problem}")
+    return dict(found)
+
+
+def _is_number(written: str) -> bool:
+    return written.isdecimal() and len(written) <= _LONGEST_NUMBER
+
+
+def destination(name: str, file: str | None = None) -> tuple[str, int | None]:
+    """Return the host and the port that ssh_config gives for a name; the name itself, and None.
+
+    Raises BadConfig, as `settings` does.
+    """
+    found = settings(name, file)
     port = found.get("port")
     return found.get("hostname", name), int(port) if port else None

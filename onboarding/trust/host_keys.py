@@ -24,6 +24,7 @@ from gpu_node.inventories.connection.known_hosts import (
     without,
     write,
 )
+from gpu_node.inventories.connection.ssh_config import BadConfig
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
 from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.onboarding.errors import ContactError
@@ -90,6 +91,8 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
     `seconds` are what sshd was given to say something.
     """
     cause = error.__cause__ or error
+    if isinstance(cause, BadConfig):
+        return str(cause)
     if _is_silence(cause):
         return (
             f"found no answer of the sshd at {server.at} within {seconds} s (it accepts "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -230,6 +231,55 @@ def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
     assert wanted.driver is not None and wanted.driver.version == "535.154.05"
     assert wanted.gpu is not None and (wanted.gpu.model, wanted.gpu.count) == ("A100", 2)
     assert wanted.nccl is not None and list(wanted.nccl.environments or ()) == ["/opt/envs/dis"]
+
+
+def ssh_config(controller: Path, text: str | bytes) -> Path:
+    """The user's ssh_config."""
+    (controller / ".ssh").mkdir(exist_ok=True)
+    file = controller / ".ssh" / "config"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Host bad\n  Port nope\n", "Port: found 'nope' (for bad); allowed: a number of at most"),
+        ("Host bad\n  Port 99999\n", "Port: found '99999' (for bad); allowed: a number of at most"),
+        (f"Host bad\n  Port {'9' * 5000}\n", "Port: found '9999"),
+        ("Host bad\n  ConnectTimeout soon\n", "ConnectTimeout: found 'soon' (for bad)"),
+        (b"Host b\xe4d\n", "found bytes that are not UTF-8 text; allowed: text"),
+        ("Include more\n", "Include: found '{home}/.ssh/more' (included twice, or by itself)"),
+        ('Host "bad\n', "found "),
+    ],
+)
+def test_a_bad_ssh_config(
+    sshd: Sshd, tmp_path: Path, controller: Path, text: str | bytes, problem: str
+) -> None:
+    """One line with the file, before any node is contacted."""
+    ssh_config(controller, text)
+    (controller / ".ssh" / "more").write_text("Include more\n")
+    connected: list[object] = []
+    sshd.instead = connected.append
+    nodes = [NODE, NewNode("n2", "bad")]
+    with pytest.raises(Stopped) as error:
+        site(sshd, tmp_path, True).create(nodes)
+    line = str(error.value)
+    assert line.startswith(f"~/.ssh/config: {problem.format(home=controller)}"), line
+    assert "\n" not in line and not connected
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder"])
+def test_an_ssh_config_that_is_no_file(
+    sshd: Sshd, tmp_path: Path, controller: Path, kind: str
+) -> None:
+    """It is not waited for."""
+    file = ssh_config(controller, "")
+    file.unlink()
+    os.mkfifo(file) if kind == "fifo" else file.mkdir()
+    with pytest.raises(Stopped, match=r"^~/\.ssh/config: found a .*\(cannot be read\)$"):
+        site(sshd, tmp_path, True).create([NODE, NewNode("n2", "localhost")])
 
 
 def test_from_nothing_to_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
