@@ -106,7 +106,7 @@ def shown(value: object) -> str:
     return quoted(re.sub(r"://[^/?#\s]*@", "://...@", str(value)))  # without user and password
 
 
-def dotted(path: KeyPath) -> str:
+def dotted(path: Iterable[str | int]) -> str:
     """hosts.a100-01.shm.size, with keys that would not print put in quotes."""
     return ".".join(key if key.isprintable() else quoted(key) for key in map(str, path))
 

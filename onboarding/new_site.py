@@ -19,7 +19,8 @@ from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
 from gpu_node.inventories.connection.ssh_config import BadConfig, settings
-from gpu_node.inventories.errors import InventoryError, as_found, shown, worded
+from gpu_node.inventories.errors import InventoryError, as_found, dotted, shown, worded
+from gpu_node.inventories.escape import visible
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
@@ -104,7 +105,9 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
         if name in [each.name for each in nodes]:
             problems.append(worded(f"{shown(name)} twice", "", "one name a node"))
         elif (other := spelled.setdefault(one_spelling(address), name)) != name:
-            problems.append(worded(shown(address), f"for {other} and {name}", "one a node"))
+            problems.append(
+                worded(shown(address), f"for {dotted([other])} and {dotted([name])}", "one a node")
+            )
         nodes.append(NewNode(name, address))
     if problems:
         raise Stopped("\n".join(problems))
@@ -119,9 +122,9 @@ class NewSite:
         self.file, self.inventory = folder / "site.yml", folder / "site.py"
         for each in (self.file, self.inventory):
             if os.path.lexists(each) and not self._is_begun():
-                raise Stopped(f"{each}: {_EXISTS}")
+                raise Stopped(f"{visible(str(each))}: {_EXISTS}")
         if folder.exists() and not folder.is_dir():
-            raise Stopped(f"{folder}: {worded('a file', '', 'a folder')}")
+            raise Stopped(f"{visible(str(folder))}: {worded('a file', '', 'a folder')}")
         if "=" in str(folder):
             problem = worded(shown(str(folder)), "it looks like NAME=ADDRESS", "a folder")
             raise Stopped(f"DIR: {problem}")
@@ -147,7 +150,7 @@ class NewSite:
         again.
         """
         if self.file.exists() and self._written() != self.text(nodes):
-            raise Stopped(f"{self.file}: {_EXISTS}")
+            raise Stopped(f"{visible(str(self.file))}: {_EXISTS}")
         self._check(nodes)
         _check_ssh_config(nodes)
         servers = [self._server(each) for each in nodes]

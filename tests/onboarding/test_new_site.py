@@ -201,6 +201,27 @@ def test_words_that_name_no_node(words: list[str], problem: str) -> None:
     assert problem in str(error.value)
 
 
+def test_a_name_with_a_newline() -> None:
+    """It is escaped wherever it stands: a line is one problem."""
+    with pytest.raises(Stopped) as error:
+        nodes_of(["d1", f"n3={HERE}", f"n5\nevil={HERE}"])
+    lines = str(error.value).split("\n")
+    assert len(lines) == 3 and all("found " in line for line in lines)
+    assert "(for n3 and 'n5\\nevil')" in lines[2]
+
+
+@pytest.mark.parametrize("name", ["", "site.py"])
+def test_a_folder_with_a_newline(tmp_path: Path, name: str) -> None:
+    """Whether it is a file, or holds one."""
+    folder = tmp_path / "d\nx"
+    if name:
+        folder.mkdir()
+    (folder / name if name else folder).touch()
+    with pytest.raises(Stopped) as error:
+        NewSite(folder, Access(), Answering(True))
+    assert "d\\nx" in str(error.value) and "\n" not in str(error.value)
+
+
 NODES = [NewNode("a", "10.0.0.1"), NewNode("b", "node-b.lab"), NewNode("c", "fd00::3")]
 
 
