@@ -13,7 +13,7 @@ from gpu_node.cli.reporting import report_of
 from gpu_node.drift.report import table
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.inventories.errors import worded
-from gpu_node.inventories.interrupt import at_once
+from gpu_node.inventories.interrupt import LINE, at_once, deferred
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.new_site import ENVIRONMENTS, Access, NewNode, NewSite, nodes_of
@@ -31,30 +31,39 @@ class Initialising:
         nodes = nodes_of(words) if words else self._asked()
         with at_once():
             self.site.create(nodes)
-        self.console.say(f"wrote {self.site.file} and {self.site.inventory.name}")
+        with at_once(lambda: f"{LINE}; next: {self._drift}"):
+            self.console.say(f"wrote {self.site.file} and {self.site.inventory.name}")
+            return self._reported(nodes)
+
+    @property
+    def _drift(self) -> str:
+        """The command that reports on the nodes."""
+        return f"gpu-node drift {shlex.quote(str(self.site.inventory))}"
+
+    def _reported(self, nodes: Sequence[NewNode]) -> int:
+        """Report on the nodes, write what was found, and return the exit code of the report."""
         inventory = str(self.site.inventory)
         seen = ask(inventory)
         states = {name: each.state for name, each in seen.items() if each.state is not None}
         if states:
-            with at_once():
-                answers = ask_each(inventory, list(states), [ENVIRONMENTS])
+            answers = ask_each(inventory, list(states), [ENVIRONMENTS])
             places = {
                 name: each.sections[ENVIRONMENTS.name].text
                 for name, each in answers.items()
                 if not isinstance(each, str) and each.sections[ENVIRONMENTS.name].rc == 0
             }
-            self.site.suggest(nodes, states, places)
+            with deferred():  # a file that is half written would stay
+                self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
         self.console.show(table.render(report, self.console.width, facts=True))
-        drift = f"gpu-node drift {shlex.quote(inventory)}"
         if states:
             self.console.say(
-                f"next: say in {self.site.file} what the nodes should be, then: {drift}"
+                f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"
             )
         else:
             self.console.say(
                 f"next: make a login without a password work (ssh-copy-id, or `key` and `user` in "
-                f"{self.site.file}), then: {drift}"
+                f"{self.site.file}), then: {self._drift}"
             )
         return report.exit_code()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -303,18 +305,46 @@ def test_an_ssh_config_that_is_no_file(
         site(sshd, tmp_path, True).create([NODE, NewNode("n2", "localhost")])
 
 
-def test_from_nothing_to_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
-    """One command, without a terminal: the files, what was found, and the report."""
+def may_log_in(sshd: Sshd, tmp_path: Path) -> None:
+    """The server knows the key `id`."""
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "id"], check=True
     )
     (sshd.home / ".ssh").mkdir()
     sshd.authorized_keys.write_text((tmp_path / "id.pub").read_text())
+
+
+def command(sshd: Sshd, node: str, *options: str) -> list[str]:
+    """The whole command for one server, without a question."""
+    run = [sys.executable, "-m", "gpu_node.cli.main", "init", "site", node]
+    return [*run, "--key", "id", "--accept-host-key", digest(sshd), *options]
+
+
+def test_an_interrupt_during_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
+    """The files are there: the line names the command that reports."""
+    may_log_in(sshd, tmp_path)
+    asked = Event()
+    sshd.answer = lambda channel, command: asked.set()
+    run = subprocess.Popen(
+        command(sshd, f"n1={HERE}", "--port", str(sshd.port)),
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert asked.wait(60)
+    run.send_signal(signal.SIGINT)
+    _, error = run.communicate(timeout=60)
+    last = error.splitlines()[-1]
+    assert last == "gpu-node: interrupted; next: gpu-node drift site/site.py"
+    assert run.returncode == 1 and (tmp_path / "site" / "site.yml").is_file()
+
+
+def test_from_nothing_to_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
+    """One command, without a terminal: the files, what was found, and the report."""
+    may_log_in(sshd, tmp_path)
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "gpu_node.cli.main", "init", "site", f"n1={HERE}"),
-            *("--port", str(sshd.port), "--key", "id", "--accept-host-key", digest(sshd)),
-        ],
+        command(sshd, f"n1={HERE}", "--port", str(sshd.port)),
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         capture_output=True,
