@@ -17,8 +17,8 @@ KNOWN = "~/.ssh/known_hosts"
 @click.command(short_help="Write the inventory of your servers, and report.")
 @click.argument("folder", metavar="DIR")
 @click.argument("nodes", metavar="[NAME=ADDRESS]...", nargs=-1)
-@click.option("--user", default="root", show_default=True, callback=words.user, help="Log in as.")
-@click.option("--port", type=Number(1, 65535), default=22, show_default=True)
+@click.option("--user", callback=words.user, help="Log in as; default: ssh_config's, or root.")
+@click.option("--port", type=Number(1, 65535), help="Of sshd; default: ssh_config's, or 22.")
 @click.option("--key", metavar="FILE", help="The private key; default: the agent's and ~/.ssh's.")
 @click.option("--sudo", is_flag=True, help="Commands run through sudo, without a password.")
 @click.option(
@@ -40,8 +40,8 @@ KNOWN = "~/.ssh/known_hosts"
 def init(
     folder: str,
     nodes: tuple[str, ...],
-    user: str,
-    port: int,
+    user: str | None,
+    port: int | None,
     key: str | None,
     sudo: bool,
     accept: tuple[str, ...],
@@ -70,7 +70,7 @@ def init(
         problem = worded(shown(known), "no such file", "a known_hosts file")
         raise click.UsageError(f"--known-hosts: {problem}")
     private = Path(key).expanduser().absolute() if key else None
-    access = Access(user or "root", port, private, sudo, accept, Path(known))
+    access = Access(user, port, private, sudo, accept, Path(known))
     try:
         return Initialising(Path(folder), access, UserConsole()).run(nodes)
     except FAILURES as error:

@@ -18,6 +18,7 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
+from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.ssh_config import BadConfig, settings
 from gpu_node.inventories.errors import InventoryError, as_found, dotted, shown, worded
 from gpu_node.inventories.escape import visible
@@ -37,6 +38,7 @@ from gpu_node.onboarding.trust.host_keys import (
 )
 
 KNOWN_HOSTS = "known_hosts"
+_USER = "root"
 USERS_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # First contacts at the same time.
 _PARALLEL = 20
@@ -80,10 +82,13 @@ class NewNode:
 
 @dataclass(frozen=True)
 class Access:
-    """How this machine logs in to all of them, and the fingerprints that the user gave."""
+    """How this machine logs in to all of them, and the fingerprints that the user gave.
 
-    user: str = "root"
-    port: int = 22
+    Without a user or a port, ssh_config decides for each node; where it has none: root, and 22.
+    """
+
+    user: str | None = None
+    port: int | None = None
     key: Path | None = None
     sudo: bool = False
     accept: tuple[str, ...] = ()
@@ -149,10 +154,10 @@ class NewSite:
         or if the folder has another inventory. One that an interrupted run has written is written
         again.
         """
+        _check_ssh_config(nodes)
         if self.file.exists() and self._written() != self.text(nodes):
             raise Stopped(f"{visible(str(self.file))}: {_EXISTS}")
         self._check(nodes)
-        _check_ssh_config(nodes)
         servers = [self._server(each) for each in nodes]
         keys = self._confirmed(servers)
         is_new = not self.folder.exists()
@@ -196,8 +201,10 @@ class NewSite:
     ) -> str:
         """Return the cluster file; `places` has the output of ENVIRONMENTS of each node."""
         access = self.access
-        ssh = [f"user: {access.user}"]
-        ssh += [f"port: {access.port}"] * (access.port != 22)
+        logins = {node.name: self._login(node) for node in nodes}
+        user = access.user or (_USER if any(not user for user, _ in logins.values()) else None)
+        ssh = [f"user: {user}"] if user else []
+        ssh += [f"port: {access.port}"] if access.port else []
         ssh += [f"key: {_quoted(str(access.key))}"] if access.key else []
         ssh += ["sudo: true"] * access.sudo
         ssh += [f"known_hosts: {KNOWN_HOSTS}"]
@@ -211,17 +218,28 @@ class NewSite:
         lines += ["", "hosts:"]
         for node in nodes:
             lines += [f"  {_quoted(node.name)}:", f"    address: {_quoted(node.address)}"]
+            own_user, own_port = logins[node.name]
+            lines += [f"    user: {_quoted(own_user)}"] if own_user else []
+            lines += [f"    port: {own_port}"] if own_port else []
             if gpu := _gpu(found[node.name] if found and node.name in found else None):
                 lines.append(f"    # gpu: {gpu}")
         return "\n".join([*lines, ""])
 
+    def _login(self, node: NewNode) -> tuple[str | None, int | None]:
+        """Return the user and the port of ssh_config for a node, where the command gives none."""
+        found = settings(node.address)
+        user = found.get("user") if self.access.user is None else None
+        port = int(found["port"]) if self.access.port is None and "port" in found else None
+        return user, None if port == SSH_PORT else port
+
     def _server(self, node: NewNode) -> Server:
         access = self.access
+        user, port = self._login(node)
         return Server(
             node.name,
             node.address,
-            access.port,
-            access.user,
+            access.port or port or SSH_PORT,
+            access.user or user or _USER,
             self.folder / KNOWN_HOSTS,
             access.key,
         )

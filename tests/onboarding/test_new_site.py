@@ -293,6 +293,47 @@ def test_a_bad_ssh_config(
     assert not (tmp_path / "site").exists()
 
 
+def test_an_alias_of_ssh_config(sshd: Sshd, tmp_path: Path, controller: Path) -> None:
+    """Its port and its user are in the entry of the node, and the first report logs in."""
+    may_log_in(sshd, tmp_path)
+    ssh_config(controller, f"Host al\n  HostName {HERE}\n  Port {sshd.port}\n  User alice\n")
+    run = command(sshd, "n1=al")
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "wrote site/site.yml" in done.stderr, done.stderr
+    cluster = load(tmp_path / "site" / "site.yml")
+    data = cluster.data_of("n1")
+    assert (data["ssh_user"], data["ssh_port"]) == ("alice", sshd.port)
+    assert cluster.defaults.get("ssh_user") is None and "ssh_port" not in cluster.defaults
+    assert f"[{HERE}]:{sshd.port} " in (tmp_path / "site" / "known_hosts").read_text()
+    assert "1 node, 1 " in done.stdout and "toolchain.kernel" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("access", "logins"),
+    [
+        ({}, {"n1": ("root", None), "n2": ("alice", 2200)}),
+        ({"user": "bob"}, {"n1": ("bob", None), "n2": ("bob", 2200)}),
+        ({"port": 22}, {"n1": ("root", 22), "n2": ("alice", 22)}),
+        ({"user": "bob", "port": 2300}, {"n1": ("bob", 2300), "n2": ("bob", 2300)}),
+    ],
+)
+def test_an_option_is_above_ssh_config(
+    tmp_path: Path, controller: Path, access: dict[str, Any], logins: dict[str, Any]
+) -> None:
+    """It is for all nodes; without one each node has what ssh_config has for it alone."""
+    ssh_config(controller, "Host al\n  Port 2200\n  User alice\n")
+    folder = tmp_path / "site"
+    made = NewSite(folder, Access(**access), Answering(True))
+    text = made.text([NODE, NewNode("n2", "al")])
+    folder.mkdir()
+    (folder / "known_hosts").touch()
+    cluster = load(folder / "site.yml", text)
+    found = {name: cluster.data_of(name) for name in ("n1", "n2")}
+    assert logins == {
+        name: (data["ssh_user"], data.get("ssh_port")) for name, data in found.items()
+    }
+
+
 @pytest.mark.parametrize("kind", ["fifo", "folder"])
 def test_an_ssh_config_that_is_no_file(
     sshd: Sshd, tmp_path: Path, controller: Path, kind: str
