@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,20 @@ def settings(name: str, file: str | None = None) -> dict[str, Any]:
             raise
         problem = worded(repr(loop[1]), "included twice, or by itself", "each file once")
         raise BadConfig(f"{shown}: Include: {problem}") from None
-    for key, most in _NUMBERS.items():
-        written = found.get(key.lower())
+    numbers = [(key, found.get(key.lower()), most) for key, most in _NUMBERS.items()]
+    numbers += [("ProxyJump", port, _LAST_PORT) for port in _hop_ports(found)]
+    for key, written, most in numbers:
         if written is not None and not (_is_number(written) and int(written) <= most):
             allowed = f"a number of at most {most}"
             problem = worded(quoted(written), f"for {name}", allowed, "correct that line")
             raise BadConfig(f"{shown}: {key}: {problem}")
     return dict(found)
+
+
+def _hop_ports(found: Mapping[str, Any]) -> list[str]:
+    """Return the ports that ProxyJump names; one with more colons is an IPv6 address alone."""
+    hops = [hop.rpartition("@")[2] for hop in (found.get("proxyjump") or "").split(",")]
+    return [hop.partition(":")[2] for hop in hops if hop.count(":") == 1]
 
 
 def _is_number(written: str) -> bool:

@@ -271,6 +271,7 @@ def ssh_config(controller: Path, text: str | bytes) -> Path:
         ("Host bad\n  Port 99999\n", "Port: found '99999' (for bad); allowed: a number of at most"),
         (f"Host bad\n  Port {'9' * 5000}\n", "Port: found '9999"),
         ("Host bad\n  ConnectTimeout soon\n", "ConnectTimeout: found 'soon' (for bad)"),
+        ("Host bad\n  ProxyJump a@gw:b\n", "ProxyJump: found 'b' (for bad)"),
         (b"Host b\xe4d\n", "found bytes that are not UTF-8 text; allowed: text"),
         ("Include more\n", "Include: found '{home}/.ssh/more' (included twice, or by itself)"),
         ('Host "bad\n', "found "),
