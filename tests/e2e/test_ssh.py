@@ -12,6 +12,7 @@ import yaml
 
 from gpu_node.facts.probe.managed_block import BEGIN
 from gpu_node.lab import nodes, roster
+from tests.e2e.conftest import others_off
 from tests.e2e.running import (
     Converge,
     Run,
@@ -117,6 +118,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
         "groups": {"a100": {}, "v100": {}},
         "hosts": hosts,
     }
+    cluster["defaults"]["checks"] = others_off(cluster)
     (folder / "lab.yml").write_text(yaml.safe_dump(cluster))
     (folder / "lab.py").write_text((roster.REPOSITORY / "inventories" / "lab.py").read_text())
     return Story(str(folder / "lab.py"))
