@@ -21,6 +21,7 @@ from gpu_node.inventories.connection.known_hosts import (
     stale,
     write,
 )
+from gpu_node.inventories.connection.ssh_config import check
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
 from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.inventories.escape import visible
@@ -91,7 +92,7 @@ def _unusable(error: OSError, what: str) -> str:
 def _offered(node: str, data: dict[str, Any]) -> list[PKey]:
     try:
         with at_once():
-            return offered(data)
+            return offered(data, check)
     except NoHostKey as error:
         raise click.ClickException(f"{node}: {worded('no host key', str(error))}") from None
 

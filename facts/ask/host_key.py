@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from paramiko import PKey, SSHException, Transport
 from paramiko.ssh_exception import IncompatiblePeer
 from pyinfra.connectors.sshuserclient import SSHClient
 
-from gpu_node.inventories.connection.ssh_config import destination
-
+# Reads the ssh_config of a node's host data, and raises SSHException for what pyinfra cannot use.
+Check = Callable[[Mapping[str, Any]], None]
 SECONDS = 10
 # paramiko's error for a handshake that has not ended.
 UNFINISHED = "No existing session"
@@ -27,10 +27,10 @@ class NoHostKey(Exception):
     """A node that cannot be reached, or that offers no key; str() is the reason."""
 
 
-def offered(data: Mapping[str, Any]) -> list[PKey]:
+def offered(data: Mapping[str, Any], check: Check) -> list[PKey]:
     """Return the host keys of the node in host data, over the path that pyinfra would use."""
     try:
-        keys = [key for kinds in _KINDS for key in _of(data, kinds)]
+        keys = [key for kinds in _KINDS for key in _of(data, kinds, check)]
     except (OSError, SSHException, EOFError) as error:
         raise NoHostKey(str(error).replace("[Errno None] ", "") or type(error).__name__) from error
     if not keys:
@@ -38,17 +38,17 @@ def offered(data: Mapping[str, Any]) -> list[PKey]:
     return keys
 
 
-def _of(data: Mapping[str, Any], kinds: tuple[str, ...]) -> Iterator[PKey]:
+def _of(data: Mapping[str, Any], kinds: tuple[str, ...], check: Check) -> Iterator[PKey]:
     """Yield the keys of these kinds that the node has."""
-    while kinds and (key := _handshake(data, kinds)) is not None:
+    while kinds and (key := _handshake(data, kinds, check)) is not None:
         yield key
         # A server has at most one RSA key, whatever the algorithm is.
         kinds = tuple(each for each in kinds if each != key.get_name() and "rsa-" not in each)
 
 
-def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:
+def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...], check: Check) -> PKey | None:
     """Return the key of one of these kinds; None where the node has none."""
-    transport = Transport(connected(data))
+    transport = Transport(connected(data, check))
     try:
         transport.banner_timeout = SECONDS
         transport.get_security_options().key_types = kinds
@@ -60,13 +60,13 @@ def _handshake(data: Mapping[str, Any], kinds: tuple[str, ...]) -> PKey | None:
         transport.close()
 
 
-def connected(data: Mapping[str, Any]) -> Any:
+def connected(data: Mapping[str, Any], check: Check) -> Any:
     """Return a connection to the node's sshd, through the jump host of ssh_config if there is one.
 
     Raises OSError, and paramiko's SSHException and EOFError of a jump host.
     """
     name = data["ssh_hostname"]
-    destination(name, data.get("ssh_config_file"))  # what pyinfra reads without a check
+    check(data)
     given = {"port": data.get("ssh_port") or 22}
     hostname, config, *_ = SSHClient().parse_config(
         name, given, data.get("ssh_config_file"), strict_host_key_checking="yes"

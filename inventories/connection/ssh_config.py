@@ -86,3 +86,8 @@ def destination(name: str, file: str | None = None) -> tuple[str, int | None]:
     found = settings(name, file)
     port = found.get("port")
     return found.get("hostname", name), int(port) if port else None
+
+
+def check(data: Mapping[str, Any]) -> None:
+    """Raise BadConfig where the ssh_config of a node's host data is not usable."""
+    destination(data["ssh_hostname"], data.get("ssh_config_file"))

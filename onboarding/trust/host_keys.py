@@ -24,7 +24,7 @@ from gpu_node.inventories.connection.known_hosts import (
     without,
     write,
 )
-from gpu_node.inventories.connection.ssh_config import BadConfig
+from gpu_node.inventories.connection.ssh_config import BadConfig, check
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
 from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.onboarding.errors import ContactError
@@ -79,7 +79,7 @@ def offered(server: Server) -> list[PKey]:
     Raises ContactError where the server does not answer, or is not an sshd.
     """
     try:
-        return offered_at(server.data)
+        return offered_at(server.data, check)
     except NoHostKey as error:
         problem = unreachable(server, error)
     raise ContactError(problem)

@@ -9,6 +9,7 @@ from paramiko import AuthenticationException, BadAuthenticationType, SSHExceptio
 
 from gpu_node.facts.ask.host_key import connected
 from gpu_node.facts.ssh.state import fingerprint
+from gpu_node.inventories.connection.ssh_config import check
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.host_keys import Server, unreachable
 from gpu_node.onboarding.trust.keys import own_keys
@@ -149,7 +150,7 @@ def _connected(server: Server, host_key: str) -> Transport:
     """Connect to the server, which must have that host key; no login yet."""
     transport = None
     try:
-        transport = Transport(connected(server.data))
+        transport = Transport(connected(server.data, check))
         transport.banner_timeout = transport.auth_timeout = _BUSY_SECONDS
         _prefer(transport, host_key.split()[0])
         transport.start_client(timeout=_BUSY_SECONDS)

@@ -16,6 +16,7 @@ from gpu_node.facts.ask.host_key import NoHostKey, offered
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.inventories.connection import handshake, trusted
 from gpu_node.inventories.connection.refused_keys import refusal
+from gpu_node.inventories.connection.ssh_config import check
 from tests.onboarding.serving import Sshd, serving
 
 MINE, JUMP, HOST, OTHER = (ECDSAKey.generate() for _ in range(4))
@@ -127,10 +128,10 @@ def test_the_host_keys_behind_it(servers: tuple[Sshd, Sshd]) -> None:
     jump, _ = servers
     known = jump.home.parent / ".ssh" / "known_hosts"
     known.write_text(line(jump, JUMP))
-    assert offered(configured(servers)) == [HOST]
+    assert offered(configured(servers), check) == [HOST]
     known.write_text("")
     with pytest.raises(NoHostKey, match="the jump host"):
-        offered(configured(servers))
+        offered(configured(servers), check)
 
 
 def test_it_is_not_taken_for_the_node() -> None:
