@@ -147,7 +147,8 @@ def nccl_alone(written: str, node: str, **settings: object) -> str:
     file = Path(written).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "supply")}
-    checks = others_off(cluster, *OF_ENVIRONMENTS)
+    named = "environments" in settings
+    checks = others_off(cluster, *(() if named else OF_ENVIRONMENTS))
     del checks["nccl"]
     cluster["hosts"] = {
         node: {

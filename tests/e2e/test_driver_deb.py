@@ -55,6 +55,7 @@ def want(file: Path, version: str, packages: list[str] | None = None) -> str:
     cluster["defaults"]["driver"] = {"version": version}
     if packages:
         cluster["defaults"]["driver"].update(persistence=True, packages={"apt": packages})
+    cluster["defaults"]["checks"] = others_off(cluster)
     file.write_text(yaml.safe_dump(cluster))
     return str(file.with_suffix(".py"))
 
@@ -165,6 +166,7 @@ def test_rsync_comes_first(bare: Path, tmp_path: Path) -> None:
         "source": "controller",
         "from": str(tmp_path / "ws"),
     }
+    cluster["defaults"]["checks"] = others_off(cluster)
     bare.write_text(yaml.safe_dump(cluster))
     site = str(bare.with_suffix(".py"))
     found = {each["rule"]: each["fixable"] for each in drift(site).json["hosts"][BARE]["findings"]}
