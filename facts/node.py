@@ -140,6 +140,10 @@ class NodeProbe(ProbeFact):
     def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
         return sections(request)
 
+    def state_in(self, output: list[str]) -> NodeState:
+        """Return the state in the lines of an answer."""
+        return parse(output, self.asked or self.sections, self.times)
+
     @override
     def parsed(self, output: list[str]) -> dict[str, Any]:
-        return parse(output, self.asked or self.sections, self.times).model_dump(mode="json")
+        return self.state_in(output).model_dump(mode="json")

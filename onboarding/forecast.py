@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyinfra.api.exceptions import FactProcessError
-
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.neighbours import Among
@@ -50,9 +48,7 @@ def forecast(session: Session, cluster: Cluster, name: str) -> list[str]:
     if not any(line.startswith(MARK) for line in lines):
         raise Stopped(f"the probe could not run: {SILENT}")
     try:
-        found = NodeState.model_validate(fact.process(lines))
-    except FactProcessError as error:
-        raise Stopped(str(error)) from None
+        found = fact.state_in(lines)
     except Exception as error:  # of whatever class: an answer of the server's made it
         raise Stopped(f"its answer is not understood: {in_words(error)}") from None
     return foreseen(found, cluster, name)

@@ -81,13 +81,13 @@ def _is_apart(one: Offset, other: Offset) -> bool:
 def skew(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The node's clock differs from this machine's or from another node's."""
     own = offset(area_of(found, ClockState))
-    others = {name: offset(area_of(each, ClockState)) for name, each in among.found.items()}
-    beside = {name: each for name, each in others.items() if each and name != among.name}
     if own is None:
         return
     if not _is_apart(own, HERE):
-        yield from _node_against_node(own, beside)
-    elif beside and all(_is_apart(each, HERE) for each in beside.values()):
+        yield from _node_against_node(own, among)
+        return
+    beside = {name: each for name, each in among.once(_offsets).items() if name != among.name}
+    if beside and all(_is_apart(each, HERE) for each in beside.values()):
         if any(_is_apart(own, each) for each in beside.values()):
             yield _fault(ahead(own, HERE), "this machine")
         elif among.name == min([among.name, *beside]):
@@ -96,12 +96,28 @@ def skew(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
         yield _fault(ahead(own, HERE), "this machine")
 
 
-def _node_against_node(own: Offset, beside: dict[str, Offset]) -> Iterator[Fault]:
+def _offsets(among: Among) -> dict[str, Offset]:
+    """Return the offset of each node that was asked, where it is known."""
+    known = {name: offset(area_of(each, ClockState)) for name, each in among.found.items()}
+    return {name: each for name, each in known.items() if each is not None}
+
+
+def _outermost(among: Among) -> dict[str, Offset]:
+    """Return the clocks that are the first and the last of those that may be this machine's."""
+    near = {n: each for n, each in among.once(_offsets).items() if not _is_apart(each, HERE)}
+    names = {
+        min(near, key=lambda name: near[name].most, default=""),
+        max(near, key=lambda name: near[name].least, default=""),
+    }
+    return {name: near[name] for name in near if name in names}
+
+
+def _node_against_node(own: Offset, among: Among) -> Iterator[Fault]:
     """Yield a fault where a clock that may be this machine's is certainly not another node's."""
     apart = {
         name: ahead(own, each)
-        for name, each in beside.items()
-        if _is_apart(own, each) and not _is_apart(each, HERE)
+        for name, each in among.once(_outermost).items()
+        if name != among.name and _is_apart(own, each)
     }
     if apart:
         name = max(apart, key=lambda each: abs(apart[each]))

@@ -45,7 +45,7 @@ class Judged:
         """Return it with the states of some nodes alone."""
         names = set(names)
         around = {name: each for name, each in self.among.found.items() if name in names}
-        return replace(self, among=replace(self.among, found=around))
+        return replace(self, among=replace(self.among, found=around, made={}))
 
 
 @dataclass(frozen=True)

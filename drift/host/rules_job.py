@@ -51,7 +51,7 @@ def memory_for_job(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     if own is None:
         yield _not_estimated("this node")
         return
-    counts = {peer.name: _gpus_of(peer, among) for peer in among.others}
+    counts = {name: each for name, each in among.once(_gpus).items() if name != among.name}
     unknown = [each for each, count in counts.items() if count is None]
     if unknown:
         yield _not_estimated(", ".join(unknown))
@@ -78,6 +78,10 @@ def _not_estimated(what: str) -> Fault:
 def _found_gpus(found: NodeState) -> int | None:
     smi = found.driver.smi
     return (len(smi.gpus) if smi else 0) or len(found.driver.devices or ()) or None
+
+
+def _gpus(among: Among) -> dict[str, int | None]:
+    return {peer.name: _gpus_of(peer, among) for peer in among.nodes}
 
 
 def _gpus_of(peer: Peer, among: Among) -> int | None:

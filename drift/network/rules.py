@@ -41,7 +41,6 @@ from gpu_node.drift.network.interfaces import (
 from gpu_node.drift.toolchain.packages import are_read
 from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 
@@ -302,11 +301,9 @@ def _would_be_sent(found: NodeState, among: Among) -> Iterator[Fault]:
     if is_unset(value) or not _has_deepspeed(found):
         return
     wrong = [
-        peer.name
-        for peer in among.others
-        if (state := among.found.get(peer.name)) is not None
-        and (name := choose(state.network, _AUTO, peer.address).name) is not None
-        and not is_right(state, IFNAME, value, f"={name}")
+        name
+        for name, link in among.once(_carriers).items()
+        if name != among.name and not is_right(among.found[name], IFNAME, value, f"={link.name}")
     ]
     if wrong:
         fix = "set network: auto and launcher: deepspeed in the inventory: the values are then in "
@@ -380,12 +377,9 @@ def _differing(
     mine = link_of(found.network, carrier(found, wanted).name)
     if mine is None or measure(mine) is None:
         return
-    values = {among.name: measure(mine)}
-    for peer in among.others:
-        state = among.found.get(peer.name)
-        link = _theirs(state, peer) if state is not None else None
-        if link is not None and measure(link) is not None:
-            values[peer.name] = measure(link)
+    values = {name: measure(link) for name, link in among.once(_carriers).items()}
+    values[among.name] = measure(mine)
+    values = {name: value for name, value in values.items() if value is not None}
     ordered = [values[peer.name] for peer in among.nodes if peer.name in values]
     usual = Counter(ordered).most_common(1)
     if usual and usual[0][0] != measure(mine):
@@ -400,6 +394,11 @@ def _differing(
         )
 
 
-def _theirs(state: NodeState, peer: Peer) -> Link | None:
-    """Return another node's interface; what its inventory entry says of it is not known here."""
-    return link_of(state.network, choose(state.network, _AUTO, peer.address).name)
+def _carriers(among: Among) -> dict[str, Link]:
+    """Return each node's interface as `auto` chooses it: its own entry may name another one."""
+    return {
+        peer.name: link
+        for peer in among.nodes
+        if (state := among.found.get(peer.name)) is not None
+        and (link := link_of(state.network, choose(state.network, _AUTO, peer.address).name))
+    }

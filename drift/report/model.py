@@ -135,9 +135,7 @@ def build(
     `judged` is the judgement of these states where there is one.
     """
     states = {name: node.state for name, node in seen.items() if node.state is not None}
-    judged = judged or judge(
-        {name: _judged(name, seen[name], state, states) for name, state in states.items()}
-    )
+    judged = judged or judge(_judged(seen, states))
     hosts = {name: _host(node, judged.findings.get(name, [])) for name, node in seen.items()}
     return Report(
         tool=tool,
@@ -151,8 +149,16 @@ def build(
     )
 
 
-def _judged(name: str, node: Seen, found: NodeState, states: Mapping[str, NodeState]) -> Judged:
-    return Judged(found, node.wanted, Among(name, node.nodes, states, node.allow_deletions))
+def _judged(seen: Mapping[str, Seen], states: Mapping[str, NodeState]) -> dict[str, Judged]:
+    made: dict[Any, Any] = {}
+    return {
+        name: Judged(
+            found,
+            (node := seen[name]).wanted,
+            Among(name, node.nodes, states, node.allow_deletions, made=made),
+        )
+        for name, found in states.items()
+    }
 
 
 def _host(node: Seen, findings: list[Finding]) -> HostReport:

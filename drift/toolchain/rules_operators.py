@@ -74,9 +74,12 @@ def _other_gpu(
 
 def _all_gpus(gpus: list[tuple[int, int]], among: Among) -> list[tuple[int, int]]:
     """Return the compute capabilities of all nodes that were asked."""
+    return sorted({*gpus, *capabilities(among.once(_gpu_names))})
+
+
+def _gpu_names(among: Among) -> list[str]:
     smi = [each.driver.smi for each in among.found.values()]
-    names = [gpu.name for each in smi if each for gpu in each.gpus]
-    return sorted({*gpus, *capabilities(names)})
+    return list(dict.fromkeys(gpu.name for each in smi if each for gpu in each.gpus))
 
 
 def install_again(prefix: str, environment: Environment, gpus: list[tuple[int, int]]) -> str:

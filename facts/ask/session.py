@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from paramiko import Transport
 from pyinfra.api import Host
-from pyinfra.api.exceptions import FactProcessError
 from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
@@ -61,9 +60,7 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
 def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeState:
     """Return the state in the lines of an answer to what `fact` asked. Raises ProbeError."""
     try:
-        found = NodeState.model_validate(fact.process(lines))
-    except FactProcessError as error:
-        raise ProbeError(str(error)) from error
+        found = fact.state_in(lines)
     except Exception as error:  # an error of one parser must not end the run for the others
         raise ProbeError(f"its answer is not understood: {in_words(error)}") from error
     return with_sources(found, request.copies)

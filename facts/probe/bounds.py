@@ -39,7 +39,8 @@ def _require(value: Any, longest: int, depth: int) -> None:
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, (str, bytes)):
-        _require_text(value, longest)
+        if len(value) > longest or not value.isascii():
+            _require_text(value, longest)
     elif isinstance(value, int):
         if not LEAST <= value <= MOST:
             raise ValueError("a number of more than 64 bits")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -26,7 +27,26 @@ class Peer(BaseModel):
 
 def peers_of(data: Mapping[str, Any]) -> tuple[Peer, ...]:
     """Return all nodes in host data, including the node itself; empty for a bare host."""
-    return peers(data.get("cluster_nodes") or ())
+    return _peers_of(_Same(data.get("cluster_nodes") or ()))
+
+
+class _Same:
+    """A value that is equal to itself alone: all hosts of an inventory have one list of nodes."""
+
+    def __init__(self, value: Iterable[Mapping[str, Any]]) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+
+# A list for each host would make the controller's work the square of their number.
+@lru_cache(maxsize=16)
+def _peers_of(named: _Same) -> tuple[Peer, ...]:
+    return peers(named.value)
 
 
 def peers(named: Iterable[Peer | Mapping[str, Any]]) -> tuple[Peer, ...]:
