@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from gpu_node.drift.engine.neighbours import Among
@@ -13,6 +14,8 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import are_shared
 from gpu_node.facts.ssh.state import SshState, fingerprint
 from gpu_node.inventories.schema import NodeWanted
+
+_Names = dict[str, list[str]]
 
 
 @rule(
@@ -26,7 +29,7 @@ def key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[F
     """Two nodes have one private key, and not because they have one home."""
     if not has_mesh(wanted, among):
         return
-    for key, others in _shared(found, among, _own_key):
+    for key, others in _shared(_own_key(found.ssh), among, _by_own_key):
         shared = {name: _is_one_file(found, name, among) for name in others}
         if copies := [name for name in others if shared[name] is False]:
             yield _copied_key(key, copies)
@@ -86,7 +89,7 @@ def _own_key(state: SshState) -> Iterable[str]:
 )
 def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one host key."""
-    for key, others in _shared(found, among, lambda state: map(fingerprint, state.host_keys or ())):
+    for key, others in _shared(_host_keys(found.ssh), among, _by_host_key):
         yield Fault(
             subject=Path("/etc/ssh"),
             found=f"host key {key}, which {_have(others)}",
@@ -99,17 +102,35 @@ def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
         )
 
 
+def _host_keys(state: SshState) -> Iterable[str]:
+    return map(fingerprint, state.host_keys or ())
+
+
+def _by_own_key(among: Among) -> _Names:
+    return _having(among, _own_key)
+
+
+def _by_host_key(among: Among) -> _Names:
+    return _having(among, _host_keys)
+
+
+def _having(among: Among, keys_of: Callable[[SshState], Iterable[str]]) -> _Names:
+    """Return the names of the nodes that have each key."""
+    found: _Names = defaultdict(list)
+    for peer in among.nodes:
+        state = among.found.get(peer.name)
+        for key in set(keys_of(state.ssh)) if state is not None else ():
+            found[key].append(peer.name)
+    return found
+
+
 def _shared(
-    found: NodeState, among: Among, keys_of: Callable[[SshState], Iterable[str]]
+    keys: Iterable[str], among: Among, having: Callable[[Among], _Names]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield each key of this node that others have, too, with their names."""
-    theirs = {
-        peer.name: set(keys_of(state))
-        for peer in among.others
-        if (state := state_of(peer.name, found, among)) is not None
-    }
-    for key in keys_of(found.ssh):
-        if others := [name for name, keys in theirs.items() if key in keys]:
+    for key in keys:
+        names = among.once(having).get(key, ())
+        if others := [name for name in names if name != among.name]:
             yield key, others
 
 

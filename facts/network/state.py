@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
-from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.peers import Peer, spread
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
@@ -20,14 +20,17 @@ _IFF_UP = 0x1
 
 
 Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback"]
+# Routes to so many nodes show which interface leads to the others.
+_MOST_ROUTES = 16
 
 
-def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections about the network; routes are read to the named nodes."""
+def sections(request: ProbeRequest, most: int = _MOST_ROUTES) -> tuple[Section, ...]:
+    """Return the sections about the network; routes are read to at most so many named nodes."""
+    nodes = spread(request.nodes, most)
     return (
         Section("network.links", shell("network/links")),
         Section("network.addresses", shell("network/addresses")),
-        Section("network.routes", shell("network/routes") + "\n".join(map(_call, request.nodes))),
+        Section("network.routes", shell("network/routes") + "\n".join(map(_call, nodes))),
     )
 
 

@@ -69,7 +69,7 @@ def sections(
         *nvlink.SECTIONS,
         *package_sources.SECTIONS,
         *driver.SECTIONS,
-        *network.sections(ProbeRequest(nodes=members)),
+        *network.sections(ProbeRequest(nodes=members), most=len(members) or 1),
         reach.names(own),
         reach.scans(members, pinned or {}),
         _END,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import override
 
 SSH_PORT = 22
 
@@ -36,9 +37,11 @@ class _Same:
     def __init__(self, value: Iterable[Mapping[str, Any]]) -> None:
         self.value = value
 
+    @override
     def __hash__(self) -> int:
         return id(self.value)
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.value is other.value
 
@@ -52,3 +55,9 @@ def _peers_of(named: _Same) -> tuple[Peer, ...]:
 def peers(named: Iterable[Peer | Mapping[str, Any]]) -> tuple[Peer, ...]:
     """Return peers from the values of an inventory or an operation's argument."""
     return tuple(Peer.model_validate(each) for each in named)
+
+
+def spread(nodes: Sequence[Peer], most: int) -> tuple[Peer, ...]:
+    """Return at most this many of some nodes, evenly from the first to the last of them."""
+    step = -(-len(nodes) // most) or 1
+    return tuple(nodes[::step])

@@ -386,7 +386,7 @@ def test_the_others_forget_a_node_that_is_removed(
     """The other nodes are byte for byte as before it joined; the node itself is unchanged."""
     kept, pinned = contents(NEW.name), site.known_hosts.read_text()
     refused = site.run("remove", NEW.name)
-    assert refused.code == 1 and "give -y" in refused.err
+    assert refused.code == 1 and "allowed: a terminal, or -y" in refused.err
     done = site.run("remove", NEW.name, "-y")
     assert done.code == 0, done.err
     site_as_written = Site(site.folder / "again")
