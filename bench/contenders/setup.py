@@ -11,7 +11,7 @@ from bench.nodes.cluster import Login, Node
 
 @dataclass(frozen=True)
 class Setup:
-    """Some nodes that are served: `inventory` is gpu-node's, `script` its probe, `folder` is free."""
+    """Served nodes: `inventory` is gpu-node's, `script` its probe, `folder` is for files."""
 
     hosts: Sequence[Node]
     login: Login

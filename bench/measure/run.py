@@ -16,12 +16,17 @@ _LAST_SECONDS = 600
 
 @dataclass(frozen=True)
 class Command:
-    """A command, where it runs, and the exit codes of a run that counts."""
+    """A command, where it runs, and the exit codes of a run that counts.
+
+    `sockets` is the folder of the connections that it leaves open, which are closed after each run:
+    the next one begins without.
+    """
 
     words: Sequence[str]
     folder: Path
     codes: Collection[int] = (0,)
     environment: Mapping[str, str] = field(default_factory=dict)
+    sockets: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,17 @@ def measured(command: Command, scratch: Path) -> Taken:
             timeout=_LAST_SECONDS,
             check=True,
         )
+    _close(command.sockets)
     taken = json.loads(result.read_text())
     code = taken.pop("code")
     if code not in command.codes:
         lines = output.read_text(errors="replace").splitlines()[-5:]
         raise Failed(f"{command.words[0]} ended with {code}: " + " / ".join(lines))
     return Taken(**taken)
+
+
+def _close(sockets: Path | None) -> None:
+    """End the masters of OpenSSH's shared connections."""
+    for each in sockets.iterdir() if sockets and sockets.is_dir() else ():
+        words = ["ssh", "-F", "none", "-o", f"ControlPath={each}", "-O", "exit", "bench"]
+        subprocess.run(words, capture_output=True, check=False)

@@ -35,10 +35,17 @@ _ENVIRONMENT = BIN.parent
 
 @dataclass(frozen=True)
 class Node:
-    """A node: its name in the inventories, and the address that its sshd has."""
+    """A node: its name in the inventories, and the address that its sshd has.
+
+    `second` is an address that is not of loopback, which its name has for the others.
+    """
 
     name: str
     address: str
+
+    @property
+    def second(self) -> str:
+        return self.address.replace("127.0.", "10.77.", 1)
 
 
 @dataclass(frozen=True)

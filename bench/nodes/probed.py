@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+from bench.nodes.cluster import Node
+from bench.nodes.root import as_root
 from bench.places import BIN
+
+HERE = Path(__file__).parent
 
 MARK = "@@gpu-node"
 _BEGIN = re.compile(rf"^{MARK} begin (\S+) (\d+) (raw|hex) (\d+)\n", re.MULTILINE)
+# The exit code, the coding and the text.
 Section = tuple[int, str, str]
+
+
+class NoAnswer(Exception):
+    """The probe does not run here; str() is the reason."""
 
 
 def script(inventory: Path, folder: Path) -> Path:
@@ -25,24 +35,29 @@ def script(inventory: Path, folder: Path) -> Path:
     return folder / files.pop()
 
 
-def run_here(probe: Path, node: str, home: Path) -> str:
-    """Return what a script prints on this machine for a node, with an empty home."""
-    home.mkdir(parents=True, exist_ok=True)
-    environment = {"HOME": str(home), "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"}
-    environment["PATH"] += ":/sbin:/bin"
+def run_here(probe: Path, hosts: Sequence[Node], home: Path) -> str:
+    """Return what a script prints for the first node, on this machine in private namespaces."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    names = home.with_name("hosts")
+    lines = ["127.0.0.1 localhost", *(f"{each.second} {each.name}" for each in hosts)]
+    names.write_text("\n".join([*lines, ""]))
+    first = hosts[0]
+    spaces = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc"]
+    words = [home, names, probe, first.name, first.address, first.second]
     done = subprocess.run(
-        ["sh", str(probe), node],
+        [*as_root(), *spaces, "sh", HERE / "one.sh", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        check=True,
-        cwd=home,
-        env=environment,
+        check=False,
     )
+    if done.returncode != 0:
+        raise NoAnswer(f"the probe ended with {done.returncode}: {done.stderr.decode()[-300:]}")
     return done.stdout.decode()
 
 
 def sections(answer: str) -> dict[str, Section]:
-    """Return the sections of an answer by name: the exit code, the coding and the text."""
+    """Return the sections of an answer by name."""
     found, position = {}, 0
     while begin := _BEGIN.search(answer, position):
         position = begin.end() + int(begin[4])

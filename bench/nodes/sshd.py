@@ -7,7 +7,6 @@ process that started it, however that one ends.
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from bench.nodes.cluster import Login, Node, make_key, pin
 from bench.nodes.package import find
+from bench.nodes.root import as_root
 
 HERE = Path(__file__).parent
 # MAX_LISTEN_SOCKS of OpenSSH.
@@ -87,11 +87,10 @@ def _write(folder: Path, hosts: Sequence[Node], answers: Path | None) -> Login:
 
 def _started(folder: Path) -> subprocess.Popen[bytes]:
     sshd = find()
-    rights = [] if os.geteuid() == 0 else ["sudo", "-n"]
     path = f"LD_LIBRARY_PATH={sshd.libraries}"
     spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
     return subprocess.Popen(
-        [*rights, "env", path, *spaces, "sh", str(HERE / "enter.sh"), str(folder), sshd.program],
+        [*as_root(), "env", path, *spaces, "sh", str(HERE / "enter.sh"), str(folder), sshd.program],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=(folder / "start.log").open("wb"),
