@@ -27,7 +27,7 @@ def check(setup: Setup) -> dict[str, int]:
 
     What is measured is a report only if each node was read and judged.
     """
-    words = [BIN / "gpu-node", "drift", "site.py", "--format", "json"]
+    words = [str(BIN / "gpu-node"), "drift", "site.py", "--format", "json"]
     done = subprocess.run(
         words, cwd=setup.inventory.parent, capture_output=True, text=True, check=False
     )

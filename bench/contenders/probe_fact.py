@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from pyinfra.api import FactBase
+from typing_extensions import override
 
 _LONGEST = 128 * 1024
 
@@ -23,11 +24,13 @@ def _command() -> str:
 COMMAND = _command()
 
 
-class Probe(FactBase):
+class Probe(FactBase[int]):
     """Returns how many lines the node prints."""
 
-    def command(self):
+    @override
+    def command(self) -> str:
         return COMMAND
 
-    def process(self, output):
-        return len(list(output))
+    @override
+    def process(self, output: list[str]) -> int:
+        return len(output)

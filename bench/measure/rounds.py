@@ -22,7 +22,7 @@ def interleaved(
     names = list(commands)
     found: dict[str, list[Taken]] = {name: [] for name in names}
     for each in range(rounds):
-        first = each % len(names)
+        first = each % max(1, len(names))
         for name in [*names[first:], *names[:first]]:
             found[name].append(measured(commands[name], scratch))
             shown(name, found[name][-1])

@@ -27,7 +27,7 @@ class NoAnswer(Exception):
 def script(inventory: Path, folder: Path) -> Path:
     """Return the script for an inventory's nodes, which are asked the same."""
     shutil.rmtree(folder, ignore_errors=True)
-    words = [BIN / "gpu-node", "probe", inventory, "-o", folder]
+    words = [str(BIN / "gpu-node"), "probe", str(inventory), "-o", str(folder)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     files = {line.split("\t")[1] for line in (folder / "nodes.tsv").read_text().splitlines()}
     if len(files) != 1:
@@ -44,9 +44,9 @@ def run_here(probe: Path, hosts: Sequence[Node], home: Path) -> str:
     names.write_text("\n".join([*lines, ""]))
     first = hosts[0]
     spaces = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc"]
-    words = [home, names, probe, first.name, first.address, first.second]
+    words = [str(home), str(names), str(probe), first.name, first.address, first.second]
     done = subprocess.run(
-        [*as_root(), *spaces, "sh", HERE / "one.sh", *words],
+        [*as_root(), *spaces, "sh", str(HERE / "one.sh"), *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
