@@ -1,0 +1,57 @@
+"""gpu-node's own report, of all areas, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from bench.contenders.setup import Setup
+from bench.measure.run import Command
+from bench.places import BIN
+
+# Nothing differs, or something does.
+_JUDGED = (0, 2)
+
+
+class NotReal(Exception):
+    """A node of the benchmark was not judged; str() has the reason."""
+
+
+def drift(setup: Setup) -> Command:
+    """Return `gpu-node drift`."""
+    return Command([str(BIN / "gpu-node"), "drift", "site.py"], setup.inventory.parent, _JUDGED)
+
+
+def check(setup: Setup) -> dict[str, int]:
+    """Return how many findings each rule has in a report. Raises NotReal.
+
+    What is measured is a report only if each node was read and judged.
+    """
+    words = [str(BIN / "gpu-node"), "drift", "site.py", "--format", "json"]
+    done = subprocess.run(
+        words, cwd=setup.inventory.parent, capture_output=True, text=True, check=False
+    )
+    if done.returncode not in _JUDGED:
+        raise NotReal(
+            f"gpu-node drift ended with {done.returncode}: {_why(done.stdout) or done.stderr}"
+        )
+    hosts = json.loads(done.stdout)["hosts"]
+    if len(hosts) != len(setup.hosts):
+        raise NotReal(f"the report has {len(hosts)} nodes of {len(setup.hosts)}")
+    counts: dict[str, int] = {}
+    for host in hosts.values():
+        for each in host["findings"]:
+            counts[each["rule"]] = counts.get(each["rule"], 0) + 1
+    return counts
+
+
+def _why(report: str) -> str:
+    try:
+        hosts = json.loads(report)["hosts"]
+    except ValueError:
+        return ""
+    found = [
+        f"{name}: {each['error'] or [one for one in each['findings'] if 'unread' in one['rule']]}"
+        for name, each in hosts.items()
+    ]
+    return found[0] if found else ""

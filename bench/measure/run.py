@@ -1,0 +1,77 @@
+"""Measures a command: wall seconds, and CPU seconds and memory of all that it starts here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TAKEN = Path(__file__).with_name("taken.py")
+_LAST_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, where it runs, and the exit codes of a run that counts.
+
+    `sockets` is the folder of the connections that it leaves open, which are closed after each run:
+    the next one begins without.
+    """
+
+    words: Sequence[str]
+    folder: Path
+    codes: Collection[int] = (0,)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sockets: Path | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a run took: seconds, CPU seconds with its children, MB of its largest process.
+
+    `load` is the machine's load at its end, over a minute.
+    """
+
+    wall: float
+    cpu: float
+    megabytes: float
+    load: float
+
+
+class Failed(Exception):
+    """A run that does not count: it ended with another exit code; str() has its last lines."""
+
+
+def measured(command: Command, scratch: Path) -> Taken:
+    """Run a command, with its output in files of `scratch`. Raises Failed."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    result, output = scratch / "taken.json", scratch / "output.txt"
+    with output.open("wb") as out:
+        subprocess.run(
+            [sys.executable, "-S", "-E", str(TAKEN), str(result), *command.words],
+            cwd=command.folder,
+            env={**os.environ, **command.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            timeout=_LAST_SECONDS,
+            check=True,
+        )
+    _close(command.sockets)
+    taken = json.loads(result.read_text())
+    code = taken.pop("code")
+    if code not in command.codes:
+        lines = output.read_text(errors="replace").splitlines()[-5:]
+        raise Failed(f"{command.words[0]} ended with {code}: " + " / ".join(lines))
+    return Taken(**taken)
+
+
+def _close(sockets: Path | None) -> None:
+    """End the masters of OpenSSH's shared connections."""
+    for each in sockets.iterdir() if sockets and sockets.is_dir() else ():
+        words = ["ssh", "-F", "none", "-o", f"ControlPath={each}", "-O", "exit", "bench"]
+        subprocess.run(words, capture_output=True, check=False)

@@ -1,0 +1,67 @@
+"""Stored answers: what the probe prints for the first node here, as each other node prints it.
+
+The first node and another one change places: in the text, each one's name and addresses stand for
+the other's. A machine without GPUs has the answers of `tests/facts/cases` about them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from bench.nodes.cluster import Node
+from bench.nodes.probed import Section, framed, run_here, sections
+from bench.places import REPOSITORY
+
+# Sent with the time of now by answer.sh.
+_LIVE = ("clock.begin", "clock.end")
+_CASES = REPOSITORY / "tests/facts/cases"
+_GPUS = {
+    "driver.smi": "two_v100",
+    "driver.library": "centos7",
+    "driver.loaded": "proprietary",
+    "nccl.gpus": "two_v100",
+}
+
+
+def write(folder: Path, probe: Path, hosts: Sequence[Node], home: Path) -> int:
+    """Write ADDRESS.txt for each node; return the bytes of the first one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.txt"):
+        old.unlink()
+    found = sections(run_here(probe, hosts, home))
+    for name in _LIVE:
+        del found[name]
+    text = framed({**found, **_with_gpus(found)})
+    for each in hosts:
+        (folder / f"{each.address}.txt").write_text(changed_places(text, hosts[0], each))
+    return len(text)
+
+
+def _with_gpus(found: Mapping[str, Section]) -> dict[str, Section]:
+    """Return the sections about GPUs, of those that there are."""
+    cases = {name: _CASES / name / f"{case}.yml" for name, case in _GPUS.items() if name in found}
+    texts = {name: yaml.safe_load(case.read_text())["output"] for name, case in cases.items()}
+    return {name: (0, "raw", text.removesuffix("\n")) for name, text in texts.items()}
+
+
+def changed_places(answer: str, first: Node, other: Node) -> str:
+    """Return an answer in which two nodes have changed places."""
+    pairs = {
+        first.name: other.name,
+        first.address: other.address,
+        first.second: other.second,
+        _hex(first.address): _hex(other.address),
+        _hex(first.second): _hex(other.second),
+    }
+    pairs |= {value: key for key, value in pairs.items()}
+    words = "|".join(re.escape(each) for each in pairs)
+    return re.sub(rf"(?<![\w.-])({words})(?![\w-]|\.\d)", lambda found: pairs[found[1]], answer)
+
+
+def _hex(address: str) -> str:
+    """Return an address as /proc/net/route has it."""
+    return "".join(f"{int(part):02X}" for part in reversed(address.split(".")))

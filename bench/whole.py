@@ -1,0 +1,65 @@
+"""The whole benchmark: all contenders with all numbers of nodes, and the lab where it is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from bench import lab
+from bench.contenders import ours
+from bench.contenders.all import CONTENDERS
+from bench.contenders.setup import Setup
+from bench.measure import machine
+from bench.measure.rounds import Series, interleaved
+from bench.measure.run import Command, Taken
+from bench.nodes.cluster import Login
+from bench.nodes.serve import answering, prepared, shells
+from bench.page.results import Results, Size
+
+SIZES = (2, 10, 50, 200, 500)
+# Rounds by the nodes that they are for, and up to.
+_ROUNDS = ((10, 5), (500, 3))
+Shown = Callable[[str], object]
+
+
+def measure(sizes: Sequence[int], shown: Shown) -> Results:
+    """Measure everything; `shown` takes a line for each run. Raises Failed, NotReal, Busy."""
+    found = []
+    most = max(each.most for each in CONTENDERS.values() if each.shells)
+    with answering(max(sizes)) as login, shells(min(most, max(sizes))) as real:
+        for size in sizes:
+            setup = prepared(size, login)
+            ours.check(setup)
+            found.append(Size.of(size, _series(setup, real, shown)))
+    pair = None
+    if lab.is_converged():
+        shown("the lab")
+        pair = lab.compare(5)
+    today = datetime.now(timezone.utc).date().isoformat()
+    return Results(today, machine.words(), machine.versions(), found, pair)
+
+
+def _series(setup: Setup, real: Login, shown: Shown) -> Series:
+    """Measure the contenders with some nodes: those that are slow in one round, the others more."""
+    size = len(setup.hosts)
+    commands = {
+        name: each.start(replace(setup, login=real) if each.shells else setup)
+        for name, each in CONTENDERS.items()
+        if size <= each.most
+    }
+    once = {name for name in commands if size >= CONTENDERS[name].slow_from}
+    rounds = next(number for most, number in _ROUNDS if size <= most)
+    quick = {name: each for name, each in commands.items() if name not in once}
+    first = _rounds(setup, quick, rounds, shown)
+    return {**first, **_rounds(setup, {n: commands[n] for n in commands if n in once}, 1, shown)}
+
+
+def _rounds(setup: Setup, commands: Mapping[str, Command], rounds: int, shown: Shown) -> Series:
+    def line(name: str, taken: Taken) -> None:
+        shown(
+            f"{len(setup.hosts):4} nodes  {CONTENDERS[name].title:26} {taken.wall:7.2f} s, "
+            f"{taken.cpu:6.2f} s CPU, {taken.megabytes:4.0f} MB"
+        )
+
+    return interleaved(commands, rounds, setup.folder / "run", line)
