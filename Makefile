@@ -2,8 +2,8 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := check quick lab kernel faults lab-slow kernel-slow slow pip fuzz
-.PHONY: demo test test-slow setup setup-dev tools packages picture release clean $(LANES) test-real-wheels
+LANES := speed check quick lab kernel faults lab-slow kernel-slow slow pip fuzz
+.PHONY: bench demo test test-slow setup setup-dev tools packages picture release clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
@@ -13,9 +13,10 @@ BIN := .venv/bin
 # What each target needs of the machine, beside a virtual environment: groups of lab/needs.tsv.
 GOALS := $(or $(MAKECMDGOALS),demo)
 ON_LAB := $(filter demo picture test test-slow setup-dev lab kernel faults lab-slow,$(GOALS))
+ON_BENCH := $(filter bench speed test setup-dev,$(GOALS))
 ON_KERNEL := $(filter test test-slow setup-dev kernel kernel-slow,$(GOALS))
-TESTS := $(filter-out demo picture check setup release,$(GOALS))
-GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(TESTS),tests)
+TESTS := $(filter-out bench demo picture check setup release,$(GOALS))
+GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(TESTS),tests) $(if $(ON_BENCH),bench)
 
 ## demo: two broken servers are reported, repaired and proved
 demo: setup
@@ -29,17 +30,27 @@ demo: setup
 	@echo; echo "== And now =="
 	@$(BIN)/gpu-node drift inventories/lab.py
 
-## test: format, lint, types, unit and contract tests, the tests on the lab and on real kernels
+## test: speed, format, lint, types, unit and contract tests, the tests on the lab and on real kernels
 test: setup-dev
-	@$(BIN)/python -m tests.lanes check quick lab kernel
+	@$(BIN)/python -m tests.lanes speed check quick lab kernel
 
 ## test-slow: the whole catalogue of faults, further cases, pip in each shell, NVIDIA's own wheels
 test-slow: setup-dev
 	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow pip fuzz real-wheels
 
-## check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, pip, fuzz, test-real-wheels: one lane alone
+## speed, check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, pip, fuzz, test-real-wheels: one lane alone
 $(LANES) test-real-wheels: setup-dev
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)
+
+## bench: measure reports beside other tools, and write docs/benchmarks.*; NODES="2 10" is a short run
+bench: setup .bench/.ready
+	@$(BIN)/python -m bench all $(NODES)
+
+# What is measured beside gpu-node is never in .venv.
+.bench/.ready: bench/requirements.txt | tools
+	@rm -rf .bench/venv && "$(PYTHON)" -m venv .bench/venv
+	@.bench/venv/bin/pip install -qq --disable-pip-version-check -r $<
+	@touch $@
 
 ## packages: print the names of all packages that set-up may install; installs nothing
 packages:
@@ -75,4 +86,4 @@ release: setup-dev
 
 clean:
 	@[ ! -x $(BIN)/gpu-node ] || $(BIN)/gpu-node lab down
-	@rm -rf .venv .lab .lanes dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .bench .lab .lanes dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,6 +14,7 @@ import click
 
 from bench.contenders import ours
 from bench.contenders.all import CONTENDERS, DRIFT, OPENSSH, PYINFRA
+from bench.guard import guard
 from bench.measure.rounds import cpu, interleaved, megabytes, ratio, wall
 from bench.measure.run import Failed
 from bench.nodes.package import NoSshd
@@ -41,6 +42,14 @@ def everything(sizes: tuple[int, ...]) -> None:
     folder = HERE if sizes and {*sizes} != {*SIZES} else REPOSITORY / "docs"
     write(results, folder)
     click.echo(f"written: {(folder / NAME).relative_to(REPOSITORY)}.md, .json, .svg")
+
+
+@main.command("guard")
+def guarded() -> None:
+    """Compare drift with pyinfra, with few nodes; exit 1 if it takes too much of it."""
+    lines = guard(click.echo)
+    if lines:
+        sys.exit("\n".join(lines))
 
 
 @main.command()

@@ -40,6 +40,10 @@ DOTS = re.compile(r"^[.sxXFER]+ +\[ *\d+%\]$")
 PR_SET_PDEATHSIG = 1
 
 
+# It measures seconds, so that it runs before all others.
+FIRST = ("speed",)
+
+
 @dataclass(frozen=True)
 class Lane:
     """Commands that run one after the other; `after` are lanes that must have ended before.
@@ -49,12 +53,12 @@ class Lane:
     """
 
     commands: Sequence[Sequence[str]]
-    after: Sequence[str] = ()
+    after: Sequence[str] = FIRST
     shares: str = ""
     nice: int = 0
 
 
-def _tests(*words: str, after: Sequence[str] = (), shares: str = "", nice: int = 0) -> Lane:
+def _tests(*words: str, after: Sequence[str] = FIRST, shares: str = "", nice: int = 0) -> Lane:
     return Lane([[*PYTEST, *words]], after, shares, nice)
 
 
@@ -104,6 +108,7 @@ ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
 _ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
 
 LANES = {
+    "speed": Lane([[sys.executable, "-m", "bench", "guard"]], after=()),
     "check": Lane(
         [
             [sys.executable, "-m", "ruff", "format", "--check", "--quiet", "."],
@@ -120,7 +125,7 @@ LANES = {
         nice=BEHIND,
     ),
     **{
-        name: _tests("-m", QUICK, *folders, after=QUICK_AFTER.get(name, ()), nice=BEHIND)
+        name: _tests("-m", QUICK, *folders, after=QUICK_AFTER.get(name, FIRST), nice=BEHIND)
         for name, folders in QUICK_PARTS.items()
     },
     "lab": _tests(

@@ -15,7 +15,7 @@ from gpu_node.lab.faults import catalogue
 
 REPOSITORY = Path(__file__).parents[1]
 TEXT = (REPOSITORY / "CONTRIBUTING.md").read_text()
-ROOMS = "inventories|facts|drift|deploy|verify|onboarding|cli|lab|tests|docs"
+ROOMS = "inventories|facts|drift|deploy|verify|onboarding|cli|lab|tests|bench|docs"
 NAMED = sorted(set(re.findall(rf"`((?:{ROOMS})/[\w./*-]*|[A-Z]+\.md|pyproject\.toml)`", TEXT)))
 SHOWN = sorted({fact.area for fact in FACTS})
 REPAIRING = [area for area in AREAS if any(area in rule.steps for rule in RULES.values())]

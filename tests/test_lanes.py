@@ -22,7 +22,7 @@ from tests.real_wheels import conftest as real_wheels
 
 HERE = Path(__file__).parent
 # Lanes of what has no marker.
-UNMARKED = ("check", *lanes.GROUPS["quick"], "fuzz")
+UNMARKED = ("speed", "check", *lanes.GROUPS["quick"], "fuzz")
 MARKED = re.compile(r"pytest\.mark\.([a-z_]+)")
 START = """
 import sys
@@ -272,7 +272,7 @@ def test_an_unknown_lane(start: Start) -> None:
         text=True,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("tests: no lane fast; there are: check, quick")
+    assert done.stderr.startswith("tests: no lane fast; there are: speed, check, quick")
 
 
 def _is_gone(file: Path) -> bool:

@@ -31,6 +31,7 @@ MAY_ALSO_IMPORT = {"inventories": {"gpu_node.facts.areas"}}
 ROOMS = {*MAY_IMPORT, "tests", "bench", "docs"}
 MODULES = [path for room in MAY_IMPORT for path in sorted((REPOSITORY / room).rglob("*.py"))]
 TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
+BENCH = sorted((REPOSITORY / "bench").rglob("*.py"))
 
 
 def imported(path: Path, less: Collection[str] = ()) -> set[str]:
@@ -76,10 +77,16 @@ def test_imports_run_one_way(path: Path) -> None:
     assert found & ROOMS <= {room, *MAY_IMPORT[room]}
 
 
-@pytest.mark.parametrize("path", [*MODULES, *TESTS], ids=_name)
+@pytest.mark.parametrize("path", [*MODULES, *TESTS, *BENCH], ids=_name)
 def test_rooms_are_imported_by_one_name(path: Path) -> None:
     """`gpu_node.facts`: another project in the environment may have its own `facts`."""
     assert generic(path) == set()
+
+
+@pytest.mark.parametrize("path", BENCH, ids=_name)
+def test_the_benchmarks_measure_commands(path: Path) -> None:
+    """They start what a user starts, and import no room: a change of one cannot break them."""
+    assert imported(path) & {*ROOMS, "gpu_node"} <= {"bench"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
@@ -95,7 +102,7 @@ def test_drift_does_no_work_on_nodes(path: Path) -> None:
     assert imported(path) & {"pyinfra", "pyinfra_cli", "subprocess", "socket", "paramiko"} == set()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
+@pytest.mark.parametrize("path", [*MODULES, *BENCH], ids=_name)
 def test_a_module_opens_with_a_sentence(path: Path) -> None:
     """Each module opens with its sentence; an empty `__init__.py` is no module of its own."""
     text = path.read_text()
@@ -104,7 +111,7 @@ def test_a_module_opens_with_a_sentence(path: Path) -> None:
 
 def test_no_two_modules_have_the_same_sentence() -> None:
     """A sentence that fits two modules describes neither."""
-    sentences = [ast.get_docstring(ast.parse(path.read_text())) for path in MODULES]
+    sentences = [ast.get_docstring(ast.parse(path.read_text())) for path in [*MODULES, *BENCH]]
     sentences = [sentence for sentence in sentences if sentence]
     assert len(sentences) == len(set(sentences))
 

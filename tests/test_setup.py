@@ -29,7 +29,8 @@ chmod 755 .venv/bin/python
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder with the files that `make` reads, and a stand-in for Python."""
-    for name in ("Makefile", "pyproject.toml", LOCK, DEV_LOCK, "lab/environment.sh"):
+    names = ("Makefile", "pyproject.toml", LOCK, DEV_LOCK, "lab/environment.sh")
+    for name in (*names, "bench/requirements.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / name, tmp_path / name)
     (tmp_path / "python").write_text(PYTHON)
@@ -59,12 +60,14 @@ def planned(checkout: Path, *targets: str) -> tuple[list[str], list[str]]:
         ("demo", "setup lab", [READY]),
         ("picture", "setup lab", [READY]),
         ("setup", "setup", [READY]),
-        ("setup-dev", "setup lab kernel tests", [READY, READY_DEV]),
-        ("test", "setup lab kernel tests", [READY, READY_DEV]),
+        ("setup-dev", "setup lab kernel tests bench", [READY, READY_DEV]),
+        ("test", "setup lab kernel tests bench", [READY, READY_DEV]),
         ("test-slow", "setup lab kernel tests", [READY, READY_DEV]),
         ("check", "setup", [READY, READY_DEV]),
         ("quick", "setup tests", [READY, READY_DEV]),
         ("lab", "setup lab tests", [READY, READY_DEV]),
+        ("speed", "setup tests bench", [READY, READY_DEV]),
+        ("bench", "setup bench", [READY]),
         ("test-real-wheels", "setup tests", [READY, READY_DEV]),
         ("release", "setup", [READY, READY_DEV]),
         ("setup check", "setup", [READY, READY_DEV]),

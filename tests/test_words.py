@@ -8,7 +8,10 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 WORDS = re.compile(r"\b(?:said|told|tells|nobody|somebody|whoever)\b", re.IGNORECASE)
-WHERE = ("facts", "drift", "deploy", "inventories", "onboarding", "verify", "lab", "cli", "tests")
+WHERE = (
+    *("facts", "drift", "deploy", "inventories", "onboarding", "verify", "lab", "cli"),
+    *("bench", "tests"),
+)
 MOST = 60
 # How often a file may have one of the words, and why.
 _ACCOUNT = "the Unix account of that name"

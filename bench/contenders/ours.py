@@ -46,12 +46,13 @@ def check(setup: Setup) -> dict[str, int]:
 
 
 def _why(report: str) -> str:
+    """Return what one node of a report could not be asked."""
     try:
         hosts = json.loads(report)["hosts"]
     except ValueError:
         return ""
-    found = [
-        f"{name}: {each['error'] or [one for one in each['findings'] if 'unread' in one['rule']]}"
-        for name, each in hosts.items()
-    ]
-    return found[0] if found else ""
+    for name, each in hosts.items():
+        unread = [one for one in each["findings"] if one["rule"].endswith(".unreadable")]
+        if each["error"] or unread:
+            return f"{name}: {each['error'] or unread[0]}"
+    return ""

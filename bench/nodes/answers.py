@@ -27,18 +27,21 @@ _GPUS = {
 }
 
 
-def write(folder: Path, probe: Path, hosts: Sequence[Node], home: Path) -> int:
-    """Write ADDRESS.txt for each node; return the bytes of the first one."""
+def write(folder: Path, probe: Path, hosts: Sequence[Node], home: Path) -> None:
+    """Write ADDRESS.txt for each node."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.txt"):
         old.unlink()
     found = sections(run_here(probe, hosts, home))
     for name in _LIVE:
         del found[name]
-    text = framed({**found, **_with_gpus(found)})
+    found |= _with_gpus(found)
     for each in hosts:
-        (folder / f"{each.address}.txt").write_text(changed_places(text, hosts[0], each))
-    return len(text)
+        own = {
+            name: (code, coding, changed_places(text, hosts[0], each))
+            for name, (code, coding, text) in found.items()
+        }
+        (folder / f"{each.address}.txt").write_text(framed(own))
 
 
 def _with_gpus(found: Mapping[str, Section]) -> dict[str, Section]:
@@ -48,8 +51,8 @@ def _with_gpus(found: Mapping[str, Section]) -> dict[str, Section]:
     return {name: (0, "raw", text.removesuffix("\n")) for name, text in texts.items()}
 
 
-def changed_places(answer: str, first: Node, other: Node) -> str:
-    """Return an answer in which two nodes have changed places."""
+def changed_places(text: str, first: Node, other: Node) -> str:
+    """Return a text in which two nodes have changed places."""
     pairs = {
         first.name: other.name,
         first.address: other.address,
@@ -59,7 +62,7 @@ def changed_places(answer: str, first: Node, other: Node) -> str:
     }
     pairs |= {value: key for key, value in pairs.items()}
     words = "|".join(re.escape(each) for each in pairs)
-    return re.sub(rf"(?<![\w.-])({words})(?![\w-]|\.\d)", lambda found: pairs[found[1]], answer)
+    return re.sub(rf"(?<![\w.-])({words})(?![\w-]|\.\d)", lambda found: pairs[found[1]], text)
 
 
 def _hex(address: str) -> str:

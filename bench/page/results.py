@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from bench.contenders.all import DRIFT, OPENSSH, PYINFRA
 from bench.measure.rounds import Series, cpu, megabytes, ratio, wall
 from bench.measure.run import Taken
@@ -63,6 +65,11 @@ class Results:
     versions: Mapping[str, str]
     sizes: Sequence[Size]
     lab: Pair | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Results:
+        """Return the results in the text of benchmarks.json."""
+        return TypeAdapter(cls).validate_json(text)
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""
