@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a plan is made from what is known about the run
     from rich.progress import Progress
 
     from gpu_node.deploy.engine.plan import Plan
+    from gpu_node.deploy.workspace.senders import Sender, Senders
 
 
 @dataclass
@@ -65,6 +66,8 @@ class Run:
     # What a source of copies sends at a time, and the display of their progress while there is one.
     sending: dict[str, BoundedSemaphore] = field(default_factory=dict)
     display: Progress | None = None
+    # Who sends each tree of files, by its source and the digest of its list.
+    senders: dict[tuple[Sender, str], Senders] = field(default_factory=dict)
     # Kept wheels that were read completely, each with its size and time.
     checked_wheels: set[tuple[str, int, int]] = field(default_factory=set)
     # Whether an operation that breaks fails only its node.

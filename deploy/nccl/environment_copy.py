@@ -15,6 +15,7 @@ from gpu_node.deploy.workspace.copy_side import receiver, sender
 from gpu_node.deploy.workspace.rsync import PLAIN, account, place, progress, refusal, transfer
 from gpu_node.deploy.workspace.rsync_codes import VANISHED
 from gpu_node.deploy.workspace.rsync_run import IDLE_SECONDS, answer
+from gpu_node.deploy.workspace.senders import Sender, by_one, senders
 from gpu_node.drift.units import size
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.probe.peers import Peer
@@ -83,7 +84,25 @@ def has_room(state: State, host: Host, source: str, path: str) -> bool:
 def copy(
     state: State, host: Host, source: str, path: str, version: str, peer: Mapping[str, Any]
 ) -> bool:
-    """Copy an environment beside its place; after an interruption the next run continues."""
+    """Copy an environment beside its place; after an interruption the next run continues.
+
+    It comes from its source, or from a node that has it from there by now.
+    """
+    known = senders(state, Sender(source, path))
+    return by_one(
+        known, host, path, lambda sender: _copy(state, host, sender.node, path, version, peer)
+    )
+
+
+def offer(state: State, host: Host, source: str, path: str) -> bool:
+    """Let this node send an environment to others: it is in its place, and whole."""
+    senders(state, Sender(source, path)).add(Sender(host.name, path))
+    return True
+
+
+def _copy(
+    state: State, host: Host, source: str, path: str, version: str, peer: Mapping[str, Any]
+) -> bool:
     ssh = ["ssh", *STRICT, "-p", str(Peer.model_validate(peer).port)]
     data, tree = host.data.dict(), f"{partial_of(path)}/tree"
     to = place(Peer.model_validate(peer), request_of(data).user, tree)

@@ -26,7 +26,7 @@ from gpu_node.deploy.engine.shared import refuse_if_in_use
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.upload import Upload
-from gpu_node.deploy.nccl.environment_copy import copy, has_room, partial_of
+from gpu_node.deploy.nccl.environment_copy import copy, has_room, offer, partial_of
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_held, is_installed, own
 from gpu_node.drift.nccl.package_locks import barriers, old_locks, passed_over, where
 from gpu_node.facts.nccl.state import Environment, Nccl, NcclState, code
@@ -130,6 +130,7 @@ def environment(
     yield script("environment_room", path=path, partial=partial, machine=machine, trains=trains)
     yield FunctionCommand(copy, [source, path, version, dict(peer)], {})
     yield script("environment_whole", path=path, partial=partial)
+    yield FunctionCommand(offer, [source, path], {})
 
 
 @operation()

@@ -115,6 +115,7 @@ def files(
     keep: int = 0,
     allow_disruption: bool = False,
     checksum: bool = False,
+    relays: bool = False,
 ) -> Generator[StringCommand | FunctionCommand, None, None]:
     """
     Copy the workspace to this node by rsync; files that it already has are not sent again.
@@ -135,6 +136,7 @@ def files(
     + keep: how many such folders stay
     + allow_disruption: delete files although a process of this node holds a GPU
     + checksum: compare files of equal size and time by their content
+    + relays: nodes that have all of it send it to others; they log in to each other
     """
     found = host.get_fact(FilesFact, path=path, excludes=list(excludes))
     if found["digest"] == digest:
@@ -144,7 +146,7 @@ def files(
     yield script("workspace", path=path, owner=owner, allow=allow, backup=backup)
     removal = Removal(removals, backup, at_once, owner, allow, checksum)
     given = [source, origin, path, list(excludes), version, dict(peer), total, removal]
-    yield FunctionCommand(send, given, {})
+    yield FunctionCommand(send, given, {"relayed": digest if relays else ""})
     if backup:
         folder = backup.rpartition("/")[0]
         yield script("workspace_backups", folder=folder, backup=backup, keep=str(keep))

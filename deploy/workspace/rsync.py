@@ -12,6 +12,7 @@ from gevent.lock import BoundedSemaphore
 from paramiko import SSHException
 from pyinfra import logger
 from pyinfra.api import Host, State
+from pyinfra.api.exceptions import FactProcessError
 
 from gpu_node.deploy.engine.rights import of_operation
 from gpu_node.deploy.engine.run import run_of
@@ -28,11 +29,12 @@ from gpu_node.deploy.workspace.rsync_run import (
     on_node,
     seconds_for,
 )
-from gpu_node.facts.ask.execute import execute
+from gpu_node.deploy.workspace.senders import Sender, by_one, senders
+from gpu_node.facts.ask.execute import NoAnswer, execute
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import CONTROLLER, request_of
 from gpu_node.facts.ssh.options import STRICT
-from gpu_node.facts.workspace.state import PARTIAL, excluding
+from gpu_node.facts.workspace.state import PARTIAL, FilesFact, excluding
 from gpu_node.inventories.escape import visible
 
 # The parallel copies from a node or the controller: each copy needs a session of the connection, of
@@ -127,17 +129,43 @@ def send(
     peer: Mapping[str, Any],
     total: int,
     removal: Removal,
+    relayed: str = "",
 ) -> bool:
     """Copy the workspace to a host; what an interrupted copy has sent is not sent again.
 
     Between nodes the training user of the source sends it to that of the host. Everything is sent
     before anything is deleted, and a job that has started meanwhile prevents the deletion.
+
+    `relayed` is the digest of the source's list: each node that has the same list then sends it to
+    others.
     """
-    given = (state, host, source, origin, path, excludes, version, peer)
     passes = [(removal, total)]
     if removal.most and not removal.at_once:
         passes = [(replace(removal, most=0), total), (replace(removal, checksum=False), 0)]
-    return all(_pass(*given, size, each) for each, size in passes)
+
+    def copy(sender: Sender) -> bool:
+        given = (state, host, sender.node, sender.folder, path, excludes, version, peer)
+        return all(_pass(*given, size, each) for each, size in passes)
+
+    first = Sender(source, origin)
+    if not relayed:
+        return copy(first)
+    known = senders(state, first, relayed)
+    done = by_one(known, host, path, copy)
+    if done and _has(state, host, path, excludes, relayed):
+        known.add(Sender(host.name, path))
+    return done
+
+
+def _has(state: State, host: Host, path: str, excludes: Sequence[str], digest: str) -> bool:
+    """Whether a host's files are those of the source, and no others: only these are sent on."""
+    fact = FilesFact()
+    command = fact.command(path, excludes)
+    try:
+        _, output = execute(host.connector, command, IDLE_SECONDS, of_operation(state, host))
+        return bool(fact.process(output.stdout_lines)["digest"] == digest)
+    except (NoAnswer, FactProcessError):
+        return False
 
 
 def _pass(

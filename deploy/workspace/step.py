@@ -15,6 +15,7 @@ from gpu_node.deploy.files.replace import run
 from gpu_node.deploy.workspace import operations as workspace
 from gpu_node.deploy.workspace.rsync_run import another_user
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.ssh.mesh import has_mesh
 from gpu_node.drift.units import size
 from gpu_node.drift.workspace import rules
 from gpu_node.drift.workspace.copy import Copy, copy_of
@@ -84,6 +85,7 @@ def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:
             keep=wanted.backup.keep,
             allow_disruption=plan.allow_disruption,
             checksum=wanted.checksum is True,
+            relays=has_mesh(plan.wanted, plan.among),
         )
     # rsync gives a folder the mode of the source's folder.
     for each in plan.wanted.directories or ():

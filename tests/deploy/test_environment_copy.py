@@ -264,7 +264,8 @@ def test_files_that_go_meanwhile(
 ) -> None:
     """A copy of what changes is none: it is made again, three times in all."""
     called = of_source(monkeypatch, 5, *codes)
-    state, host = cast(State, SimpleNamespace(inventory=Node())), cast(Host, Node())
+    state, host = State(), cast(Host, Node())
+    monkeypatch.setattr(state, "inventory", Node(), raising=False)
     assert copy(state, host, "v100-01", "/opt/dis", "3.1.2", PEER) == done
     assert len(called) == len(codes) and says in caplog.text
     assert called[0][-2:] == ["/opt/dis/", "root@192.0.2.12:/opt/.dis.gpu-node-partial/tree/"]
