@@ -14,6 +14,9 @@ T = TypeVar("T")
 # A judgement of some nodes, by their names.
 Judgement = Callable[[tuple[str, ...]], object]
 
+# So many nodes make 500 pairs; of more, a failing group is looked for, and judged beside so many.
+_MOST_IN_PAIRS, _BESIDE = 32, 8
+
 
 def beside(
     judge: Callable[[dict[str, N]], T], nodes: Mapping[str, N]
@@ -45,6 +48,8 @@ def culprits(judge: Judgement, names: Iterable[str]) -> dict[str, str]:
     repeated without each node in turn.
     """
     names = tuple(names)
+    if len(names) > _MOST_IN_PAIRS:
+        return _among_many(judge, names)
     alone = {name: _fails(judge, (name,)) for name in names}
     blamed = {name: reason for name, reason in alone.items() if reason is not None}
     left = tuple(name for name in names if name not in blamed)
@@ -71,6 +76,39 @@ def _by_pairs(judge: Judgement, names: tuple[str, ...]) -> dict[str, str]:
             blamed[name] = reason if most > 1 else f"{reason}, beside {_other(pairs, name)}"
         pairs = {pair: reason for pair, reason in pairs.items() if blamed.keys().isdisjoint(pair)}
     return blamed
+
+
+def _among_many(judge: Judgement, names: tuple[str, ...]) -> dict[str, str]:
+    """Return the culprits among nodes that make too many pairs: halving finds them one by one.
+
+    A small group that fails together is judged like a small cluster, beside some of the others.
+    """
+    blamed: dict[str, str] = {}
+    left = names
+    while left and _fails(judge, left) is not None:
+        group = _failing(judge, left)
+        beside = [each for each in left if each not in group][:_BESIDE]
+        found = culprits(judge, (*group, *beside)[:_MOST_IN_PAIRS])
+        if not found:  # more nodes than these are needed
+            found = {group[-1]: _fails(judge, group) or ""}
+        blamed |= found
+        left = tuple(each for each in left if each not in found)
+    return blamed
+
+
+def _failing(judge: Judgement, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a few nodes that fail together, of nodes that do: none of them can be left out."""
+    kept: tuple[str, ...] = ()
+    while _fails(judge, kept) is None or not kept:
+        # The shortest beginning of them that fails beside `kept` ends with a node that it needs.
+        low, high = 0, len(names)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _fails(judge, kept + names[:middle]) else (middle, high)
+        kept, names = (*kept, names[high - 1]), names[: high - 1]
+        if not names:
+            break
+    return kept
 
 
 def _other(pairs: Mapping[tuple[str, str], str], name: str) -> str:

@@ -67,3 +67,33 @@ def test_a_judgement_that_always_fails_is_about_every_node(
     result, reasons = beside(judge, HEALTHY)
     assert result is None
     assert set(reasons) == set(HEALTHY)
+
+
+MANY = {f"n{number:03}": number + 1 for number in range(400)}
+
+
+@pytest.mark.parametrize(
+    ("others", "blamed"),
+    [
+        ({"x": -1}, {"x"}),
+        ({"x": 0}, {"x"}),
+        ({"x": 0, "y": 0}, {"x", "y"}),
+        ({"x": 0, "y": -1, "z": -5}, {"x", "y", "z"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("at", [0, 200, 400])
+def test_few_judgements_find_it_among_many(others: Numbers, blamed: set[str], at: int) -> None:
+    """A node of 400 that breaks them beside any other one costs no 80,000 judgements."""
+    items = list(MANY.items())
+    nodes = dict([*items[:at], *others.items(), *items[at:]])
+    asked = []
+
+    def judge(names: tuple[str, ...]) -> None:
+        asked.append(names)
+        values = [nodes[name] for name in names]
+        if any(each < 0 for each in values) or (0 in values and len(values) > 1):
+            raise ValueError(names[0])
+
+    assert set(culprits(judge, nodes)) == blamed
+    assert len(asked) < 500 * len(blamed)
