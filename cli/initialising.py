@@ -55,7 +55,7 @@ class Initialising:
             with deferred():  # a file that is half written would stay
                 self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
-        self.console.show(table.render(report, self.console.width, facts=True))
+        self.console.show(table.render(report, self.console.width))
         if states:
             self.console.say(
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"

@@ -59,7 +59,7 @@ def render(
     parts: list[RenderableType] = []
     if facts:
         parts += [matrix(report.hosts, width, alike=True), Text()]
-    parts.append(_counts(report, found))
+    parts.append(counts(report, found))
     if shown:
         parts += [Text(), _problems(shown, report.hosts, width)]
     if len(shown) < len(found):
@@ -72,7 +72,7 @@ def _left_out(count: int) -> str:
     return f"--only leaves out {_counted(count, 'problem')}"
 
 
-def _counts(report: Report, found: Sequence[Problem]) -> Text:
+def counts(report: Report, found: Sequence[Problem]) -> Text:
     """Return how many nodes have each status, and how many problems and findings there are."""
     total = report.summary
     nodes = [
@@ -125,7 +125,7 @@ def _problems(
     for each, name in zip(found, names, strict=True):
         head = Text.assemble((each.id, "bold"), "  ", visible(what(each, list(nodes))))
         lines = Text("\n").join([*_cut(head, room), *_below_it(each, nodes, room)])
-        repair = _repair(each, nodes)
+        repair = repair_of(each, nodes)
         table.add_row(_severity(each), _few(name, widest), lines, repair, str(len(each.all)))
     return table
 
@@ -139,7 +139,7 @@ def _below(
             _severity(problem),
             Text(problem.id, style="bold"),
             _few(name, width),
-            Text(f"{_repair(problem, nodes)}, {_counted(len(problem.all), 'finding')}"),
+            Text(f"{repair_of(problem, nodes)}, {_counted(len(problem.all), 'finding')}"),
         ]
     )
     room = max(width - _GAP, 8)
@@ -167,7 +167,7 @@ def _without_root(problem: Problem, nodes: Mapping[str, HostReport]) -> tuple[st
     return without_root(problem, {name for name, host in nodes.items() if host.without_root})
 
 
-def _repair(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
+def repair_of(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
     """Return who repairs a problem: not the deploy, where it has no root on any of its nodes."""
     if all(nodes[name].without_root for name in problem.nodes):
         return "admin" if _without_root(problem, nodes)[1] else "manual"
@@ -225,5 +225,5 @@ def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None
         yield whole(f"every finding: {drift}")
     else:
         yield Text(f"{more}; every finding: --full", style="dim")
-    if any(_repair(each, report.hosts) in ("deploy", "partly") for each in shown):
+    if any(repair_of(each, report.hosts) in ("deploy", "partly") for each in shown):
         yield whole(f"repair: {deploy_command(report.inventory, of_run or ())}")
