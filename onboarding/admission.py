@@ -310,6 +310,7 @@ class Admission:
             given.port,
             [host_key],
             [str(each) for each in folders],
+            self._level(),
         )
         refused, new = None, ""
         try:
