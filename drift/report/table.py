@@ -14,7 +14,7 @@ from gpu_node.drift.report import full
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
-from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.model import HostReport, Report, Status
 from gpu_node.drift.report.problems import Problem, chosen, leads_to, problems, without_root
 from gpu_node.drift.report.problems import text as what
 from gpu_node.drift.report.ranges import ranges
@@ -199,16 +199,20 @@ def _cut(words: Text, room: int, most: int = _LINES) -> list[Text]:
 
 
 def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterator[RenderableType]:
-    """Yield the errors of nodes that did not answer, and the names of those left out."""
-    names = [name for name, host in hosts.items() if host.error and (not only or name in only)]
-    for name in names[:_MOST_ERRORS]:
-        host = hosts[name]
+    """Yield the errors of nodes that did not answer, one for all nodes that have the same.
+
+    Of many only the first ones: the names of the other nodes follow.
+    """
+    errors: dict[tuple[Status, str], list[str]] = {}
+    for name, host in hosts.items():
+        if host.error and (not only or name in only):
+            errors.setdefault((host.status, host.error), []).append(name)
+    shown = list(errors.items())
+    for (status, error), names in shown[:_MOST_ERRORS]:
         yield Text()
-        yield Text.assemble(
-            (host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold")
-        )
-        yield Padding(Text(visible_lines(host.error or "")), (0, 0, 0, _GAP))
-    if more := names[_MOST_ERRORS:]:
+        yield Text.assemble((status, STATUS_STYLES[status]), "  ", (visible(ranges(names)), "bold"))
+        yield Padding(Text(visible_lines(error)), (0, 0, 0, _GAP))
+    if more := [name for _, names in shown[_MOST_ERRORS:] for name in names]:
         yield Text()
         yield Text(f"no answer from {len(more)} more: {visible(ranges(more))}; --full shows why")
 
