@@ -207,7 +207,8 @@ class WorkspaceWanted(Model):
     checksum: fields.Switch | None = Field(
         default=None,
         title="a copy also sends files of equal size and time whose content differs; it reads all "
-        "files on both sides",
+        "files on both sides. The report compares names, sizes and times alone: other content "
+        "starts no copy",
     )
     backup: places.Backup = places.Backup()
 
