@@ -32,7 +32,7 @@ def announcement(report: Report) -> RenderableType:
     parts: list[RenderableType] = [counts(report, found)]
     if repaired:
         rows = list(_areas(repaired, report.hosts))
-        parts += [Text(), Text("the deploy repairs:"), _lines(rows)]
+        parts += [Text(), Text("the deploy repairs (number of findings):"), _lines(rows)]
     if left:
         parts += [Text(), Text(f"needs manual action: {_named(left)}")]
     parts += [Text(), whole(f"more: {shlex.join(['gpu-node', 'drift', report.inventory])}")]
@@ -78,7 +78,7 @@ def _place(area: str) -> int:
 def _named(found: Sequence[Problem]) -> str:
     """Return the ids of problems, each with the number of its findings where it has several."""
     return ", ".join(
-        f"{each.id} ({len(each.all)} findings)" if len(each.all) > 1 else each.id for each in found
+        f"{each.id} ({len(each.all)})" if len(each.all) > 1 else each.id for each in found
     )
 
 

@@ -61,7 +61,7 @@ def test_the_same_lines_as_the_report(
             "",
             drawn(run, width)[0],
             "",
-            "the deploy repairs:",
+            "the deploy repairs (number of findings):",
             "  shm  a100-02  shm.too-small",
             "",
             "more: gpu-node drift 'inventories/my lab.py'",
