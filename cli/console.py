@@ -21,9 +21,11 @@ def plain_console(
     return Console(file=file, stderr=stderr, width=width, markup=False, emoji=False)
 
 
-def show(renderable: RenderableType) -> None:
-    """Print to stdout, as wide as the terminal."""
+def show(renderable: RenderableType, in_pipe: int | None = None) -> None:
+    """Print to stdout, as wide as the terminal; `in_pipe` is the width where it is no terminal."""
     console = plain_console(file=sys.stdout)
+    if in_pipe is not None and not console.is_terminal:
+        console = plain_console(file=sys.stdout, width=in_pipe)
     click.echo(printed(renderable, console), nl=False, color=console.is_terminal)
 
 

@@ -14,12 +14,14 @@ from gpu_node.cli.reporting import report_of
 from gpu_node.deploy.engine.batches import batches, size_of
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended, run_pyinfra
 from gpu_node.deploy.engine.summary import nothing_to_repair
-from gpu_node.drift.report import table
+from gpu_node.drift.report import brief, table
+from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.model import Report, Seen
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
 from gpu_node.facts.areas import AREAS
+from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.errors import did_you_mean, shown, worded
 from gpu_node.inventories.interrupt import LINE, Interrupted
 from gpu_node.inventories.interrupt import report as report_line
@@ -107,8 +109,7 @@ class Deployment:
             self.console.say(nothing_to_repair(before))
             return _code(before)
         if self.run.dry:
-            self._announce_batches(seen, to_repair)
-            return self._pyinfra([*self._options(), "--dry"]).code and 1
+            return self._foreseen(before, seen, to_repair)
         self.console.confirm(_question(before, to_repair), "the repair", "nothing was changed")
         code = self._repaired(seen, to_repair)
         after = self._part(
@@ -151,6 +152,15 @@ class Deployment:
 
     def _pyinfra(self, options: Sequence[str]) -> Ended:
         return run_pyinfra(self.run.inventory, WHOLE, options, without=[VARIABLE])
+
+    def _foreseen(self, before: Report, seen: Mapping[str, Seen], to_repair: list[str]) -> int:
+        """Do a dry run, and show after pyinfra's lines what would change, and the next command."""
+        self._announce_batches(seen, to_repair)
+        ended = self._pyinfra([*self._options(), "--dry"])
+        self.console.show(brief.plan_of_each(before, ended.failed))
+        self.console.say("Nothing was changed.")
+        self.console.show(whole(f"repair: {deploy_command(self.run.inventory, self._again())}"))
+        return ended.code and 1
 
     def _announce_batches(self, seen: Mapping[str, Seen], to_repair: list[str]) -> None:
         if self.run.batch is not None and to_repair:

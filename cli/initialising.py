@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,13 +18,15 @@ from gpu_node.inventories.interrupt import LINE, at_once, deferred
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.new_site import ENVIRONMENTS, Access, NewNode, NewSite, nodes_of
+from gpu_node.onboarding.trust.passphrase import without_passphrase
 
 
 class Initialising:
     """Writes the inventory of a folder and reports on its nodes."""
 
     def __init__(self, folder: Path, access: Access, console: UserConsole) -> None:
-        self.site = NewSite(folder, access, console)
+        key = without_passphrase(access.key, console)
+        self.site = NewSite(folder, replace(access, key=key), console)
         self.console = console
 
     def run(self, words: Sequence[str]) -> int:
@@ -55,7 +58,7 @@ class Initialising:
             with deferred():  # a file that is half written would stay
                 self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
-        self.console.show(table.render(report, self.console.width, facts=True))
+        self.console.show(table.render(report, self.console.width))
         if states:
             self.console.say(
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"

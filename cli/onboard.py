@@ -24,7 +24,7 @@ from gpu_node.inventories.errors import worded
     "--user",
     metavar="USER",
     callback=words.user,
-    help="SSH user; default: that of the inventory, or root.",
+    help="SSH user; default: that of ADDRESS in ssh_config, of the inventory, or root.",
 )
 @click.option("--port", type=Number(1, 65535), metavar="PORT", help="Port of its sshd.")
 @click.option(

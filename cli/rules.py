@@ -6,6 +6,9 @@ import click
 
 from gpu_node.cli.loading import loading
 
+# In a pipe no line of a rule is wrapped: grep finds it whole.
+_UNWRAPPED = 10_000
+
 
 @click.command(short_help="List all rules of the report.")
 @click.argument("area", required=False)
@@ -24,4 +27,4 @@ def rules(area: str | None) -> None:
     if area not in (None, *AREAS):
         why = f"no such area{did_you_mean(str(area), AREAS)}"
         raise click.UsageError(f"AREA: {worded(shown(area), why, ', '.join(AREAS))}")
-    show(explained.listed(area))
+    show(explained.listed(area), in_pipe=_UNWRAPPED)

@@ -135,7 +135,9 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
     """Return what is wrong with --data, before any node is contacted."""
     pairs = [word.partition("=") for word in words]
     override_data = {key: parse_cli_arg(value) for key, _, value in pairs}
-    lines = dict.fromkeys(line for key in override_data for line in _unknown_key(key))
+    unknown = {key: _unknown_key(key) for key in override_data}
+    lines = dict.fromkeys(line for each in unknown.values() for line in each)
+    known_data = {key: value for key, value in override_data.items() if not unknown[key]}
     for key in SWITCHES:
         if not isinstance(override_data.get(key, False), bool):
             problem = worded(shown(override_data[key]), "", "true or false")
@@ -146,9 +148,9 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
                 why = f"no such name{did_you_mean(str(word), known)}"
                 allowed = f"{listed(known)}, several with commas"
                 lines[f"--data {key}: {worded(shown(word), why, allowed)}"] = None
-    for name in hosts if override_data else ():
+    for name in hosts if known_data else ():
         try:
-            NodeWanted.from_data({**cluster.data_of(name), **override_data})
+            NodeWanted.from_data({**cluster.data_of(name), **known_data})
         except InventoryError as error:
             lines.update(dict.fromkeys(f"--data {line}" for line in error.lines))
     return list(lines)

@@ -11,6 +11,7 @@ from pydantic import Field
 from gpu_node.inventories.checks.files import missing_files
 from gpu_node.inventories.checks.sources import absolute_excludes, naming, unknown_source
 from gpu_node.inventories.checks.supply import unsigned_where_set
+from gpu_node.inventories.checks.variables import misspelt_variables
 from gpu_node.inventories.cluster import Cluster, Host, flat_data, merged, spelled, with_entries
 from gpu_node.inventories.errors import (
     InventoryError,
@@ -238,6 +239,7 @@ def _problems(document: Document) -> Iterator[Problem]:
         levels, wanted = _levels(document, name), _wanted(document, name)
         yield from absolute_excludes(document, levels, wanted)
         yield from unsigned_where_set(document, levels, wanted)
+        yield from misspelt_variables(document, levels, wanted)
 
 
 def _bad_names(document: Document) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ from gpu_node.inventories.errors import (
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import paths as places
 from gpu_node.inventories.fields import switched, variables
+from gpu_node.inventories.flat_keys import misspelt
 from gpu_node.inventories.model import Model
 
 
@@ -206,7 +207,8 @@ class WorkspaceWanted(Model):
     checksum: fields.Switch | None = Field(
         default=None,
         title="a copy also sends files of equal size and time whose content differs; it reads all "
-        "files on both sides",
+        "files on both sides. The report compares names, sizes and times alone: other content "
+        "starts no copy",
     )
     backup: places.Backup = places.Backup()
 
@@ -318,19 +320,21 @@ class NodeWanted(Areas):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Read flat host data (`shm_size: 8G`); keys that are not ours are passed over.
+        """Read flat host data (`shm_size: 8G`); keys of other programs are passed over.
 
         A host that no cluster file describes (`@local`, a bare address) wants nothing.
 
-        A key that is absent or None is not managed; a bad value is an InventoryError that names
-        its flat key, because it may come from `--data`.
+        A key that is absent or None is not managed; a bad value, or a misspelt key, is an
+        InventoryError that names its flat key, because it may come from `--data`.
         """
         nested: dict[str, Any] = {"address": data.get("ssh_hostname") or "localhost"}
-        for path in leaf_paths(cls):
+        paths = leaf_paths(cls)
+        unknown = misspelt(data, tuple(map(flat_key, paths)), tuple(cls.model_fields))
+        for path in paths:
             value = data.get(flat_key(path))
             if value is not None:
                 _put(nested, path, value)
-        problems = [*complaints(cls, nested), *unsigned_by_http(nested)]
+        problems = [*unknown, *complaints(cls, nested), *unsigned_by_http(nested)]
         if problems:
             raise InventoryError(f"{flat_key(problem.path)}: {problem}" for problem in problems)
         return cls.model_validate(nested, context=fields.WRITTEN)

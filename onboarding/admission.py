@@ -15,6 +15,7 @@ from paramiko import PKey
 from gpu_node.drift.report.preflight import table
 from gpu_node.inventories.cluster import Data
 from gpu_node.inventories.connection.known_hosts import SSH_PORT
+from gpu_node.inventories.connection.ssh_config import BadConfig, login
 from gpu_node.inventories.errors import as_found, quoted, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import deferred
@@ -100,18 +101,38 @@ class Admission:
         if address is None:
             then = f"gpu-node onboard {shlex.quote(request.name)} ADDRESS"
             raise Stopped(worded("no address", "", "an address", then))
-        if request.name in self.cluster.hosts:
-            level, old = self.cluster.data_of(request.name), None
-        else:
-            level, old = self.cluster.level(request.group), before
+        user, port = self._login(address, before)
         return Journal(
             name=request.name,
             address=address,
-            user=request.user or (old.user if old else level.get("ssh_user") or SSH_USER),
-            port=request.port or (old.port if old else level.get("ssh_port") or SSH_PORT),
+            user=request.user or user,
+            port=request.port or port,
             group=request.group or (before.group if before else None),
             pinned=before.pinned if before else (),
         )
+
+    def _login(self, address: str, before: Journal | None) -> tuple[str, int]:
+        """Return the user and the port where the command line gives none.
+
+        They are those of the entry or the journal; of a new server those of its alias in
+        ssh_config, else the inventory's, else what ssh_config has for every name, else root and 22.
+        """
+        is_entered = self.request.name in self.cluster.hosts
+        if before is not None and not is_entered:
+            return before.user, before.port
+        try:
+            user, port, is_alias = login(address)
+        except BadConfig as error:
+            raise Stopped(str(error)) from None
+        if is_entered:
+            level, is_alias = self.cluster.data_of(self.request.name), False
+        else:
+            level = self.cluster.level(self.request.group)
+        users, ports = [level.get("ssh_user"), user], [level.get("ssh_port"), port]
+        if is_alias:
+            users.reverse()
+            ports.reverse()
+        return next(filter(None, users), SSH_USER), next(filter(None, ports), SSH_PORT)
 
     @property
     def is_entered(self) -> bool:
@@ -310,6 +331,7 @@ class Admission:
             given.port,
             [host_key],
             [str(each) for each in folders],
+            self._level(),
         )
         refused, new = None, ""
         try:

@@ -61,13 +61,15 @@ def look(
     port: int = SSH_PORT,
     host_keys: Sequence[str] = (),
     folders: Sequence[str] = (),
+    wanted: Mapping[str, Any] | None = None,
 ) -> Answers:
     """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
 
     `inventory` is None where it has no node yet, and would be refused as one without any.
     `host_keys` are those of the server that were accepted, `type key` each; `folders` are to be
-    filled. A node of that very name is left out: it is the server itself. What `run` raises is
-    raised; so is PyinfraError where the inventory cannot be used.
+    filled, and `wanted` has the inventory's proxy. A node of that very name is left out: it is the
+    server itself. What `run` raises is raised; so is PyinfraError where the inventory cannot be
+    used.
     """
     data = all_data(inventory) if inventory else {}
     data = {each: values for each, values in data.items() if each != name}
@@ -82,7 +84,7 @@ def look(
         here=_resolved(name),
     )
     own = Peer(name=name, address=address, port=port)
-    asked = facts.sections(own, newcomer.nodes, newcomer.pinned, folders)
+    asked = facts.sections(own, newcomer.nodes, newcomer.pinned, folders, wanted)
     asking = gevent.spawn(_ask, run, asked)
     try:
         members = _members(inventory, list(data), reach.member_sections(own, host_keys))

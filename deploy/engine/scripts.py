@@ -22,6 +22,7 @@ from gpu_node.facts.driver.gpu_holders import Step, harmless
 from gpu_node.facts.nccl.state import ASKED, SUPPLY
 from gpu_node.facts.packages import locks as package_locks
 from gpu_node.facts.packages.sources import HELD as HELD
+from gpu_node.facts.packages.sources import PROXY_FILE, proxy_of
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER, PRIVATE_GROUP_FILE
 from gpu_node.facts.probe.redaction import COMMAND_LINE
 from gpu_node.facts.probe.redaction import SHARED as HIDE
@@ -32,6 +33,8 @@ _FOLDERS = Path(__file__).parents[1]
 FILES = {path.stem: path for path in sorted(_FOLDERS.glob("*/*.sh"))}
 # The rule by which the probe and the repairs judge a group that may write.
 FILES["private_group"] = PRIVATE_GROUP_FILE
+# The proxy by which the pre-flight asks for packages, and the repairs download them.
+FILES["proxy"] = PROXY_FILE
 
 
 # On the node; /run is emptied at boot.
@@ -133,10 +136,7 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
 
 def _proxy() -> dict[str, str]:
     """Return the variables of proxy.sh: the proxy of the host that an operation is for."""
-    data = pyinfra_host.data if ctx_host.isset() else None
-    direct = data.get("proxy_no_proxy") if data is not None else None
-    hosts = direct if isinstance(direct, str) else ",".join(direct or ())
-    return {"proxy": (data.get("proxy_url") if data is not None else None) or "", "direct": hosts}
+    return proxy_of(cast(Mapping[str, Any], pyinfra_host.data) if ctx_host.isset() else {})
 
 
 def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:

@@ -1,4 +1,4 @@
-"""What a run of pyinfra reports: the problems before it, and those after it, as `drift` does.
+"""What a run of pyinfra reports: what it repairs, and the problems after it, as `drift` does.
 
 `gpu-node deploy` and `gpu-node onboard` report themselves: in their runs nothing is printed here.
 """
@@ -15,14 +15,14 @@ import click
 from pyinfra.api import Host, State
 from pyinfra.api.state import BaseStateCallback
 from pyinfra_cli.cli import cli
-from rich.console import Console
+from rich.console import Console, RenderableType
 from typing_extensions import override
 
 from gpu_node.deploy.engine.judging import judged, wanted_of
 from gpu_node.deploy.engine.plan import any_changes
 from gpu_node.deploy.engine.run import NodeRun, run_of
 from gpu_node.deploy.engine.scope import part_of
-from gpu_node.drift.report import table
+from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.formats import printed
 from gpu_node.drift.report.model import Report, Seen, Tool, build
 from gpu_node.facts.ask.session import ProbeError
@@ -35,14 +35,17 @@ _LEFT = "not proved: it left this run; its error is above"
 
 
 def announce(state: State) -> None:
-    """Print the problems of all nodes, once a run, when the nodes have answered."""
+    """Print what the run repairs, once, when the nodes have answered; if nothing: all problems."""
     run = run_of(state)
     if run.is_announced or interrupt.is_silent():
         return
     run.is_announced = True
     before = _report(state, run.baseline.known())
-    _print(before, is_after=False)
-    if any_changes(state):
+    has_changes = any_changes(state)
+    console = _console()
+    whole = table.render(before, console.width, next_step=False)
+    _print(brief.announcement(before) if has_changes else whole, console)
+    if has_changes:
         state.add_callback_handler(_AtTheEnd())
     elif not any(each.fixable for host in before.hosts.values() for each in host.findings):
         click.echo(nothing_to_repair(before), err=True)
@@ -66,7 +69,8 @@ class _AtTheEnd(BaseStateCallback):
         if has_begun and not run.is_summed_up:
             run.is_summed_up = True
             answers = {name: _answer(node) for name, node in run.nodes.items()}
-            _print(_report(state, answers), is_after=True)
+            after, console = _report(state, answers), _console()
+            _print(table.render(after, console.width, of_run=_options()), console)
 
 
 def _answer(node: NodeRun) -> NodeState | ProbeError:
@@ -106,9 +110,11 @@ def _seen(
             yield host.name, Seen(wanted, error=_NO_CONNECTION, reached=False, nodes=nodes)
 
 
-def _print(report: Report, is_after: bool) -> None:
-    console = Console(stderr=True, markup=False, emoji=False)
-    shown = table.render(report, console.width, next_step=is_after, of_run=_options())
+def _console() -> Console:
+    return Console(stderr=True, markup=False, emoji=False)
+
+
+def _print(shown: RenderableType, console: Console) -> None:
     click.echo(f"\n{printed(shown, console)}", err=True, nl=False, color=console.is_terminal)
 
 

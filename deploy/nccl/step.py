@@ -20,7 +20,7 @@ from gpu_node.drift.engine.subject import LoadedLibrary, Prefix
 from gpu_node.drift.nccl import rules, rules_environments, rules_system
 from gpu_node.drift.nccl.environment_copy import machine, origin
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, release
-from gpu_node.drift.toolchain.operators import copied
+from gpu_node.drift.toolchain.rules_operators import brought
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState, placed
 from gpu_node.inventories.cluster import NO_FILE
@@ -71,15 +71,10 @@ def environments(plan: Plan) -> None:
 
 def _report_operators(plan: Plan, path: str, theirs: Environment, source: NodeState) -> None:
     """Report compiled operators that do not run here: a copy has all files of the source."""
-    here, there = (
-        node.toolchain.build.flags if node.toolchain.build else () for node in (plan.found, source)
-    )
-    brought = copied(theirs, models(plan.found, plan.wanted), here, there)
-    if brought:
-        logger.warning(
-            f"{host.print_prefix}{path}: DeepSpeed's operators come compiled with the copy: "
-            f"{visible(brought)}; compile them again here (toolchain.ops-foreign)"
-        )
+    if words := brought(
+        path, theirs, plan.found, source, models(plan.found, plan.wanted), plan.among
+    ):
+        logger.warning(f"{host.print_prefix}{visible(words)}")
 
 
 @deploy("NCCL")

@@ -27,7 +27,8 @@ class Fact:
     mark it; `follows` is a fact whose difference brings one of this fact. `unmet` says whether the
     value is another one than the inventory names for the node. `label`: what `rule` calls it, where
     that is not its name. `is_last`: it is shown after the facts of all areas. `compares` says
-    whether a node's value is compared with those of others; it is shown in any case.
+    whether a node's value is compared with those of others; it is shown in any case. `why`
+    returns why an answer that was read has no value, such as a program that prints no version.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Fact:
     label: str = ""
     is_last: bool = False
     compares: Callable[[NodeState], bool] = lambda node: True
+    why: Callable[[NodeState], str] = lambda node: ""
 
     @property
     def area(self) -> str:
@@ -87,6 +89,14 @@ class Fact:
         except Exception as error:  # of whatever class: an answer of the node's made it
             return in_words(error)
         return None
+
+    def unread(self, node: NodeState) -> str:
+        """Return why a node has no value, though its answer could be read; empty where it has one.
+
+        Of an answer that could not be read, that is the finding (`engine.check`).
+        """
+        is_asked = self.is_asked(node) and self.value(node) is None
+        return self.why(node) if is_asked else ""
 
     def is_marked(self, findings: Iterable[Finding]) -> bool:
         """Whether one of `findings` is about this fact."""

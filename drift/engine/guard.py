@@ -158,6 +158,8 @@ def shown(found: NodeState) -> Iterator[Finding]:
     for fact in FACTS:
         if reason := fact.broken(found):
             yield unread(fact.area, fact.name, f"not understood: {reason}")
+        elif reason := fact.unread(found):
+            yield unread(fact.area, fact.name, reason)
 
 
 def attempt(work: Callable[[], T], area: str, subject: str) -> T | Finding:

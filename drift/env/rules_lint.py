@@ -15,23 +15,21 @@ from gpu_node.drift.env.user_settings import (
     everywhere,
     of_session,
 )
-from gpu_node.drift.env.variables import (
-    Version,
-    is_debug,
-    is_unknown,
-    is_unknown_in_conf,
-    meant_in_vain,
-    misread,
-    outdated,
-    real,
-    suggestion,
-)
+from gpu_node.drift.env.variables import is_debug, misread, outdated
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.env.state import Line
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.nccl_variables import (
+    Version,
+    is_unknown,
+    is_unknown_in_conf,
+    meant_in_vain,
+    real,
+    suggestion,
+)
 from gpu_node.inventories.schema import NodeWanted
 
 _INVENTORY = "the inventory"

@@ -14,6 +14,7 @@ _ASKED = (
     *("env.places", "env.prints", "env.proxies"),
     *(f"ssh.{each}" for each in _SSH),
     "nccl.discovered",
+    "limits.trainer",
 )
 
 

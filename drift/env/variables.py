@@ -1,24 +1,11 @@
-"""Environment variables of NCCL and PyTorch: which there are, and what is wrong with a value."""
+"""Environment variables of NCCL and PyTorch: what is wrong with a name in use, or a value."""
 
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
-from functools import cache
-from typing import NamedTuple
 
-from gpu_node.drift.tables import rows
+from gpu_node.inventories.nccl_variables import Variable, Version, as_text, table
 
-# Classes of names that no library reads, and never did.
-NEVER = "never-existed"
-# Those of names that were read once.
-_GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
-# Classes whose names were looked for in each NCCL release: without `since`, older than all.
-_OF_TAGS = ("system", "debug", "undocumented", "removed", "documented-but-gone")
-# Families of which the table has every name.
-_WHOLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
-# A plugin reads names that no other program knows.
-_PLUGINS = ("NCCL_NET_", "NCCL_TUNER_", "NCCL_PROFILER_", "NCCL_ENV_", "NCCL_GIN_", "NCCL_OFI_")
 # Values that write pages a second into the log; the names themselves may stay.
 _LOUD = {
     "NCCL_DEBUG": ("INFO", "TRACE"),
@@ -45,107 +32,6 @@ _SWITCH = re.compile(r"NCCL_\w+_(DISABLE|ENABLE)")
 _WORDS = ("true", "false", "yes", "no", "on", "off", "enable", "disable", "enabled", "disabled")
 # Since when NCCL's guide says to leave NCCL_IB_GID_INDEX unset.
 _GID_BY_ITSELF = (2, 21)
-Version = tuple[int, ...]
-
-
-class Variable(NamedTuple):
-    """A row of nccl_env.tsv; `since` and `until` are None where the table does not say."""
-
-    name: str
-    kind: str
-    since: Version | None
-    until: Version | None
-    use_instead: str
-    note: str
-
-
-@cache
-def table() -> dict[str, Variable]:
-    """Return every known name."""
-    return {row["name"]: _variable(row) for row in rows("nccl_env.tsv")}
-
-
-def _variable(row: dict[str, str]) -> Variable:
-    # "<=2.3.5" is older than anything in use, ">=2.2.0" the first release without it.
-    since = None if row["since"].startswith("<") else _version(row["since"])
-    until = _version(row["until"]) if not row["until"].startswith(">") else None
-    kind, use_instead = row["class"], row["use_instead"]
-    return Variable(row["name"], kind, since, until, use_instead, row["note"])
-
-
-def _version(text: str) -> Version | None:
-    return tuple(map(int, text.split("."))) if re.fullmatch(r"[0-9.]+", text) else None
-
-
-def is_unknown(name: str) -> bool:
-    """Whether nothing reads a variable of that name, or ever did."""
-    row = table().get(name)
-    if row is not None:
-        return row.kind == NEVER
-    if name.startswith(_PLUGINS):
-        return bool(get_close_matches(name, table(), n=1, cutoff=0.9))
-    return name.startswith(_WHOLE)
-
-
-def suggestion(name: str) -> str:
-    """Return the name that was meant, or what to do in its place; empty where unknown."""
-    row = table().get(name)
-    if row is not None:
-        return (row.use_instead and f"{row.use_instead} ({row.note})") or row.note
-    near = _nearest(name)
-    if near is None or near.kind not in _GONE:
-        return near.name if near else ""
-    return f"{near.use_instead} (formerly {near.name})" if near.use_instead else ""
-
-
-def real(name: str) -> tuple[str, str]:
-    """Return the real name nearest to an unknown one, and which versions read it.
-
-    Both are empty where none is near, or where the table does not say who reads it.
-    """
-    row = table().get(name)
-    near = table().get(row.use_instead) if row is not None else _nearest(name)
-    return (near.name, _read_by(near)) if near is not None else ("", "")
-
-
-def _read_by(row: Variable) -> str:
-    """Return which versions read a name: "NCCL 2.13.4 to 2.30.4"; empty where unknown."""
-    if row.kind == "torch":
-        return "PyTorch"
-    if row.kind not in _OF_TAGS or (row.kind in _GONE and row.until is None):
-        return ""
-    if row.until is not None:
-        return f"NCCL {_text(row.since) or 'before 2.3.5'} to {_text(row.until)}"
-    return f"every NCCL since {_text(row.since)}" if row.since else "every NCCL"
-
-
-def meant_in_vain(name: str) -> str:
-    """Return the name nearest to an unknown one, where that is read no more, either."""
-    near = None if name in table() else _nearest(name)
-    return near.name if near and near.kind in _GONE and not near.use_instead else ""
-
-
-def _nearest(name: str) -> Variable | None:
-    """Return the row of the name that was probably meant, in whichever case it is written."""
-    upper = name.upper()
-    whole = [each for each in (upper, f"NCCL_{upper}") if each in _meant()]
-    close = whole or get_close_matches(upper, _meant(), n=1, cutoff=0.8)
-    return table()[close[0]] if close else None
-
-
-@cache
-def _meant() -> tuple[str, ...]:
-    """Return the names that a library reads, or once read."""
-    kinds = (NEVER, "not-runtime")
-    return tuple(each.name for each in table().values() if each.kind not in kinds)
-
-
-def is_unknown_in_conf(name: str) -> bool:
-    """Whether a name of NCCL's own files is one that NCCL reads in another case, or with NCCL_."""
-    if name.startswith("NCCL_"):
-        return False
-    upper = name.upper()
-    return upper.startswith("NCCL_") or f"NCCL_{upper}" in _meant()
 
 
 def outdated(name: str, nccl: Version | None, torch: Version | None) -> str:
@@ -168,19 +54,15 @@ def _outside(row: Variable, nccl: Version | None) -> str:
     if gone and row.until is None:
         return "documented, but no NCCL in use reads it"
     if nccl is None:
-        return f"no longer read since NCCL {_text(row.until)}" if gone else ""
+        return f"no longer read since NCCL {as_text(row.until)}" if gone else ""
     if row.until is not None and nccl > row.until:
         instead = f", use {row.use_instead}" if row.use_instead else ""
-        return f"last read by NCCL {_text(row.until)}, and {_text(nccl)} is in use{instead}"
+        return f"last read by NCCL {as_text(row.until)}, and {as_text(nccl)} is in use{instead}"
     if row.name == "NCCL_IB_GID_INDEX" and nccl >= _GID_BY_ITSELF:
-        return f"NCCL {_text(nccl)} finds the index by itself, and a fixed one may be wrong"
+        return f"NCCL {as_text(nccl)} finds the index by itself, and a fixed one may be wrong"
     if row.since is not None and nccl < row.since:
-        return f"not known before NCCL {_text(row.since)}, and {_text(nccl)} is in use"
+        return f"not known before NCCL {as_text(row.since)}, and {as_text(nccl)} is in use"
     return ""
-
-
-def _text(version: Version | None) -> str:
-    return ".".join(map(str, version or ()))
 
 
 def is_debug(name: str, value: str) -> bool:

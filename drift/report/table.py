@@ -14,7 +14,7 @@ from gpu_node.drift.report import full
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
-from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.model import HostReport, Report, Status
 from gpu_node.drift.report.problems import Problem, chosen, leads_to, problems, without_root
 from gpu_node.drift.report.problems import text as what
 from gpu_node.drift.report.ranges import ranges
@@ -59,7 +59,7 @@ def render(
     parts: list[RenderableType] = []
     if facts:
         parts += [matrix(report.hosts, width, alike=True), Text()]
-    parts.append(_counts(report, found))
+    parts.append(counts(report, found))
     if shown:
         parts += [Text(), _problems(shown, report.hosts, width)]
     if len(shown) < len(found):
@@ -72,7 +72,7 @@ def _left_out(count: int) -> str:
     return f"--only leaves out {_counted(count, 'problem')}"
 
 
-def _counts(report: Report, found: Sequence[Problem]) -> Text:
+def counts(report: Report, found: Sequence[Problem]) -> Text:
     """Return how many nodes have each status, and how many problems and findings there are."""
     total = report.summary
     nodes = [
@@ -125,7 +125,7 @@ def _problems(
     for each, name in zip(found, names, strict=True):
         head = Text.assemble((each.id, "bold"), "  ", visible(what(each, list(nodes))))
         lines = Text("\n").join([*_cut(head, room), *_below_it(each, nodes, room)])
-        repair = _repair(each, nodes)
+        repair = repair_of(each, nodes)
         table.add_row(_severity(each), _few(name, widest), lines, repair, str(len(each.all)))
     return table
 
@@ -139,7 +139,7 @@ def _below(
             _severity(problem),
             Text(problem.id, style="bold"),
             _few(name, width),
-            Text(f"{_repair(problem, nodes)}, {_counted(len(problem.all), 'finding')}"),
+            Text(f"{repair_of(problem, nodes)}, {_counted(len(problem.all), 'finding')}"),
         ]
     )
     room = max(width - _GAP, 8)
@@ -167,7 +167,7 @@ def _without_root(problem: Problem, nodes: Mapping[str, HostReport]) -> tuple[st
     return without_root(problem, {name for name, host in nodes.items() if host.without_root})
 
 
-def _repair(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
+def repair_of(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
     """Return who repairs a problem: not the deploy, where it has no root on any of its nodes."""
     if all(nodes[name].without_root for name in problem.nodes):
         return "admin" if _without_root(problem, nodes)[1] else "manual"
@@ -199,16 +199,20 @@ def _cut(words: Text, room: int, most: int = _LINES) -> list[Text]:
 
 
 def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterator[RenderableType]:
-    """Yield the errors of nodes that did not answer, and the names of those left out."""
-    names = [name for name, host in hosts.items() if host.error and (not only or name in only)]
-    for name in names[:_MOST_ERRORS]:
-        host = hosts[name]
+    """Yield the errors of nodes that did not answer, one for all nodes that have the same.
+
+    Of many only the first ones: the names of the other nodes follow.
+    """
+    errors: dict[tuple[Status, str], list[str]] = {}
+    for name, host in hosts.items():
+        if host.error and (not only or name in only):
+            errors.setdefault((host.status, host.error), []).append(name)
+    shown = list(errors.items())
+    for (status, error), names in shown[:_MOST_ERRORS]:
         yield Text()
-        yield Text.assemble(
-            (host.status, STATUS_STYLES[host.status]), "  ", (visible(name), "bold")
-        )
-        yield Padding(Text(visible_lines(host.error or "")), (0, 0, 0, _GAP))
-    if more := names[_MOST_ERRORS:]:
+        yield Text.assemble((status, STATUS_STYLES[status]), "  ", (visible(ranges(names)), "bold"))
+        yield Padding(Text(visible_lines(error)), (0, 0, 0, _GAP))
+    if more := [name for _, names in shown[_MOST_ERRORS:] for name in names]:
         yield Text()
         yield Text(f"no answer from {len(more)} more: {visible(ranges(more))}; --full shows why")
 
@@ -225,5 +229,5 @@ def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None
         yield whole(f"every finding: {drift}")
     else:
         yield Text(f"{more}; every finding: --full", style="dim")
-    if any(_repair(each, report.hosts) in ("deploy", "partly") for each in shown):
+    if any(repair_of(each, report.hosts) in ("deploy", "partly") for each in shown):
         yield whole(f"repair: {deploy_command(report.inventory, of_run or ())}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from gpu_node.drift.driver.target import models
@@ -16,6 +16,7 @@ from gpu_node.drift.toolchain.operators import (
     built_for,
     by_folder,
     capabilities,
+    copied,
     is_foreign,
     is_of_other_cpu,
     lacking,
@@ -95,6 +96,32 @@ def install_again(prefix: str, environment: Environment, gpus: list[tuple[int, i
         f"TORCH_CUDA_ARCH_LIST='{listed}' {flags} {quote(prefix)}/bin/python -m pip install "
         "--force-reinstall --no-deps --no-cache-dir --no-build-isolation "
         f"deepspeed=={environment.packages.get('deepspeed', 'VERSION')}"
+    )
+
+
+def brought(
+    prefix: str,
+    theirs: Environment,
+    found: NodeState,
+    source: NodeState,
+    gpus: Iterable[str],
+    among: Among,
+) -> str:
+    """Return what a copy of an environment brings that does not run here, and the command for it.
+
+    Empty for nothing. `theirs` is the environment on its `source`, `gpus` are the node's models.
+    """
+    names = list(gpus)
+    here, there = (
+        node.toolchain.build.flags if node.toolchain.build else () for node in (found, source)
+    )
+    operators = copied(theirs, names, here, there)
+    if not operators:
+        return ""
+    command = install_again(prefix, theirs, _all_gpus(capabilities(names), among))
+    return (
+        f"{prefix}: the copy has DeepSpeed's operators as its source compiled them: {operators}; "
+        f"they do not run here until this node compiles them (toolchain.ops-foreign): {command}"
     )
 
 

@@ -22,6 +22,14 @@ def _of(kind: str, node: NodeState) -> str | None:
     return program.version if program is not None else "none"
 
 
+def _why(kind: str, node: NodeState) -> str:
+    """Return what a tool prints in place of its version; empty where it was not asked for it."""
+    program: Program | None = getattr(node.toolchain.versions, kind, None)
+    if program is None or program.version is not None:
+        return ""
+    return f"{program.path} shows no version: {program.output[:100] or 'no output'}"
+
+
 def _has(kind: str, node: NodeState) -> bool:
     """Whether a node has a tool, or its tools could not be read; one without it builds nothing."""
     return node.toolchain.versions is None or getattr(node.toolchain.versions, kind) is not None
@@ -55,6 +63,7 @@ FACTS = (
         partial(_of, "cuda"),
         cuda_differs,
         applies=partial(_has, "cuda"),
+        why=partial(_why, "cuda"),
     ),
     Fact(
         "toolchain.gcc",
@@ -63,6 +72,7 @@ FACTS = (
         partial(_of, "gcc"),
         gcc_differs,
         applies=partial(_has, "gcc"),
+        why=partial(_why, "gcc"),
     ),
     Fact(
         "toolchain.python",
@@ -80,6 +90,7 @@ FACTS = (
         _in_path,
         python_differs,
         applies=_is_in_path_alone,
+        why=partial(_why, "python3"),
     ),
 )
 

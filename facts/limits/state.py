@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, cast
+
+from typing_extensions import override
 
 from gpu_node.facts.limits import services as daemons
 from gpu_node.facts.limits import unsettled
@@ -16,7 +19,8 @@ from gpu_node.facts.limits.session import parse_session
 from gpu_node.facts.limits.unsettled import Waiting
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.protocol import Readings, Section
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
 
 CONF = "/etc/security/limits.conf"
 CONF_D = "/etc/security/limits.d"
@@ -46,6 +50,15 @@ SECTIONS = (
     Section("limits.tasks", shell("limits/tasks")),
     daemons.SECTION,
 )
+
+
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections, and one about the training user who is not the SSH user."""
+    if not request.trains_apart:
+        return SECTIONS
+    who = assigned(trainer=request.user) + shell("limits/user")
+    return (*SECTIONS, Section("limits.trainer", who))
+
 
 # The item of a line that exempts its user or group from all limits.
 EXEMPT: Literal["exempt"] = "exempt"
@@ -107,6 +120,8 @@ class LimitsState(State):
     unsettled: tuple[Waiting, ...] | None = ()
     tasks: tuple[Ceiling, ...] | None = None
     services: tuple[daemons.Service, ...] | None = None
+    # The training user, who is not the SSH user.
+    trainer: User | None = None
 
 
 def parse_user(text: str) -> User:
@@ -180,7 +195,14 @@ def parse(readings: Readings) -> LimitsState:
         unsettled=readings.take("limits.unsettled", unsettled.parse),
         tasks=readings.take("limits.tasks", parse_tasks),
         services=readings.take("limits.services", daemons.parse),
+        trainer=_trainer(readings),
     )
+
+
+def _trainer(readings: Readings) -> User | None:
+    if "limits.trainer" not in readings.sections:
+        return None  # it is the SSH user
+    return readings.take("limits.trainer", parse_user)
 
 
 class ResourceLimits(AreaFact):
@@ -189,3 +211,7 @@ class ResourceLimits(AreaFact):
     sections = SECTIONS
     state = LimitsState
     parse = staticmethod(parse)
+
+    @override
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

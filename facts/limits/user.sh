@@ -1,5 +1,7 @@
-# Prints one line for each group: a name from a directory service may contain blanks.
-name=$(id -un) && uid=$(id -u) && gids=$(id -G) || exit 1
+# Prints the user, and one line for each group: a name from a directory service may contain blanks.
+# $trainer: another user than the one who runs this; empty where there is none.
+set -- ${trainer:+"$trainer"}
+name=$(id -un "$@") && uid=$(id -u "$@") && gids=$(id -G "$@") || exit 1
 echo "$uid $name"
 for gid in $gids; do
   group=$(getent group "$gid" 2>/dev/null || grep "^[^:]*:[^:]*:$gid:" /etc/group) || group=

@@ -5,14 +5,16 @@ No file of the system is changed: each repository's index is stored in a folder 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
 
 from gpu_node.facts.nccl.libnccl import SECTIONS as NCCL
 from gpu_node.facts.nccl.libnccl import Manager, parse_manager
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.redaction import without_users
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.shell import assigned, shell
 
 # For one file of a repository, and for all of them in parallel.
 FETCH_SECONDS, SECONDS = 15, 60
@@ -23,12 +25,26 @@ _SOURCES = (
     + shell("packages/rpm")
     + shell("packages/sources", limit=FETCH_SECONDS)
 )
+# What a run's scripts read as well; see its first lines for its variables.
+PROXY_FILE = Path(__file__).with_name("proxy.sh")
 _MANAGER = next(each for each in NCCL if each.name == "nccl.manager")
-SECTIONS = (
-    _MANAGER,
-    Section("preflight.held", HELD),
-    Section("preflight.sources", _SOURCES, seconds=SECONDS),
-)
+
+
+def sections(data: Mapping[str, Any] | None = None) -> tuple[Section, ...]:
+    """Return the sections; repositories are asked through the proxy in a node's `data`."""
+    proxy = assigned(**proxy_of(data or {})) + shell("packages/proxy")
+    return (
+        _MANAGER,
+        Section("preflight.held", HELD),
+        Section("preflight.sources", proxy + _SOURCES, seconds=SECONDS),
+    )
+
+
+def proxy_of(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of proxy.sh for a node, by its flat data."""
+    direct = data.get("proxy_no_proxy")
+    hosts = direct if isinstance(direct, str) else ",".join(direct or ())
+    return {"proxy": data.get("proxy_url") or "", "direct": hosts}
 
 
 class Held(State):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from gpu_node.facts.driver import nvlink
 from gpu_node.facts.driver import state as driver
@@ -57,17 +58,19 @@ def sections(
     members: Sequence[Peer] = (),
     pinned: Mapping[str, Sequence[str]] | None = None,
     paths: Iterable[str] = (),
+    data: Mapping[str, Any] | None = None,
 ) -> tuple[Section, ...]:
     """Return the sections for a server that is to become `own` among `members`.
 
     `pinned` are the members' host keys by name, as in known_hosts; `paths` are folders that the
-    inventory wants there, whose space is read.
+    inventory wants there, whose space is read. `data` is what the inventory wants of it: packages
+    are asked for through its proxy.
     """
     return (
         _BEGIN,
         *newcomer.sections(paths),
         *nvlink.SECTIONS,
-        *package_sources.SECTIONS,
+        *package_sources.sections(data),
         *driver.SECTIONS,
         *network.sections(ProbeRequest(nodes=members), most=len(members) or 1),
         reach.names(own),

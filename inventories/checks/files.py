@@ -69,6 +69,16 @@ def _unusable_key(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
         yield Problem(path, shown(written), why, f"a key without a passphrase; next: {next_step}")
 
 
+def is_encrypted(file: Path) -> bool:
+    """Whether a file is a private key with a passphrase; one that cannot be read is none."""
+    try:
+        text = file.read_text("utf-8") if file.is_file() else ""
+    except (OSError, UnicodeDecodeError):
+        return False
+    begin = _PRIVATE.search(text)
+    return begin is not None and _is_encrypted(begin[1], text)
+
+
 def _is_encrypted(kind: str, text: str) -> bool:
     """Whether a private key has a passphrase; `kind` is the first word of its PEM header."""
     if kind != "OPENSSH ":

@@ -88,6 +88,27 @@ def destination(name: str, file: str | None = None) -> tuple[str, int | None]:
     return found.get("hostname", name), int(port) if port else None
 
 
+def login(name: str, file: str | None = None) -> tuple[str | None, int | None, bool]:
+    """Return the user and the port that ssh_config has for a name, and whether it is an alias.
+
+    An alias is a name that ssh_config has an address for: what it says is about this server, not
+    about all. Raises BadConfig, as `settings` does.
+    """
+    found = settings(name, file)
+    port = int(found["port"]) if "port" in found else None
+    return found.get("user"), port, found.get("hostname", name) != name
+
+
+def keys(name: str, file: str | None = None) -> list[Path]:
+    """Return the private keys that ssh_config names for a name, as far as the files exist.
+
+    Raises BadConfig, as `settings` does.
+    """
+    written = settings(name, file).get("identityfile") or []
+    listed = [written] if isinstance(written, str) else written
+    return [path for path in (Path(each).expanduser() for each in listed) if path.is_file()]
+
+
 def check(data: Mapping[str, Any]) -> None:
     """Raise BadConfig where the ssh_config of a node's host data is not usable."""
     destination(data["ssh_hostname"], data.get("ssh_config_file"))

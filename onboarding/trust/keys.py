@@ -15,6 +15,7 @@ from pyinfra.connectors.ssh_util import load_key_with_certificate
 from gpu_node.deploy.engine.scripts import as_run
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.facts.probe.training_user import HOME
+from gpu_node.inventories.connection.ssh_config import keys as configured
 from gpu_node.inventories.errors import reason, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.onboarding.errors import ContactError
@@ -32,8 +33,9 @@ _KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( [^\x00-\x1f\x7f]*)?")
 def own_keys(server: Server) -> Iterator[list[PKey]]:
     """Hand out the private keys that open a server, those of the agent while it is connected.
 
-    They are the ones that a deploy takes: the named one alone, else the agent's and those of
-    ~/.ssh. What cannot be loaded without a passphrase is left out.
+    They are the ones that a deploy takes: the named one alone, else the agent's, those that
+    ssh_config names for the address, and those of ~/.ssh. What cannot be loaded without a
+    passphrase is left out.
     """
     if server.key is not None:
         yield _loaded([server.key])
@@ -41,7 +43,8 @@ def own_keys(server: Server) -> Iterator[list[PKey]]:
     agent = _agent()
     try:
         in_agent = list(agent.get_keys()) if agent else []
-        yield [*in_agent, *_loaded(_default_files())]
+        files = dict.fromkeys([*configured(server.address), *_default_files()])
+        yield [*in_agent, *_loaded(list(files))]
     finally:
         if agent:
             agent.close()

@@ -191,7 +191,22 @@ def test_a_part_of_the_areas(world: World, deploy: Deploy) -> None:
 def test_a_dry_run_asks_nothing(world: World, deploy: Deploy) -> None:
     code, _, err = deploy("--dry", "--batch", "1")
     assert (code, world.runs) == (0, [["--dry"]])
-    assert err.splitlines() == ["batch 1: a100-01", "batch 2: v100-01"]
+    assert err.splitlines()[:-1] == ["batch 1: a100-01", "batch 2: v100-01"]
+
+
+def test_a_dry_run_ends_with_what_would_change(world: World, deploy: Deploy) -> None:
+    """Below pyinfra's own table: a line for each node, and the command that changes them."""
+    world.changes = {"a100-01": LOW, "a100-02": {}, "v100-01": LOW, "v100-02": GONE}
+    world.fails = {"v100-01"}
+    code, out, err = deploy("--dry", "--areas", "shm", "--batch", "1")
+    assert (code, err.splitlines()[-1]) == (1, "Nothing was changed.")
+    assert out.splitlines()[-5:] == [
+        "  a100-01  would repair shm.too-small",
+        "  a100-02  nothing to repair",
+        "  v100-01  not planned; its error is above",
+        "  v100-02  unreachable",
+        "repair: gpu-node deploy inventories/lab.py --data areas=shm --batch 1",
+    ]
 
 
 def test_a_run_that_fails(world: World, deploy: Deploy) -> None:

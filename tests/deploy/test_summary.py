@@ -18,6 +18,7 @@ from gpu_node.drift.report.formats import printed
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories import interrupt
 from tests.deploy.test_proved import NAMES, Run
+from tests.drift import states
 
 LINE = ["pyinfra", "-y", "inventories/my lab.py", "deploy/gpu_node.py", "--limit", "a100"]
 
@@ -48,13 +49,25 @@ def drawn(run: Run, width: int) -> list[str]:
 def test_the_same_lines_as_the_report(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before and after; a command that follows is one line, with the options of this run."""
+    """Its counts before, all of it after; a command that follows has the options of this run."""
     monkeypatch.setenv("COLUMNS", str(width))
     run = Run("an error that the deploy repairs")
     announce(run.state)
     announce(run.state)
     before = capsys.readouterr()
-    assert (before.out, before.err.splitlines()) == ("", ["", *drawn(run, width), ""])
+    assert (before.out, before.err.splitlines()) == (
+        "",
+        [
+            "",
+            drawn(run, width)[0],
+            "",
+            "the deploy repairs (number of findings):",
+            "  shm  a100-02  shm.too-small",
+            "",
+            "more: gpu-node drift 'inventories/my lab.py'",
+            "",
+        ],
+    )
     ended(run, run.found)
     assert capsys.readouterr().err.splitlines() == [
         "",
@@ -64,6 +77,18 @@ def test_the_same_lines_as_the_report(
         "every finding: gpu-node drift 'inventories/my lab.py' --full",
         "repair: gpu-node deploy 'inventories/my lab.py' --limit a100",
     ]
+
+
+def test_what_needs_manual_action_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the run: the report has the rest."""
+    run = Run("an error that no deploy repairs")
+    run.found["a100-01"] = states.found({"shm": {"usage": {"size": 67108864}}})
+    run.answer()
+    announce(run.state)
+    lines = capsys.readouterr().err.splitlines()
+    assert "  shm  a100-01  shm.too-small" in lines
+    (manual,) = [line for line in lines if line.startswith("needs manual action: ")]
+    assert "driver." in manual and "shm" not in manual
 
 
 def test_all_is_repaired(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,6 +133,7 @@ NEEDS = {
     "limits.nofile": "limits.nofile",
     "limits.not-effective": "limits.nofile",
     "limits.stack-unlimited": "limits.stack",
+    "limits.training-user": "limits.nofile",
     "nccl.environment-missing": "nccl.environments",
     "nccl.package-locked": "nccl.packages",
     "nccl.package-missing": "nccl.packages",

@@ -291,7 +291,7 @@ VALUES = {
     "network.ifname": "=eno1",
     "nccl.package": "2.18.1-1+cuda12.1",
     "ssh.logins": "4 of 4",
-    "workspace.files": "20000 files, 1G",
+    "workspace.files": "20000 files, 1G, by size and time",
     "host.memory": "252G",
     "host.timezone": "UTC+08:00",
     "toolchain.os": "CentOS Linux 7 (Core)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_node.drift.toolchain.operators import copied, lacking
+from gpu_node.drift.toolchain.rules_operators import brought
 from tests.drift import states
 
 ADAM = {
@@ -32,6 +33,26 @@ def test_what_a_copy_brings(gpus: list[str], here: tuple[str, ...], expected: st
     theirs = node.nccl.environments["/opt/dis"]
     assert theirs is not None
     assert copied(theirs, gpus, here, ("avx2", "avx512f")) == expected
+
+
+def test_the_command_that_a_copy_asks_for() -> None:
+    """One that builds for the GPUs of all nodes: the environment may be copied again."""
+    environment = {
+        "deepspeed": {"operators": [ADAM]},
+        "packages": {"deepspeed": "0.14.0"},
+    }
+    source = states.found({"nccl": {"environments": {"/opt/dis": environment}}})
+    theirs = source.nccl.environments["/opt/dis"]
+    assert theirs is not None
+    around = (states.found(), source, ["Tesla V100-PCIE-32GB"], states.among())
+    words = brought("/opt/dis", theirs, *around)
+    assert "fused_adam for sm_80; they do not run here until this node compiles them" in words
+    assert words.endswith(
+        "TORCH_CUDA_ARCH_LIST='7.0;8.0' DS_BUILD_FUSED_ADAM=1 /opt/dis/bin/python -m pip install "
+        "--force-reinstall --no-deps --no-cache-dir --no-build-isolation deepspeed==0.14.0"
+    )
+    a100 = (*around[:2], ["NVIDIA A100-PCIE-40GB"], around[3])
+    assert brought("/opt/dis", theirs, *a100) == ""
 
 
 def test_only_instruction_sets_count() -> None:

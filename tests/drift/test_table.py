@@ -191,9 +191,19 @@ def test_nodes_without_an_answer_are_shown() -> None:
     text = concise({"a": states.seen(), "b": GONE}, 100)
     assert text.splitlines()[0] == "2 nodes, 1 ok, 1 unreachable"
     assert "unreachable  b\n  Could not connect, Connection refused" in text
-    text = concise({f"n{number}": GONE for number in range(8)}, 100)
-    assert text.count("Connection refused") == 3
+    apart = {f"n{number}": Seen(GONE.wanted, None, f"error {number}", False) for number in range(8)}
+    text = concise(apart, 100)
+    assert text.count("  error ") == 3
     assert "no answer from 5 more: n[3-7]; --full shows why" in text
+
+
+def test_nodes_with_one_error_are_shown_once() -> None:
+    """Such as two that refuse the key: the paragraph about it is not repeated."""
+    text = concise({"ok": states.seen(), **{f"n{number}": GONE for number in range(8)}}, 100)
+    assert text.count("Connection refused") == 1
+    assert "unreachable  n[0-7]\n  Could not connect, Connection refused" in text
+    text = concise({"n0": GONE, "n1": GONE, "n2": GONE}, 100, only=["n1", "n2"])
+    assert "unreachable  n[1-2]\n" in text
 
 
 @pytest.mark.parametrize(

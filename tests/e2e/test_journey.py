@@ -13,8 +13,9 @@ import jsonschema
 import pytest
 from rich.console import Console
 
+from gpu_node.drift.report import brief
 from gpu_node.drift.report import json as json_report
-from gpu_node.drift.report.formats import Page, text
+from gpu_node.drift.report.formats import Page, printed, text
 from gpu_node.drift.report.model import Report
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, keep_converged
@@ -148,9 +149,10 @@ def test_converge_ends_proved(converged: Converge) -> None:
 def test_converge_announces_and_sums_up_as_the_report(
     story: dict[str, Any], converged: Converge
 ) -> None:
-    """The same counts and problems before; the last line is that of the report afterwards."""
-    *table, _, _, _ = shown(Report.model_validate(story["drift"].json), 80).splitlines()
-    assert "\n".join(["", *table, ""]) in converged.err
+    """The counts and what is repaired before; the last line is that of the report afterwards."""
+    before = brief.announcement(Report.model_validate(story["drift"].json))
+    announced = printed(before, Console(file=io.StringIO(), width=80)).splitlines()
+    assert "\n".join(["", *announced, ""]) in converged.err
     assert converged.err.splitlines()[-1] == "2 nodes, 2 ok: no problems"
 
 

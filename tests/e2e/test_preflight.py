@@ -163,9 +163,9 @@ def test_the_repositories_of_an_rpm_server() -> None:
     """They are tested by curl; a missing one is reported."""
     gone = "/etc/yum.repos.d/gone.repo"
     wrong = f"printf '[gone]\\nbaseurl=http://{roster.MIRROR_ADDRESS}/gone/\\n' >{gone}"
-    script = render(package_sources.SECTIONS)
+    script = render(package_sources.sections())
     with broken("a100-01", wrong, f"rm {gone}"):
-        readings = read(on("a100-01", script).split("\n"), package_sources.SECTIONS)
+        readings = read(on("a100-01", script).split("\n"), package_sources.sections())
     packages = package_sources.parse(readings)
     assert readings.unread == []
     assert packages.manager in ("dnf", "yum")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,9 +99,10 @@ def test_who_is_silent_is_states(tmp_path: Path) -> None:
     assert found == {"a": reach.Scan(why="connect: No route to host")}
 
 
-def _sources(folder: Path, **files: str) -> Section:
+def _sources(folder: Path, files: dict[str, str], data: dict[str, Any] | None = None) -> Section:
     """The section about repositories, with files of the system's in a folder."""
-    (section,) = (each for each in package_sources.SECTIONS if each.name == "preflight.sources")
+    sections = package_sources.sections(data)
+    (section,) = (each for each in sections if each.name == "preflight.sources")
     command = section.command
     for path, text in files.items():
         file = folder / path
@@ -144,7 +146,7 @@ def test_repositories_of_apt(shell: str, tmp_path: Path) -> None:
     """Each index is fetched into a folder that goes again."""
     env = _machine(tmp_path, "apt-get")
     _program(tmp_path / "bin", "apt-get", URIS)
-    section = _sources(tmp_path, **{"var/lib/dpkg/status": "Package: x\n"})
+    section = _sources(tmp_path, {"var/lib/dpkg/status": "Package: x\n"})
     (tmp_path / "usr/lib/apt").mkdir(parents=True)
     _program(tmp_path / "usr/lib/apt", "apt-helper", HELPER)
     before = sorted(tmp_path.iterdir())
@@ -204,7 +206,7 @@ def test_repositories_of_yum(shell: str, tmp_path: Path) -> None:
         "etc/os-release": 'VERSION_ID="7"\n',
         "etc/yum/vars/infra": "stock\n",
     }
-    states = _states(shell, _sources(tmp_path, **files), env)
+    states = _states(shell, _sources(tmp_path, files), env)
     assert {name: state for name, (state, _) in states.items()} == {
         **{"base": "bad", "extras": "ok", "meta": "ok"},
         "closed": "unknown",
@@ -220,9 +222,30 @@ def test_repositories_of_yum(shell: str, tmp_path: Path) -> None:
     assert "never.invalid" not in asked
 
 
+PROXY = "http://192.0.2.3:3128"
+TELL = 'printf "%s %s\\n" "$https_proxy" "$no_proxy" >>FOLDER/proxies\n'
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("named", [True, False])
+def test_repositories_are_asked_through_the_proxy(shell: str, tmp_path: Path, named: bool) -> None:
+    """Of the inventory: a server that reaches them by nothing else is none without packages."""
+    env = _machine(tmp_path, "apt-get", "curl")
+    _program(tmp_path / "bin", "curl", (TELL + CURL).replace("FOLDER", str(tmp_path)))
+    data = {"proxy_url": PROXY, "proxy_no_proxy": ["10.0.0.0/8", "mirror"]} if named else None
+    files: dict[str, Any] = {
+        "etc/yum.repos.d/a.repo": REPOSITORIES,
+        "etc/os-release": 'VERSION_ID="7"\n',
+    }
+    _states(shell, _sources(tmp_path, files, data), env)
+    given = {*(tmp_path / "proxies").read_text().splitlines()}
+    direct = "localhost,127.0.0.1,::1,10.0.0.0/8,mirror"
+    assert given == {f"{PROXY} {direct}" if named else " "}
+
+
 def test_a_lock_that_is_held_is_seen(tmp_path: Path) -> None:
     """By the kernel's list of locks, and the links of who holds it."""
-    (section,) = (each for each in package_sources.SECTIONS if each.name == "preflight.held")
+    (section,) = (each for each in package_sources.sections() if each.name == "preflight.held")
     lock = tmp_path / "lock"
     pattern = r"\/var\/lib\/apt\/lists\/lock"
     assert pattern in section.command

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_node.drift.env.variables import table
 from gpu_node.facts.probe import redaction
 from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE, HIDDEN, is_secret, redacted
+from gpu_node.inventories.nccl_variables import table
 from tests.shells import SHELLS, run
 
 # Those of them that a machine has.

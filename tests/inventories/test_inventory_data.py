@@ -23,6 +23,37 @@ written_sizes = st.builds(
 )
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("shm_siz", "8G", "found 'shm_siz' (no such key, did you mean shm_size?)"),
+        ("driver_verion", "535", "did you mean driver_version?"),
+        ("ShmSize", "8G", "did you mean shm_size?"),
+        ("nccl-version", "2.18.3", "did you mean nccl_version?"),
+        ("workspace", "/data", "did you mean workspaces?"),
+        (
+            "shm",
+            {"size": "8G"},
+            "found a mapping (only a cluster file has sections); allowed: shm_size",
+        ),
+    ],
+)
+def test_a_misspelt_key_of_a_hand_written_inventory(key: str, value: object, problem: str) -> None:
+    """It would be passed over in silence: nothing would be judged, or repaired."""
+    with pytest.raises(InventoryError) as error:
+        NodeWanted.from_data({**HOST, key: value})
+    assert str(error.value).startswith(f"{key}: found ") and problem in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["docker_version", "driver_class", "ssh_port", "_sudo", "cluster_nodes", "packages", "sh"],
+)
+def test_a_key_of_another_program_is_passed_over(key: str) -> None:
+    """pyinfra's own, and what other deploys read from the same inventory."""
+    assert NodeWanted.from_data({**HOST, key: {"a": 1}}) == NodeWanted.from_data(HOST)
+
+
 @given(written_sizes)
 def test_a_size_comes_back_as_the_same_bytes(text: str) -> None:
     size = parse_size(text)

@@ -335,6 +335,57 @@ def test_a_group_may_have_its_own_way(world: World) -> None:
     assert world.site.text() == CLUSTER
 
 
+ALIAS = """\
+Host al
+  HostName 192.0.2.12
+  User alice
+  Port 2200
+Host *
+  User everyone
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "defaults", "login"),
+    [
+        ("al", "user: root", ("alice", 2200)),
+        ("al", "port: 99", ("alice", 2200)),
+        ("192.0.2.12", "user: root", ("root", 22)),
+        ("192.0.2.12", "port: 99", ("everyone", 99)),
+    ],
+)
+def test_an_alias_of_ssh_config(
+    world: World, controller: Path, name: str, defaults: str, login: tuple[str, int]
+) -> None:
+    """Its user and port are above the inventory's; what ssh_config has for all names is below."""
+    (controller / ".ssh").mkdir()
+    (controller / ".ssh" / "config").write_text(ALIAS)
+    world.site.file.write_text(CLUSTER.replace("user: root", defaults, 1))
+    request = Request("v100-02", name)
+    server = Admission(world.site, request, Options(), UserConsole()).server
+    assert (server.user, server.port) == login
+    given = Request("v100-02", name, user="bob", port=23)
+    server = Admission(world.site, given, Options(), UserConsole()).server
+    assert (server.user, server.port) == ("bob", 23)
+
+
+def test_an_alias_is_in_the_entry(world: World, controller: Path) -> None:
+    """The next command of this machine logs in as the first one did."""
+    (controller / ".ssh").mkdir()
+    (controller / ".ssh" / "config").write_text(ALIAS)
+    admit(world, Request("v100-02", "al"))
+    data = world.site.cluster().data_of("v100-02")
+    assert (data["ssh_user"], data["ssh_port"], data["ssh_hostname"]) == ("alice", 2200, "al")
+
+
+def test_a_bad_ssh_config(world: World, controller: Path) -> None:
+    """One line, before the server is contacted."""
+    (controller / ".ssh").mkdir()
+    (controller / ".ssh" / "config").write_text("Host al\n  Port nope\n")
+    with pytest.raises(Stopped, match=r"Port: found 'nope' \(for al\)"):
+        Admission(world.site, Request("v100-02", "al"), Options(), UserConsole())
+
+
 def test_other_words_than_the_file_has_are_refused(world: World) -> None:
     admit(world)
     for option, request in (

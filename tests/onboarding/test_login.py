@@ -13,7 +13,7 @@ from paramiko import ECDSAKey, RSAKey
 
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust import login
-from gpu_node.onboarding.trust.keys import public_key
+from gpu_node.onboarding.trust.keys import own_keys, public_key
 from gpu_node.onboarding.trust.login import Password, methods, open_session, prove_key
 from gpu_node.onboarding.trust.password import Secret
 from gpu_node.onboarding.trust.session import Session
@@ -284,6 +284,17 @@ def test_a_key_with_a_passphrase(sshd: Sshd, key: Path) -> None:
     key.unlink()
     with pytest.raises(ContactError, match="found no such file"):
         public_key(sshd.server(key=key))
+
+
+def test_a_key_that_ssh_config_names(sshd: Sshd, key: Path, controller: Path) -> None:
+    """It is tried as pyinfra does, which logs in afterwards; a file that is gone is none."""
+    server = sshd.server()
+    (controller / ".ssh").mkdir()
+    lines = [f"Host {server.address}", f'  IdentityFile "{key}"', "  IdentityFile ~/gone"]
+    (controller / ".ssh" / "config").write_text("\n".join([*lines, ""]))
+    private = ECDSAKey.from_private_key_file(str(key))
+    with own_keys(server) as found:
+        assert [each.get_base64() for each in found] == [private.get_base64()]
 
 
 def test_by_an_agent(

@@ -1,0 +1,89 @@
+"""What a deploy repairs in a few lines: by area before it, by node after a dry run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpu_node.drift.report.entry import whole
+from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.problems import Problem, problems
+from gpu_node.drift.report.ranges import ranges
+from gpu_node.drift.report.table import counts, repair_of
+from gpu_node.facts.areas import AREAS
+from gpu_node.inventories.escape import visible
+
+_GAP = 2
+
+
+def announcement(report: Report) -> RenderableType:
+    """Return the counts of a report, and a line for each area that a deploy repairs.
+
+    What needs manual action is one line: the report has its details.
+    """
+    found = problems(report.hosts)
+    repaired = [each for each in found if repair_of(each, report.hosts) in ("deploy", "partly")]
+    left = [each for each in found if each not in repaired]
+    parts: list[RenderableType] = [counts(report, found)]
+    if repaired:
+        rows = list(_areas(repaired, report.hosts))
+        parts += [Text(), Text("the deploy repairs (number of findings):"), _lines(rows)]
+    if left:
+        parts += [Text(), Text(f"needs manual action: {_named(left)}")]
+    parts += [Text(), whole(f"more: {shlex.join(['gpu-node', 'drift', report.inventory])}")]
+    return Group(*parts)
+
+
+def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableType:
+    """Return a line for each node: the problems that a deploy would repair on it.
+
+    `without` are the nodes for which the dry run has failed.
+    """
+    rows = []
+    for name, host in report.hosts.items():
+        found = [
+            each
+            for each in problems({name: host})
+            if repair_of(each, report.hosts) in ("deploy", "partly")
+        ]
+        if host.error or name in without:
+            words = str(host.status) if host.error else "not planned; its error is above"
+        else:
+            words = f"would repair {_named(found)}" if found else "nothing to repair"
+        rows.append((Text(visible(name)), Text(words)))
+    return _lines(rows)
+
+
+def _areas(
+    found: Sequence[Problem], nodes: Mapping[str, HostReport]
+) -> Iterator[tuple[Text, Text, Text]]:
+    by_area: dict[str, list[Problem]] = {}
+    for each in found:
+        by_area.setdefault(each.id.partition(".")[0], []).append(each)
+    for area in sorted(by_area, key=_place):
+        on = {name for each in by_area[area] for name in each.nodes}
+        where = ranges([name for name in nodes if name in on], nodes)
+        yield Text(area), Text(visible(where)), Text(_named(by_area[area]))
+
+
+def _place(area: str) -> int:
+    return AREAS.index(area) if area in AREAS else len(AREAS)
+
+
+def _named(found: Sequence[Problem]) -> str:
+    """Return the ids of problems, each with the number of its findings where it has several."""
+    return ", ".join(
+        f"{each.id} ({len(each.all)})" if len(each.all) > 1 else each.id for each in found
+    )
+
+
+def _lines(rows: Sequence[Sequence[Text]]) -> RenderableType:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    return Padding(table, (0, 0, 0, _GAP))

@@ -1,0 +1,18 @@
+"""`gpu-node rules`: a table on a terminal, a line for each rule in a pipe."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from gpu_node.cli.rules import rules
+from gpu_node.drift.engine.rules import RULES
+
+
+def test_a_pipe_gets_a_line_for_each_rule() -> None:
+    """However wide a terminal would be: what grep finds has the whole of its rule."""
+    lines = CliRunner(env={"COLUMNS": "80"}).invoke(rules).output.splitlines()
+    assert len(lines) == len(RULES)
+    for rule in RULES.values():
+        (line,) = [each for each in lines if f" {rule.id} " in each]
+        repair = "repaired" if rule.steps else "manual"
+        assert [rule.severity, rule.id, repair, *rule.summary.split()] == line.split()
