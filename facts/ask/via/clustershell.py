@@ -1,0 +1,139 @@
+"""The probe through ClusterShell: its fanout, and its tree where the site has a topology.conf.
+
+The library and not the `clush` command: a node gets a script that differs in a few lines, each
+answer has a limit and its own time, and nothing is read from output meant for people. It runs in a
+Python process of its own (`on_clustershell`), as gevent replaces here what its event loop uses.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import IO, Any
+
+import gevent
+from gevent import subprocess
+
+from gpu_node.facts.ask.gather import CONNECT_SECONDS, Answer
+from gpu_node.facts.ask.offline import MOST_BYTES
+from gpu_node.facts.ask.via import login
+from gpu_node.facts.ask.via.processes import GRACE_SECONDS, with_parent
+from gpu_node.facts.ask.via.question import COMMAND, NAME, TOO_MUCH, Carried, Question
+from gpu_node.facts.probe.frame import MARK
+
+LIBRARY = "ClusterShell"
+INSTALL = "pip install 'gpu-node[clustershell]'"
+_CHILD = "gpu_node.facts.ask.via.on_clustershell"
+# A gateway has Python 3, but rarely as `python`, which is the name in a virtual environment here.
+_GATEWAY = {"CLUSTERSHELL_GW_PYTHON_EXECUTABLE": "python3"}
+# A line of the child is one answer, in base64.
+_LONGEST_LINE = 3 * MOST_BYTES
+
+
+class NoClusterShell(Exception):
+    """ClusterShell is not installed, or ended; str() is the reason."""
+
+
+def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
+    """Ask nodes through ClusterShell, by name in their order. Raises NoClusterShell."""
+    if find_spec(LIBRARY) is None:
+        raise NoClusterShell(f"no Python library {LIBRARY}")
+    asked = [each for each in questions if NAME.fullmatch(each.name)]
+    found = {each.name: each for each in _carried(asked, last)}
+    return {each.name: _answer(each, found.get(each.name)) for each in questions}
+
+
+def _answer(question: Question, carried: Carried | None) -> Answer:
+    """Return the answer of a node; without any of its output ssh may have had no session."""
+    if carried is None:
+        name = "its name is none that ClusterShell has: letters, digits, `.`, `_` and `-`"
+        return Answer(dict(question.data), error=name)
+    is_silent = MARK.encode() not in carried.out
+    if carried.code == login.FAILED and is_silent and not carried.out.strip():
+        error = login.failure(carried.errors, question.data)
+        return Answer(dict(question.data), error=str(error), cause=error)
+    if carried.problem and not carried.out:
+        return Answer(dict(question.data), error=carried.problem)
+    return question.answer(carried)
+
+
+def _carried(questions: Sequence[Question], last: float) -> list[Carried]:
+    """Run ClusterShell, and return what it brought from each node."""
+    if not questions:
+        return []
+    process = subprocess.Popen(
+        [sys.executable, "-m", _CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",  # -m looks for modules in the working directory first
+        env={**_GATEWAY, **os.environ},
+        start_new_session=True,
+        preexec_fn=with_parent,
+    )
+    errors: list[bytes] = []
+    readers = [gevent.spawn(_give, process.stdin, _orders(questions, last))]
+    readers.append(gevent.spawn(_keep, process.stderr, errors))
+    try:
+        found = [_read(line) for line in _lines(process.stdout)]
+        code = process.wait(GRACE_SECONDS)
+        gevent.joinall(readers, timeout=1)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        gevent.killall(readers)
+    if code != 0:
+        text = b"".join(errors).decode("utf-8", "replace").strip().splitlines()
+        raise NoClusterShell(f"ClusterShell ended: {text[-1] if text else f'exit {code}'}")
+    return found
+
+
+def _orders(questions: Sequence[Question], last: float) -> Iterator[bytes]:
+    """Yield the lines of the child's stdin: what all nodes share, then one for each node."""
+    first: dict[str, Any] = {
+        "command": COMMAND,
+        "gateway": ["ssh", *login.OPTIONS, "--"],
+        "connect": CONNECT_SECONDS,
+        "most": MOST_BYTES,
+        "too_much": TOO_MUCH,
+        "last": last,
+    }
+    yield json.dumps(first).encode() + b"\n"
+    for each in questions:
+        node = {
+            "name": each.name,
+            "ssh": login.words(each.name, each.data),
+            "behind": login.behind(each.data),
+            "seconds": each.seconds,
+            "script": each.script.decode(),
+        }
+        yield json.dumps(node).encode() + b"\n"
+
+
+def _give(pipe: IO[bytes], lines: Iterator[bytes]) -> None:
+    with suppress(OSError):  # its stderr has the reason
+        for line in lines:
+            pipe.write(line)
+        pipe.close()
+
+
+def _keep(pipe: IO[bytes], kept: list[bytes]) -> None:
+    with suppress(OSError):
+        while data := pipe.read(4096):
+            kept[:] = [*kept[-15:], data]
+
+
+def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
+    while line := pipe.readline(_LONGEST_LINE):
+        yield line
+
+
+def _read(line: bytes) -> Carried:
+    found = json.loads(line)
+    streams = {key: base64.b64decode(found.pop(key)) for key in ("out", "err")}
+    return Carried(**found, **streams)
