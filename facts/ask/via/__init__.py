@@ -1,4 +1,4 @@
-"""Ways to carry the probe to nodes beside this machine's own SSH sessions: engines that sites have."""
+"""Engines of a site that carry the probe to nodes, in place of this machine's SSH sessions."""
 
 from __future__ import annotations
 

@@ -134,6 +134,6 @@ def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
 
 
 def _read(line: bytes) -> Carried:
-    found = json.loads(line)
-    streams = {key: base64.b64decode(found.pop(key)) for key in ("out", "err")}
-    return Carried(**found, **streams)
+    found: dict[str, Any] = json.loads(line)
+    streams = {key: base64.b64decode(found[key]) for key in ("out", "err")}
+    return Carried(**{**found, **streams})

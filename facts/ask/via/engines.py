@@ -11,11 +11,11 @@ from pyinfra.connectors.ssh import SSHConnector
 from gpu_node.facts.ask import waiting
 from gpu_node.facts.ask.gather import Answer, chosen
 from gpu_node.facts.ask.via import SLURM, clustershell, slurm
-from gpu_node.facts.ask.via.clustershell import NoClusterShell
+from gpu_node.facts.ask.via.clustershell import INSTALL, NoClusterShell
 from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ask.via.slurm import NoSlurm
 
-__all__ = ["NoClusterShell", "NoSlurm", "NotANode", "gather_via"]
+__all__ = ["INSTALL", "NoClusterShell", "NoSlurm", "NotANode", "gather_via"]
 
 
 class NotANode(ValueError):
@@ -33,8 +33,8 @@ def gather_via(
     with chosen(inventory_path, limits) as (_, hosts):
         questions = [_question(host, deep, via == SLURM) for host in hosts]
     last = waiting.DEEP_LAST_SECONDS if deep else waiting.LAST_SECONDS
-    engine = slurm if via == SLURM else clustershell
-    return engine.gather(questions, last)
+    engine = slurm.gather if via == SLURM else clustershell.gather
+    return engine(questions, last)
 
 
 def _question(host: Host, deep: bool, in_job: bool) -> Question:

@@ -1,4 +1,4 @@
-"""ssh as a program: its words for one node of an inventory, and its errors as those of a session."""
+"""ssh as a program: its command line for a node, and its errors in the words of a session."""
 
 from __future__ import annotations
 
