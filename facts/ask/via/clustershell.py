@@ -24,7 +24,7 @@ from gpu_node.facts.ask.offline import MOST_BYTES
 from gpu_node.facts.ask.via import login
 from gpu_node.facts.ask.via.processes import GRACE_SECONDS, with_parent
 from gpu_node.facts.ask.via.question import COMMAND, NAME, TOO_MUCH, Carried, Question
-from gpu_node.facts.probe.frame import MARK
+from gpu_node.facts.ssh.options import STRICT
 
 LIBRARY = "ClusterShell"
 INSTALL = "pip install 'gpu-node[clustershell]'"
@@ -53,11 +53,10 @@ def _answer(question: Question, carried: Carried | None) -> Answer:
     if carried is None:
         name = "its name is none that ClusterShell has: letters, digits, `.`, `_` and `-`"
         return Answer(dict(question.data), error=name)
-    is_silent = MARK.encode() not in carried.out
-    if carried.code == login.FAILED and is_silent and not carried.out.strip():
+    if carried.code == login.FAILED and not carried.reached:
         error = login.failure(carried.errors, question.data)
         return Answer(dict(question.data), error=str(error), cause=error)
-    if carried.problem and not carried.out:
+    if carried.problem and not carried.reached:
         return Answer(dict(question.data), error=carried.problem)
     return question.answer(carried)
 
@@ -97,7 +96,7 @@ def _orders(questions: Sequence[Question], last: float) -> Iterator[bytes]:
     """Yield the lines of the child's stdin: what all nodes share, then one for each node."""
     first: dict[str, Any] = {
         "command": COMMAND,
-        "gateway": ["ssh", *login.OPTIONS, "--"],
+        "gateway": ["ssh", *STRICT, *login.ALONE, "--"],
         "connect": CONNECT_SECONDS,
         "most": MOST_BYTES,
         "too_much": TOO_MUCH,

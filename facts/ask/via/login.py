@@ -17,14 +17,13 @@ from gpu_node.facts.ssh.options import STRICT
 # The exit code of ssh for an error of its own.
 FAILED = 255
 # A user's ssh_config may share a connection, or keep one open behind the command.
-_ALONE = (
+ALONE = (
     *("-o", f"ConnectTimeout={CONNECT_SECONDS}", "-o", "ConnectionAttempts=1"),
     *("-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "ControlPersist=no"),
     *("-o", "RequestTTY=no", "-o", "RemoteCommand=none", "-o", "LogLevel=ERROR"),
     *("-o", "UpdateHostKeys=no"),  # a report pins no key
     *("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"),
 )
-OPTIONS = (*STRICT, *_ALONE)
 _NO_ROUTE = re.compile(r"ssh: connect to host (\S+) port (\d+): (.*)")
 _NO_NAME = re.compile(r"ssh: Could not resolve hostname (\S+): (.*)")
 _UNKNOWN = re.compile(r"No \S+ host key is known for (\S+) and you have requested strict checking")
@@ -49,7 +48,8 @@ def words(name: str, data: Mapping[str, Any]) -> list[str]:
     config = data.get("ssh_config_file")
     return [
         "ssh",
-        *OPTIONS,
+        *STRICT,
+        *ALONE,
         *(("-F", _path(config)) if config else ()),
         *(("-o", f'UserKnownHostsFile="{_path(file).replace("%", "%%")}"') if file else ()),
         *(("-o", "IdentitiesOnly=yes", "-i", _path(key)) if key else ()),
@@ -66,7 +66,7 @@ def behind(data: Mapping[str, Any]) -> dict[str, str]:
     A key, known_hosts and an address that this machine has mean nothing there.
     """
     port = ("-p", str(data["ssh_port"])) if data.get("ssh_port") else ()
-    found = {"ssh_options": shlex.join([*OPTIONS, *port])}
+    found = {"ssh_options": shlex.join([*STRICT, *ALONE, *port])}
     return {**found, **({"ssh_user": str(data["ssh_user"])} if data.get("ssh_user") else {})}
 
 
@@ -77,8 +77,7 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
     """
     text = "\n".join(errors)
     if found := _UNKNOWN.search(text):
-        file = data.get("ssh_known_hosts_file") or "~/.ssh/known_hosts"
-        refused = SSHException(f"No host key for {found[1]} found in {_path(file)}")
+        refused = SSHException(f"StrictPolicy: No host key for {found[1]} found in known_hosts")
         return _because(f"SSH error ({refused})", refused)
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "host key has changed" in text:
         offered = next((each[1] for line in errors if (each := _OFFERED.match(line))), "")
@@ -87,12 +86,14 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
         user = data.get("ssh_user")
         given = [f"username={user}"] if user else []
         given += [f"key={data['ssh_key']}"] if data.get("ssh_key") else []
-        why = f"Authentication error ({', '.join(given)})"
+        why = f"Authentication error ({', '.join(given)}) (Authentication failed.)"
         return _because(why, AuthenticationException(text))
     if found := _NO_ROUTE.search(text):
         if "timed out" in found[3]:
             return ConnectError("Could not connect (timed out)")
-        return ConnectError(f"SSH error (Unable to connect to port {found[2]} on {found[1]})")
+        return ConnectError(
+            f"Could not connect (Unable to connect to port {found[2]} on {found[1]})"
+        )
     if found := _NO_NAME.search(text):
         return ConnectError(f"Could not resolve hostname ({found[1]}: {found[2]})")
     reasons = [each for each in errors if not each.startswith(_AFTER)] or list(errors)

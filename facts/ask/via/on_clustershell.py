@@ -7,6 +7,7 @@ each kind. ClusterShell's fanout, topology.conf and gateways are those of the si
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import os
 import shlex
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ClusterShell.Event import EventHandler
+from ClusterShell.Propagation import RouteResolvingError
 from ClusterShell.Task import Task, task_self
 from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
 from ClusterShell.Worker.Tree import TreeWorker
@@ -26,6 +28,10 @@ from typing_extensions import override
 
 from gpu_node.facts.ask.waiting import Waiting
 
+# What a gateway is asked to run.
+_GATEWAY = "-m ClusterShell.Gateway"
+# Linux takes 128 KiB for one argument, such as a login shell's command.
+_LONGEST_COMMAND = 120_000
 # ssh that has closed its streams ends at once; one that does not is killed.
 _END_SECONDS, _PAUSE_SECONDS = 1.0, 0.01
 
@@ -47,6 +53,8 @@ class _Node:
     began: float = 0
     asked: float = 0
     heard: float | None = None
+    # Whether anything came that the node itself has printed.
+    reached: bool = False
     done: bool = False
 
 
@@ -73,6 +81,7 @@ class _Run(EventHandler):  # type: ignore[misc]
         one = self.nodes[node]
         one.heard = time.monotonic()
         one.size += len(msg) + 1
+        one.reached |= sname == worker.SNAME_STDOUT
         if one.size <= self.shared["most"]:
             (one.err if sname == worker.SNAME_STDERR else one.out).append(msg)
         else:
@@ -111,6 +120,7 @@ class _Run(EventHandler):  # type: ignore[misc]
             "name": one.name,
             "code": code,
             "problem": problem,
+            "reached": one.reached,
             "asked": one.asked or time.time(),
             "answered": time.time(),
             "out": _coded(one.out),
@@ -140,7 +150,7 @@ def _client_of(run: _Run) -> type[SshClient]:
         @property
         def node(self) -> _Node | None:
             """The node that it asks; None where it is the way to a gateway."""
-            return run.nodes.get(str(self.key)) if self.command == run.command else None
+            return run.nodes.get(str(self.key)) if _GATEWAY not in self.command else None
 
         @override
         def _build_cmd(self) -> tuple[list[str], None]:
@@ -162,6 +172,8 @@ def _client_of(run: _Run) -> type[SshClient]:
             data = super()._read(sname, size)
             # ClusterShell would keep a line without an end.
             kept = len(self.streams[sname].rbuf) + len(data)
+            if self.node and sname == self.worker.SNAME_STDOUT:
+                self.node.reached = True
             if self.node and kept > run.shared["most"]:
                 self.streams[sname].rbuf = b""
                 run.end(self.node, problem=run.shared["too_much"])
@@ -181,7 +193,7 @@ def _client_of(run: _Run) -> type[SshClient]:
 
 
 class _Tree(TreeWorker):  # type: ignore[misc]
-    """A worker for one node that sends its script again where a gateway fails."""
+    """A worker for one node behind a gateway."""
 
     node: _Node
 
@@ -189,29 +201,47 @@ class _Tree(TreeWorker):  # type: ignore[misc]
     def _launch(self, nodes: Any) -> None:
         for key, value in self.node.behind.items():
             self.task.set_info(key, value)
-        super()._launch(nodes)
+        try:
+            super()._launch(nodes)
+        except RouteResolvingError:  # no gateway is left: the inventory has an address
+            given = {"handler": self.metahandler, "timeout": self.timeout, "stderr": self.stderr}
+            worker = self.task.shell(self.command, nodes=nodes, tree=False, **given)
+            self._child_count += 1
+            self._target_count += len(nodes)
+            self.workers.append(worker)
 
-    @override
-    def _relaunch(self, previous_gateway: str) -> None:
-        super()._relaunch(previous_gateway)
-        _send(self, self.node)
 
-
-def _send(worker: Any, node: _Node) -> None:
-    worker.write(node.script.encode())
-    worker.set_write_eof()
+def _packed(node: _Node, command: str) -> str:
+    """Return a command that has the script in it: a gateway hands stdin on to one worker alone."""
+    script = base64.b64encode(gzip.compress(node.script.encode(), mtime=0)).decode()
+    return f"printf %s {script} | base64 -d | gzip -dc | {command}"
 
 
 def _schedule(task: Task, run: _Run, node: _Node) -> None:
     """Plan one node, through a gateway where the site's topology has one for it."""
-    given = {"command": run.command, "handler": run, "timeout": node.seconds, "stderr": True}
-    if task._default_tree_is_enabled():
-        worker = _Tree(node.name, **given)
-        worker.node = node
-    else:
-        worker = task.default("distant_worker")(node.name, **given)
+    given = {"handler": run, "timeout": node.seconds, "stderr": True}
+    if not _is_behind(task, node.name):
+        worker = task.default("distant_worker")(node.name, command=run.command, **given)
+        task.schedule(worker)
+        worker.write(node.script.encode())
+        worker.set_write_eof()
+        return
+    command = _packed(node, run.command)
+    if len(command) > _LONGEST_COMMAND:
+        long = f"its script has {len(command)} bytes, and a gateway takes {_LONGEST_COMMAND}"
+        run.end(node, problem=f"{long}; next: report on it without --via")
+        return
+    worker = _Tree(node.name, command=command, **given)
+    worker.node = node
     task.schedule(worker)
-    _send(worker, node)
+
+
+def _is_behind(task: Task, name: str) -> bool:
+    """Whether the site's topology has a gateway on the way to a node."""
+    if not task._default_tree_is_enabled():
+        return False
+    near = [task.topology.root, *task.topology.root.children()]
+    return any(name in each.nodeset for each in task.topology.groups if each not in near)
 
 
 def main() -> None:
@@ -228,9 +258,13 @@ def main() -> None:
     for node in run.nodes.values():
         _schedule(task, run, node)
     task.timer(1.0, handler=run, interval=1.0, autoclose=True)
-    task.resume()
+    why = "without an answer of it"
+    try:
+        task.resume()
+    except Exception as error:  # what is known of the others is not lost
+        why = f"with {type(error).__name__}: {error}"
     for node in run.nodes.values():
-        run.end(node, problem="ClusterShell ended without an answer of it")
+        run.end(node, problem=f"ClusterShell ended {why}")
     run.stop(0)
 
 

@@ -50,6 +50,8 @@ class Carried:
     asked: float = 0
     answered: float = 0
     problem: str = ""
+    # Whether the node itself has printed anything.
+    reached: bool = False
 
     @property
     def errors(self) -> list[str]:
