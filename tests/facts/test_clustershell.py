@@ -243,7 +243,10 @@ def _by_script(
 def test_a_slow_node_is_given_up(sshd: Sshd) -> None:
     """Once the others have answered; its ssh ends."""
     honest = Answers()
-    nodes = {"a": honest, "b": honest, "silent": lambda *_: time.sleep(60)}
+    nodes: dict[str, Callable[[Channel, bytes], None]] = {
+        **{"a": honest, "b": honest},
+        "silent": lambda *_: time.sleep(60),
+    }
     sshd.answer = lambda channel, command: _by_script(channel, command, nodes)
     begun = time.monotonic()
     found = asked(*(question(name, data(sshd)) for name in nodes), last=2)
