@@ -67,7 +67,8 @@ def test_json_uses_the_words_of_the_contract() -> None:
         "findings": {"error": 3, "warning": 1, "info": 0},
     }
     assert whole["hosts"]["v100-02"] == {
-        **{"status": "unreachable", "error": REFUSED, "facts": {}, "findings": []}
+        **{"status": "unreachable", "error": REFUSED, "facts": {}, "findings": []},
+        "slurm_job": None,
     }
 
 
