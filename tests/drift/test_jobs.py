@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as stdlib_json
 from dataclasses import replace
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,7 +16,8 @@ from tests.drift.reports import concise, drawn, report
 from tests.drift.test_without_root import ALICE, CLOSED
 
 HEAD = "Slurm jobs read these facts"
-NODE = Seen(states.wanted(), states.found(states.merged(ALICE, CLOSED)))
+CHANGE: Any = states.merged(ALICE, CLOSED)
+NODE = Seen(states.wanted(), states.found(CHANGE))
 JOBS = {"a100-01": replace(NODE, slurm_job=4711), "v100-01": replace(NODE, slurm_job=4712)}
 
 

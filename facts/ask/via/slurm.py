@@ -31,7 +31,18 @@ _SINFO = ("sinfo", "--all", "--Node", "--noheader", "--format=%N|%T|%G|%E")
 # States in which no job starts. A `*` behind a state: the node does not respond; `~`: it has no
 # power, and a report is no reason to give it some.
 _CLOSED = frozenset(
-    ("down", "drained", "draining", "drain", "fail", "failing", "error", "unknown", "future")
+    (
+        "down",
+        "drained",
+        "draining",
+        "drain",
+        "fail",
+        "failing",
+        "error",
+        "unknown",
+        "future",
+        "inval",
+    )
 )
 _NO_RESPONSE, _NO_POWER = "*", "~%"
 # Variables of srun that ask for GPUs: where one is set, it decides.
