@@ -341,8 +341,9 @@ def test_what_is_no_node(sshd: Sshd) -> None:
     """@local has no sshd; a name that ClusterShell would read as several is not asked."""
     with pytest.raises(engines.NotANode, match="@local"):
         engines.gather_via("clustershell", inventory(sshd, **{"@local": {}}), ())
-    found = asked(question("a[1-3]", data(sshd)))
-    assert "its name is none that ClusterShell has" in (found["a[1-3]"].error or "")
+    for name in ("a[1-3]", "-oProxyCommand=x", "a b"):
+        error = asked(question(name, data(sshd)))[name].error
+        assert error == "ClusterShell takes names of letters, digits, `.`, `_` and `-` alone"
 
 
 def test_all_ends_with_this_process(sshd: Sshd) -> None:

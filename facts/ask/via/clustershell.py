@@ -11,7 +11,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import IO, Any
@@ -31,6 +31,7 @@ INSTALL = "pip install 'gpu-node[clustershell]'"
 _CHILD = "gpu_node.facts.ask.via.on_clustershell"
 # A gateway has Python 3, but rarely as `python`, which is the name in a virtual environment here.
 _GATEWAY = {"CLUSTERSHELL_GW_PYTHON_EXECUTABLE": "python3"}
+_NO_NAME = "ClusterShell takes names of letters, digits, `.`, `_` and `-` alone"
 # A line of the child is one answer, in base64.
 _LONGEST_LINE = 3 * MOST_BYTES
 
@@ -43,16 +44,16 @@ def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
     """Ask nodes through ClusterShell, by name in their order. Raises NoClusterShell."""
     if find_spec(LIBRARY) is None:
         raise NoClusterShell(f"no Python library {LIBRARY}")
-    asked = [each for each in questions if NAME.fullmatch(each.name)]
-    found = {each.name: each for each in _carried(asked, last)}
-    return {each.name: _answer(each, found.get(each.name)) for each in questions}
+    asked = {each.name: each for each in questions if NAME.fullmatch(each.name)}
+    found = {each.name: _answer(asked[each.name], each) for each in _carried(asked, last)}
+    return {
+        each.name: found.get(each.name) or Answer(dict(each.data), error=_NO_NAME)
+        for each in questions
+    }
 
 
-def _answer(question: Question, carried: Carried | None) -> Answer:
+def _answer(question: Question, carried: Carried) -> Answer:
     """Return the answer of a node; without any of its output ssh may have had no session."""
-    if carried is None:
-        name = "its name is none that ClusterShell has: letters, digits, `.`, `_` and `-`"
-        return Answer(dict(question.data), error=name)
     if carried.code == login.FAILED and not carried.reached:
         error = login.failure(carried.errors, question.data)
         return Answer(dict(question.data), error=str(error), cause=error)
@@ -61,10 +62,10 @@ def _answer(question: Question, carried: Carried | None) -> Answer:
     return question.answer(carried)
 
 
-def _carried(questions: Sequence[Question], last: float) -> list[Carried]:
-    """Run ClusterShell, and return what it brought from each node."""
+def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried]:
+    """Run ClusterShell, and yield what it brings from each node."""
     if not questions:
-        return []
+        return
     process = subprocess.Popen(
         [sys.executable, "-m", _CHILD],
         stdin=subprocess.PIPE,
@@ -76,10 +77,11 @@ def _carried(questions: Sequence[Question], last: float) -> list[Carried]:
         preexec_fn=with_parent,
     )
     errors: list[bytes] = []
-    readers = [gevent.spawn(_give, process.stdin, _orders(questions, last))]
+    readers = [gevent.spawn(_give, process.stdin, _orders(questions.values(), last))]
     readers.append(gevent.spawn(_keep, process.stderr, errors))
     try:
-        found = [_read(line) for line in _lines(process.stdout)]
+        for line in _lines(process.stdout):
+            yield _read(line)
         code = process.wait(GRACE_SECONDS)
         gevent.joinall(readers, timeout=1)
     finally:
@@ -89,10 +91,9 @@ def _carried(questions: Sequence[Question], last: float) -> list[Carried]:
     if code != 0:
         text = b"".join(errors).decode("utf-8", "replace").strip().splitlines()
         raise NoClusterShell(f"ClusterShell ended: {text[-1] if text else f'exit {code}'}")
-    return found
 
 
-def _orders(questions: Sequence[Question], last: float) -> Iterator[bytes]:
+def _orders(questions: Iterable[Question], last: float) -> Iterator[bytes]:
     """Yield the lines of the child's stdin: what all nodes share, then one for each node."""
     first: dict[str, Any] = {
         "command": COMMAND,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import gevent
 from gevent import subprocess
@@ -30,6 +30,9 @@ GRACE_SECONDS = 10
 _LOOK_SECONDS = 0.5
 _CHUNK = 65536
 _PR_SET_PDEATHSIG = 1
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -88,16 +91,20 @@ def with_parent(number: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number))
 
 
-def run_all(errands: Iterable[Errand], last: float, parallel: int) -> list[Carried]:
-    """Run errands, at most `parallel` at once, and return what each brought, in their order.
+def run_all(
+    errands: Iterable[Errand], last: float, parallel: int, judge: Callable[[Carried], T]
+) -> dict[str, T]:
+    """Run errands, at most `parallel` at once, and return the judgement of each by its name.
 
-    `last`: seconds after which one is given up once half of the others have ended with 0.
+    What an errand brought is judged at once, and not kept. `last`: seconds after which one is given
+    up once half of the others have ended with 0.
     """
     todo = list(errands)
     waiting, running = Waiting(len(todo), last), list[_Running]()
     watch = gevent.spawn(_watch, running, waiting)
     try:
-        return list(Pool(parallel).map(lambda each: _run(each, running, waiting), todo))
+        found = Pool(parallel).map(lambda each: judge(_run(each, running, waiting)), todo)
+        return {each.name: one for each, one in zip(todo, found, strict=True)}
     finally:
         watch.kill()
 

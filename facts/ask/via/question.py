@@ -24,7 +24,7 @@ from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.probe.shell import shell
 
 # Names that are one word to every engine and to sh, and that an answer may have.
-NAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 MOST_LINES = 500_000
 TOO_MUCH = (
     f"it sent more than {MOST_BYTES // 1024 // 1024} MiB; the rest was not read; check what the "

@@ -90,13 +90,11 @@ def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
         raise NoSlurm("no program srun in PATH")
     members = known()
     closed = {each.name: _closed(each.name, members) for each in questions}
-    asked = [each for each in questions if not closed[each.name]]
-    errands = [_errand(each, members[each.name]) for each in asked]
-    carried = {each.name: each for each in run_all(errands, last, PARALLEL)}
+    asked = {each.name: each for each in questions if not closed[each.name]}
+    errands = [_errand(each, members[name]) for name, each in asked.items()]
+    found = run_all(errands, last, PARALLEL, lambda each: _answer(asked[each.name], each))
     return {
-        each.name: _answer(each, carried[each.name])
-        if each.name in carried
-        else Answer(dict(each.data), error=closed[each.name])
+        each.name: found.get(each.name) or Answer(dict(each.data), error=closed[each.name])
         for each in questions
     }
 
