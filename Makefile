@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := speed check quick lab kernel faults lab-slow kernel-slow slow pip fuzz
+LANES := speed check quick lab kernel faults lab-slow kernel-slow slow slurm pip fuzz
 .PHONY: bench demo test test-slow setup setup-dev tools packages picture release clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
@@ -15,8 +15,9 @@ GOALS := $(or $(MAKECMDGOALS),demo)
 ON_LAB := $(filter demo picture test test-slow setup-dev lab kernel faults lab-slow,$(GOALS))
 ON_BENCH := $(filter bench speed test setup-dev,$(GOALS))
 ON_KERNEL := $(filter test test-slow setup-dev kernel kernel-slow,$(GOALS))
+ON_SLURM := $(filter test-slow slurm,$(GOALS))
 TESTS := $(filter-out bench demo picture check setup release,$(GOALS))
-GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(TESTS),tests) $(if $(ON_BENCH),bench)
+GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(ON_SLURM),slurm) $(if $(TESTS),tests) $(if $(ON_BENCH),bench)
 
 ## demo: two broken servers are reported, repaired and proved
 demo: setup
@@ -34,11 +35,11 @@ demo: setup
 test: setup-dev
 	@$(BIN)/python -m tests.lanes speed check quick lab kernel
 
-## test-slow: the whole catalogue of faults, further cases, pip in each shell, NVIDIA's own wheels
+## test-slow: the whole catalogue of faults, further cases, Slurm, pip in each shell, NVIDIA's own wheels
 test-slow: setup-dev
-	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow pip fuzz real-wheels
+	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow slurm pip fuzz real-wheels
 
-## speed, check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, pip, fuzz, test-real-wheels: one lane alone
+## speed, check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, slurm, pip, fuzz, test-real-wheels: one lane alone
 $(LANES) test-real-wheels: setup-dev
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)
 

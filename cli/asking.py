@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +13,10 @@ from gpu_node.cli.console import working
 from gpu_node.drift.report.model import Seen
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
 from gpu_node.facts.ask.offline import answers
+from gpu_node.facts.ask.via.login import ChangedHostKey
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection import handshake
-from gpu_node.inventories.connection.refused_keys import explained, refusal
+from gpu_node.inventories.connection.refused_keys import LOOK, explained, refusal
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.schema import InventoryError, NodeWanted
@@ -33,6 +35,27 @@ def ask(
     handshake.install()
     with at_once(), working(f"Reading the nodes of {inventory}"):
         found = gather(inventory, limit, deep, data or {})
+    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+
+
+def ask_via(via: str, inventory: str, limit: Iterable[str], deep: bool = False) -> dict[str, Seen]:
+    """Probe the nodes of an inventory, once, by ClusterShell or Slurm; as `ask` otherwise."""
+    from gpu_node.facts.ask.via import engines
+
+    try:
+        with at_once(), working(f"Reading the nodes of {inventory}"):
+            found = engines.gather_via(via, inventory, limit, deep)
+    except engines.NotANode as error:
+        why = "a host that is not reached by SSH"
+        problem = worded(shown(str(error)), why, "nodes that sshd answers on", "--limit")
+        raise click.UsageError(f"--via {via}: {problem}") from error
+    except engines.NoClusterShell as error:
+        problem = worded(str(error), "", "the library, and ssh", engines.INSTALL)
+        raise click.ClickException(f"--via {via}: {problem}") from error
+    except engines.NoSlurm as error:
+        then = "run it where srun works, such as a login node of the cluster"
+        problem = worded(str(error), "", "Slurm's commands, and a cluster that answers", then)
+        raise click.ClickException(f"--via {via}: {problem}") from error
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
@@ -59,14 +82,27 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
         _with_next_step(inventory, name, answer),
         answer.reached,
         peers_of(answer.data),
-        answer.data.get("_sudo") is True,
+        answer.data.get("_sudo") is True and answer.slurm_job is None,
         answer.data.get("allow_deletions") is True,
+        answer.slurm_job,
     )
 
 
 def _with_next_step(inventory: str, name: str, answer: Answer) -> str | None:
     """Add the next step to the error of an unknown or changed host key; it is never accepted."""
+    if answer.cause is not None and isinstance(answer.cause.__context__, ChangedHostKey):
+        return _changed(answer.cause.__context__, inventory, name)
     refused = refusal(answer.cause)
     if answer.error is None or refused is None:
         return answer.error
     return explained(answer.error, refused, inventory, name)
+
+
+def _changed(refused: ChangedHostKey, inventory: str, name: str) -> str:
+    """Return the reason and the next step for a changed key that ssh refused."""
+    command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(name)}"
+    offered = f"offered {refused.offered}; " if refused.offered else ""
+    accept = f" --accept {refused.offered}" if refused.offered else ""
+    return (
+        f"its host key has changed: {offered}if it was reinstalled, {LOOK}; then: {command}{accept}"
+    )

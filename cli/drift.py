@@ -8,6 +8,7 @@ from gpu_node.cli import words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
 from gpu_node.drift.report.formats import FORMATS
+from gpu_node.facts.ask.via import VIAS
 from gpu_node.inventories.errors import worded
 
 
@@ -34,6 +35,14 @@ from gpu_node.inventories.errors import worded
     metavar="DIR",
     help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
 )
+@click.option(
+    "--via",
+    type=Choice(VIAS),
+    default=VIAS[0],
+    show_default=True,
+    help="What carries the questions to the nodes. clustershell: ClusterShell, with its tree. "
+    "slurm: a job on each node, as you; the report is about what a job sees.",
+)
 def drift(
     inventory: str,
     limit: tuple[str, ...],
@@ -44,6 +53,7 @@ def drift(
     facts: bool,
     full: bool,
     answers: str | None,
+    via: str,
 ) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
@@ -57,7 +67,7 @@ def drift(
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
     with loading():
-        from gpu_node.cli.asking import ask, read_answers
+        from gpu_node.cli.asking import ask, ask_via, read_answers
         from gpu_node.cli.reporting import check_given, check_only, report_of, write
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
@@ -68,9 +78,13 @@ def drift(
         raise click.UsageError(worded("--only with --full", "", "one of them"))
     if answers is not None and deep:
         raise click.UsageError(worded("--deep with --answers", "", "one of them"))
+    if answers is not None and via != VIAS[0]:
+        raise click.UsageError(worded(f"--via {via} with --answers", "", "one of them"))
     check_given(output, only)
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
+    elif via != VIAS[0]:
+        seen = ask_via(via, inventory, limit, deep)
     else:
         seen = ask(inventory, limit, deep)
     report = report_of(inventory, seen)

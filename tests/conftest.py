@@ -24,7 +24,14 @@ settings.load_profile("beside others")
 # The programs that tests call, by the marker of their lane; "" is `make quick`.
 _QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare"
 _LAB = "rsync ssh ssh-keygen"
-PROGRAMS = {"": _QUICK, "slow": _QUICK, "lab": _LAB, "lab_slow": _LAB, "faults": _LAB}
+PROGRAMS = {
+    "": _QUICK,
+    "slow": _QUICK,
+    "lab": _LAB,
+    "lab_slow": _LAB,
+    "faults": _LAB,
+    "slurm": "srun ssh-keygen",
+}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -37,12 +37,13 @@ PROGRAMS = ("gpu-node", "pyinfra")
 # `gpu-node` with one node that answers at once.
 ANSWERING = "answering"
 PACKAGES = ("cli", "deploy", "drift", "facts", "inventories", "lab", "onboarding", "verify")
-# What pyinfra executes itself, and what runs on nodes.
+# What pyinfra executes itself, what runs on nodes, and what is a program of its own.
 NOT_IMPORTED = (
     "gpu_node.deploy.gpu_node",
     "gpu_node.deploy.environments",
     "gpu_node.inventories.lab",
     "gpu_node.facts.nccl.on_node",
+    "gpu_node.facts.ask.via.on_clustershell",
 )
 # What the programs import while they run.
 THEIRS = ("pyinfra.connectors.ssh", "pyinfra.connectors.local", "rich.progress", "rich.table")

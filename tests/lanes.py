@@ -68,7 +68,7 @@ def _files(*names: str) -> list[str]:
 
 QUICK = (
     "not lab and not lab_slow and not slow and not kernel and not kernel_slow and not faults"
-    " and not pip and not real_wheels"
+    " and not pip and not slurm and not real_wheels"
 )
 # A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
@@ -138,6 +138,7 @@ LANES = {
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
     "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel"),
     "slow": _tests("-m", "slow", *SLOWER),
+    "slurm": _tests("-m", "slurm", "tests/slurm"),
     "pip": _tests("-m", "pip", "tests/deploy"),
     # Again, with all examples instead of a tenth.
     "fuzz": Lane([["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *FUZZED]]),

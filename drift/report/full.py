@@ -11,6 +11,7 @@ from rich.text import Text
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.report.entry import entry, whole
+from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.signs import SEVERITY_STYLES
@@ -20,7 +21,7 @@ from gpu_node.inventories.escape import visible, visible_lines
 
 def render(report: Report, width: int) -> RenderableType:
     """Return the report as a rich renderable for a console of this width."""
-    parts: list[RenderableType] = [matrix(report.hosts, width), Text()]
+    parts: list[RenderableType] = [*of_jobs(report), matrix(report.hosts, width), Text()]
     parts += [_entry(finding, values) for finding, values in _grouped(report.hosts).items()]
     parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
     return Group(*parts, _summary(report), *_next_step(report))

@@ -14,6 +14,7 @@ from gpu_node.drift.engine.differences import Difference, differences
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.guard import Judged, Judgement
 from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.schema import NodeWanted
@@ -39,6 +40,8 @@ class HostReport(_Part):
     error: str | None = None
     facts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     findings: list[Finding] = Field(default_factory=list)
+    # The Slurm job that read its facts: they are what a job sees. None where a login read them.
+    slurm_job: int | None = None
     # Whether its facts were read as a user who is not root and has no sudo; not part of the JSON.
     without_root: bool = Field(default=False, exclude=True)
 
@@ -75,6 +78,11 @@ class Report(_Part):
         }
         return self.model_copy(update={"hosts": hosts, "summary": _summary(hosts)})
 
+    @property
+    def in_jobs(self) -> list[str]:
+        """The nodes whose facts a Slurm job read."""
+        return [name for name, host in self.hosts.items() if host.slurm_job is not None]
+
     def exit_code(self) -> int:
         """Return 1 where something cannot be determined, else 2 where there is drift, else 0."""
         if self.summary.unreachable or self.summary.unreadable:
@@ -98,6 +106,10 @@ _LEFT_OUT: dict[str, Any] = {
 }
 
 
+# How a fact is read that a Slurm job's user may not read.
+_OVER_SSH = "report without --via slurm, as root or with `ssh: {sudo: true}`"
+
+
 @dataclass(frozen=True)
 class Seen:
     """What came back from one node: a state, or the error that stands for it."""
@@ -113,6 +125,8 @@ class Seen:
     sudo: bool = False
     # Whether a run may delete what a copy has more than its source: --data allow_deletions=true.
     allow_deletions: bool = False
+    # The Slurm job that read the state.
+    slurm_job: int | None = None
 
     @property
     def without_root(self) -> bool:
@@ -165,9 +179,23 @@ def _host(node: Seen, findings: list[Finding]) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
     facts = node.state.model_dump(mode="json", exclude=_LEFT_OUT)
+    if node.slurm_job is not None:
+        findings = [_of_job(each) for each in findings]
     return HostReport(
-        status=_status(findings), facts=facts, findings=findings, without_root=node.without_root
+        status=_status(findings),
+        facts=facts,
+        findings=findings,
+        slurm_job=node.slurm_job,
+        without_root=node.without_root,
     )
+
+
+def _of_job(finding: Finding) -> Finding:
+    """Return a finding of a job: where only root can read a fact, another way of asking may."""
+    if not isinstance(finding.about, RootOnly):
+        return finding
+    words = {"cause": "a Slurm job asks as its user, who is not root", "fix": _OVER_SSH}
+    return finding.model_copy(update=words)
 
 
 def _less(host: HostReport, areas: Collection[str]) -> HostReport:

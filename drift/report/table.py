@@ -13,6 +13,7 @@ from rich.text import Text
 from gpu_node.drift.report import full
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
+from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report, Status
 from gpu_node.drift.report.problems import Problem, chosen, leads_to, problems, without_root
@@ -56,7 +57,7 @@ def render(
     """
     found = problems(report.hosts)
     shown = list(chosen(found, only)) if only else found
-    parts: list[RenderableType] = []
+    parts: list[RenderableType] = [*of_jobs(report)]
     if facts:
         parts += [matrix(report.hosts, width, alike=True), Text()]
     parts.append(counts(report, found))

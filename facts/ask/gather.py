@@ -47,6 +47,8 @@ class Answer:
     reached: bool = False
     # The exception whose text `error` is.
     cause: Exception | None = None
+    # The Slurm job that read the state; None where a login did.
+    slurm_job: int | None = None
 
 
 T = TypeVar("T")

@@ -28,7 +28,8 @@ SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
 OLD_SECONDS = 24 * 3600
 # As much as is read over SSH.
 MOST_BYTES = 16 * 1024 * 1024
-_STAMP = re.compile(
+# To which question, by which node, when and on which machine an answer is.
+STAMP = re.compile(
     rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>[A-Za-z0-9._-]{{1,255}}) "
     r"(?P<time>[0-9]{1,11}) (?P<host>\S{1,255}) (?P<boot>\S{1,64})$",
     re.MULTILINE,
@@ -143,7 +144,7 @@ def _check(text: str, name: str, digest: str, twice: Mapping[str, str]) -> None:
     """Raise ProbeError for what is no answer of a node to the script with this digest."""
     if len(text) > MOST_BYTES:
         raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
-    stamp = _STAMP.search(text)
+    stamp = STAMP.search(text)
     if stamp is None:
         raise ProbeError("found no answer to a script of gpu-node probe; next: run it on the node")
     if stamp["node"] != name:
@@ -176,6 +177,6 @@ def _of_one_machine(texts: Mapping[str, str | OSError]) -> dict[str, str]:
 def _machines(texts: Mapping[str, str | OSError]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the nodes with the name and the boot of the machine that answered for each."""
     for name, text in texts.items():
-        stamp = _STAMP.search(text) if isinstance(text, str) else None
+        stamp = STAMP.search(text) if isinstance(text, str) else None
         if stamp and stamp["boot"] != "-":
             yield name, (stamp["host"], stamp["boot"])

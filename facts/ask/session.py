@@ -86,15 +86,22 @@ def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
         raise ProbeError(f"no answer to the probe within {seconds} s") from None
     except NoAnswer as error:
         raise ProbeError(str(error)) from error
-    if NOT_WHOLE in output.stdout_lines:
+    return whole(status, output.stdout_lines, output.stderr_lines)
+
+
+def whole(status: bool, lines: list[str], errors: Sequence[str]) -> list[str]:
+    """Return the lines of an answer if the probe ran to its end. Raises ProbeError.
+
+    `status` is whether it ended with 0, `errors` are its lines on stderr.
+    """
+    if NOT_WHOLE in lines:
         raise ProbeError(f"the probe could not run: {EATEN}")
-    if not any(line.startswith(MARK) for line in output.stdout_lines):
-        printed = [line for line in (*output.stdout_lines, *output.stderr_lines) if line.strip()]
+    if not any(line.startswith(MARK) for line in lines):
+        printed = [line for line in (*lines, *errors) if line.strip()]
         last = f"; its last line: {printed[-1]}" if printed else ""
         raise ProbeError(f"the probe could not run: {SILENT}{last}")
     if not status:
         raise ProbeError("the probe was cut off before its end; ask again")
-    lines: list[str] = output.stdout_lines
     return lines
 
 

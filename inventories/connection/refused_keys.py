@@ -23,7 +23,7 @@ from gpu_node.inventories.connection.handshake import RefusedJumpHost
 # The end of pyinfra's message about a changed host key.
 _CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
-_LOOK = (
+LOOK = (
     "compare with what the node shows on its console: "
     "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 )
@@ -60,11 +60,11 @@ def next_step(refused: SSHException, inventory: str, node: str) -> str:
         return _NOT_LET_IN
     command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
     if not isinstance(refused, BadHostKeyException):
-        return f"its host key is not pinned; {_LOOK}; then: {command}"
+        return f"its host key is not pinned; {LOOK}; then: {command}"
     offered = refused.key.fingerprint
     return (
         f"its host key has changed: pinned {_shown(refused.expected_key)}, offered "
-        f"{_shown(refused.key)}; if it was reinstalled, {_LOOK}; then: {command} "
+        f"{_shown(refused.key)}; if it was reinstalled, {LOOK}; then: {command} "
         f"--accept {offered}"
     )
 

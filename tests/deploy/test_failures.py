@@ -15,7 +15,7 @@ from pyinfra.api import Host, State
 
 from gpu_node.deploy.engine import proof
 from gpu_node.deploy.engine.run import node_of
-from gpu_node.facts.ask import patience
+from gpu_node.facts.ask import patience, waiting
 from tests import fork_server
 
 WORK = """
@@ -140,7 +140,7 @@ def test_a_node_that_is_silent_at_its_proof(
     def fresh(host: Host) -> Iterator[str]:
         yield "connection"
 
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(waiting, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(proof, "fresh", fresh)
     monkeypatch.setattr(proof, "probe", lambda host, _: host.name == "b" and gevent.sleep(20))

@@ -25,6 +25,7 @@ from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files import unsettled
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.ask import patience
+from gpu_node.facts.ask import waiting as limits
 from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.limits.unsettled import FOLDER, MOST, Waiting, listing, parse
@@ -247,7 +248,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, silent: str, second: bool = False)
     monkeypatch.setattr(sys, "argv", ["pyinfra", "-y"])
     monkeypatch.setattr(before, "tune", lambda connector: None)
     monkeypatch.setattr(unsettled, "ALL_SECONDS", 0.5)
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.5)
     monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.02)
 
     @contextmanager

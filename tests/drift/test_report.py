@@ -44,7 +44,9 @@ def test_json_uses_the_words_of_the_contract() -> None:
         *("schema", "tool", "inventory", "generated", "hosts", "differences", "summary")
     ]
     assert whole["schema"] == 1
-    assert set(whole["hosts"]["a100-01"]) == {"status", "error", "facts", "findings"}
+    host = whole["hosts"]["a100-01"]
+    assert set(host) == {"status", "error", "facts", "findings", "slurm_job"}
+    assert host["slurm_job"] is None
     assert set(whole["hosts"]["a100-01"]["findings"][0]) == {
         *(
             "rule",
@@ -65,7 +67,8 @@ def test_json_uses_the_words_of_the_contract() -> None:
         "findings": {"error": 3, "warning": 1, "info": 0},
     }
     assert whole["hosts"]["v100-02"] == {
-        **{"status": "unreachable", "error": REFUSED, "facts": {}, "findings": []}
+        **{"status": "unreachable", "error": REFUSED, "facts": {}, "findings": []},
+        "slurm_job": None,
     }
 
 

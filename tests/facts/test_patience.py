@@ -10,7 +10,7 @@ import gevent
 import pytest
 from pyinfra.api import Host
 
-from gpu_node.facts.ask import patience
+from gpu_node.facts.ask import patience, waiting
 from gpu_node.facts.ask.patience import GivenUp, Patience
 from gpu_node.facts.probe.protocol import Section, read, render
 from tests.shells import SHELLS, as_lines, run
@@ -19,8 +19,8 @@ from tests.shells import SHELLS, as_lines, run
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for a third of a second in the place of 30."""
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(patience, "LAST_SECONDS", 1.5)
+    monkeypatch.setattr(waiting, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(waiting, "LAST_SECONDS", 1.5)
     monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.02)
 
 
@@ -73,7 +73,7 @@ def test_a_silent_node() -> None:
 
 def test_a_login_shell_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a single node, for which there is no other to compare with."""
-    monkeypatch.setattr(patience, "HUNG_SECONDS", 0.3)
+    monkeypatch.setattr(waiting, "HUNG_SECONDS", 0.3)
     assert "its login shell hangs; next: look at ~/.bashrc" in asked({"a": 5})["a"]
     assert asked({"a": 0.8}, speaks="a") == {"a": "answered"}
 

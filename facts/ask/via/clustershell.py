@@ -1,0 +1,139 @@
+"""The probe through ClusterShell: its fanout, and its tree where the site has a topology.conf.
+
+The library and not the `clush` command: a node gets a script that differs in a few lines, each
+answer has a limit and its own time, and nothing is read from output meant for people. It runs in a
+Python process of its own (`on_clustershell`), as gevent replaces here what its event loop uses.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import IO, Any
+
+import gevent
+from gevent import subprocess
+
+from gpu_node.facts.ask.gather import CONNECT_SECONDS, Answer
+from gpu_node.facts.ask.offline import MOST_BYTES
+from gpu_node.facts.ask.via import login
+from gpu_node.facts.ask.via.processes import GRACE_SECONDS, with_parent
+from gpu_node.facts.ask.via.question import COMMAND, NAME, TOO_MUCH, Carried, Question
+from gpu_node.facts.ssh.options import STRICT
+
+LIBRARY = "ClusterShell"
+INSTALL = "pip install 'gpu-node[clustershell]'"
+_CHILD = "gpu_node.facts.ask.via.on_clustershell"
+# A gateway has Python 3, but rarely as `python`, which is the name in a virtual environment here.
+_GATEWAY = {"CLUSTERSHELL_GW_PYTHON_EXECUTABLE": "python3"}
+_NO_NAME = "ClusterShell takes names of letters, digits, `.`, `_` and `-` alone"
+# A line of the child is one answer, in base64.
+_LONGEST_LINE = 3 * MOST_BYTES
+
+
+class NoClusterShell(Exception):
+    """ClusterShell is not installed, or ended; str() is the reason."""
+
+
+def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
+    """Ask nodes through ClusterShell, by name in their order. Raises NoClusterShell."""
+    if find_spec(LIBRARY) is None:
+        raise NoClusterShell(f"no Python library {LIBRARY}")
+    asked = {each.name: each for each in questions if NAME.fullmatch(each.name)}
+    found = {each.name: _answer(asked[each.name], each) for each in _carried(asked, last)}
+    return {
+        each.name: found.get(each.name) or Answer(dict(each.data), error=_NO_NAME)
+        for each in questions
+    }
+
+
+def _answer(question: Question, carried: Carried) -> Answer:
+    """Return the answer of a node; without any of its output ssh may have had no session."""
+    if carried.code == login.FAILED and not carried.reached:
+        error = login.failure(carried.errors, question.data)
+        return Answer(dict(question.data), error=str(error), cause=error)
+    if carried.problem and not carried.reached:
+        return Answer(dict(question.data), error=carried.problem)
+    return question.answer(carried)
+
+
+def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried]:
+    """Run ClusterShell, and yield what it brings from each node."""
+    if not questions:
+        return
+    process = subprocess.Popen(
+        [sys.executable, "-m", _CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",  # -m looks for modules in the working directory first
+        env={**_GATEWAY, **os.environ},
+        start_new_session=True,
+        preexec_fn=with_parent,
+    )
+    errors: list[bytes] = []
+    readers = [gevent.spawn(_give, process.stdin, _orders(questions.values(), last))]
+    readers.append(gevent.spawn(_keep, process.stderr, errors))
+    try:
+        for line in _lines(process.stdout):
+            yield _read(line)
+        code = process.wait(GRACE_SECONDS)
+        gevent.joinall(readers, timeout=1)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        gevent.killall(readers)
+    if code != 0:
+        text = b"".join(errors).decode("utf-8", "replace").strip().splitlines()
+        raise NoClusterShell(f"ClusterShell ended: {text[-1] if text else f'exit {code}'}")
+
+
+def _orders(questions: Iterable[Question], last: float) -> Iterator[bytes]:
+    """Yield the lines of the child's stdin: what all nodes share, then one for each node."""
+    first: dict[str, Any] = {
+        "command": COMMAND,
+        "gateway": ["ssh", *STRICT, *login.ALONE, "--"],
+        "connect": CONNECT_SECONDS,
+        "most": MOST_BYTES,
+        "too_much": TOO_MUCH,
+        "last": last,
+    }
+    yield json.dumps(first).encode() + b"\n"
+    for each in questions:
+        node = {
+            "name": each.name,
+            "ssh": login.words(each.name, each.data),
+            "behind": login.behind(each.data),
+            "seconds": each.seconds,
+            "script": each.script.decode(),
+        }
+        yield json.dumps(node).encode() + b"\n"
+
+
+def _give(pipe: IO[bytes], lines: Iterator[bytes]) -> None:
+    with suppress(OSError):  # its stderr has the reason
+        for line in lines:
+            pipe.write(line)
+        pipe.close()
+
+
+def _keep(pipe: IO[bytes], kept: list[bytes]) -> None:
+    with suppress(OSError):
+        while data := pipe.read(4096):
+            kept[:] = [*kept[-15:], data]
+
+
+def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
+    while line := pipe.readline(_LONGEST_LINE):
+        yield line
+
+
+def _read(line: bytes) -> Carried:
+    found: dict[str, Any] = json.loads(line)
+    streams = {key: base64.b64decode(found[key]) for key in ("out", "err")}
+    return Carried(**{**found, **streams})

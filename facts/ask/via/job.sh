@@ -1,0 +1,1 @@
+printf '%s job %s\n' '@mark@' "${SLURM_JOB_ID:--}"

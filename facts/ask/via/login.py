@@ -1,0 +1,110 @@
+"""ssh as a program: its command line for a node, and its errors in the words of a session."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paramiko import AuthenticationException, SSHException
+from pyinfra.api.exceptions import ConnectError
+
+from gpu_node.facts.ask.gather import CONNECT_SECONDS
+from gpu_node.facts.ssh.options import STRICT
+
+# The exit code of ssh for an error of its own.
+FAILED = 255
+# A user's ssh_config may share a connection, or keep one open behind the command.
+ALONE = (
+    *("-o", f"ConnectTimeout={CONNECT_SECONDS}", "-o", "ConnectionAttempts=1"),
+    *("-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "ControlPersist=no"),
+    *("-o", "RequestTTY=no", "-o", "RemoteCommand=none", "-o", "LogLevel=ERROR"),
+    *("-o", "UpdateHostKeys=no"),  # a report pins no key
+    *("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"),
+)
+_NO_ROUTE = re.compile(r"ssh: connect to host (\S+) port (\d+): (.*)")
+_NO_NAME = re.compile(r"ssh: Could not resolve hostname (\S+): (.*)")
+_UNKNOWN = re.compile(r"No \S+ host key is known for (\S+) and you have requested strict checking")
+_OFFERED = re.compile(r"^(SHA256:[A-Za-z0-9+/=]+)\.?$")
+_DENIED = re.compile(r"Permission denied \(")
+# Lines that follow an error and have no reason.
+_AFTER = ("Host key verification failed.", "Connection closed by")
+
+
+class ChangedHostKey(SSHException):
+    """A node that offers another key than the pinned one; `offered` is its fingerprint."""
+
+    def __init__(self, offered: str) -> None:
+        super().__init__(f"host key {offered} does not match")
+        self.offered = offered
+
+
+def words(name: str, data: Mapping[str, Any]) -> list[str]:
+    """Return the command line of ssh for a node, to which the remote command is added."""
+    file = data.get("ssh_known_hosts_file")
+    key = data.get("ssh_key")
+    config = data.get("ssh_config_file")
+    return [
+        "ssh",
+        *STRICT,
+        *ALONE,
+        *(("-F", _path(config)) if config else ()),
+        *(("-o", f'UserKnownHostsFile="{_path(file).replace("%", "%%")}"') if file else ()),
+        *(("-o", "IdentitiesOnly=yes", "-i", _path(key)) if key else ()),
+        *(("-l", str(data["ssh_user"])) if data.get("ssh_user") else ()),
+        *(("-p", str(data["ssh_port"])) if data.get("ssh_port") else ()),
+        "--",
+        str(data.get("ssh_hostname") or name),
+    ]
+
+
+def behind(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return ClusterShell's settings for ssh on a gateway.
+
+    A key, known_hosts and an address that this machine has mean nothing there.
+    """
+    port = ("-p", str(data["ssh_port"])) if data.get("ssh_port") else ()
+    found = {"ssh_options": shlex.join([*STRICT, *ALONE, *port])}
+    return {**found, **({"ssh_user": str(data["ssh_user"])} if data.get("ssh_user") else {})}
+
+
+def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
+    """Return why ssh had no session with a node, in the words of `gather` where it has some.
+
+    Its `__context__` is the refusal of a key, where it is one.
+    """
+    text = "\n".join(errors)
+    if found := _UNKNOWN.search(text):
+        refused = SSHException(f"StrictPolicy: No host key for {found[1]} found in known_hosts")
+        return _because(f"SSH error ({refused})", refused)
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "host key has changed" in text:
+        offered = next((each[1] for line in errors if (each := _OFFERED.match(line))), "")
+        return _because("SSH host key error", ChangedHostKey(offered))
+    if _DENIED.search(text):
+        user = data.get("ssh_user")
+        given = [f"username={user}"] if user else []
+        given += [f"key={data['ssh_key']}"] if data.get("ssh_key") else []
+        why = f"Authentication error ({', '.join(given)}) (Authentication failed.)"
+        return _because(why, AuthenticationException(text))
+    if found := _NO_ROUTE.search(text):
+        if "timed out" in found[3]:
+            return ConnectError("Could not connect (timed out)")
+        return ConnectError(
+            f"Could not connect (Unable to connect to port {found[2]} on {found[1]})"
+        )
+    if found := _NO_NAME.search(text):
+        return ConnectError(f"Could not resolve hostname ({found[1]}: {found[2]})")
+    reasons = [each for each in errors if not each.startswith(_AFTER)] or list(errors)
+    return ConnectError(f"SSH error ({reasons[-1] if reasons else 'ssh ended without a reason'})")
+
+
+def _because(words: str, refused: SSHException) -> ConnectError:
+    error = ConnectError(words)
+    error.__context__ = refused
+    return error
+
+
+def _path(file: object) -> str:
+    return os.path.abspath(os.path.expanduser(str(file)))

@@ -1,0 +1,272 @@
+"""Carries scripts to nodes with ClusterShell, as a program: orders on stdin, answers on stdout.
+
+It imports nothing of pyinfra, gevent or paramiko. `clustershell` starts it, and describes a line of
+each kind. ClusterShell's fanout, topology.conf and gateways are those of the site.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ClusterShell.Event import EventHandler
+from ClusterShell.Propagation import RouteResolvingError
+from ClusterShell.Task import Task, task_self
+from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
+from ClusterShell.Worker.Tree import TreeWorker
+from typing_extensions import override
+
+from gpu_node.facts.ask.waiting import Waiting
+
+# What a gateway is asked to run.
+_GATEWAY = "-m ClusterShell.Gateway"
+# Linux takes 128 KiB for one argument, such as a login shell's command.
+_LONGEST_COMMAND = 120_000
+# ssh that has closed its streams ends at once; one that does not is killed.
+_END_SECONDS, _PAUSE_SECONDS = 1.0, 0.01
+
+
+@dataclass
+class _Node:
+    """A node, what came from it so far, and when it was asked and last heard (monotonic)."""
+
+    name: str
+    ssh: list[str]
+    behind: dict[str, str]
+    seconds: float
+    script: str
+    code: int | None = None
+    problem: str = ""
+    out: list[bytes] = field(default_factory=list)
+    err: list[bytes] = field(default_factory=list)
+    size: int = 0
+    began: float = 0
+    asked: float = 0
+    heard: float | None = None
+    # Whether anything came that the node itself has printed.
+    reached: bool = False
+    done: bool = False
+
+
+class _Run(EventHandler):  # type: ignore[misc]
+    """All nodes, and what ClusterShell reports of them."""
+
+    def __init__(self, shared: dict[str, Any], nodes: Iterable[_Node]) -> None:
+        super().__init__()
+        self.shared = shared
+        self.command = shlex.join(["sh", "-c", shared["command"]])
+        self.nodes = {node.name: node for node in nodes}
+        self.waiting = Waiting(len(self.nodes), shared["last"])
+        # The ssh of each node that is reached without a gateway, and those to gateways.
+        self.clients: dict[str, Any] = {}
+        self.gateways: list[Any] = []
+
+    def ev_pickup(self, worker: Any, node: str) -> None:
+        """ssh to a node, or its gateway, begins."""
+        one = self.nodes[node]
+        one.began, one.asked = time.monotonic(), time.time()
+
+    def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
+        """A node has sent a line."""
+        one = self.nodes[node]
+        one.heard = time.monotonic()
+        one.size += len(msg) + 1
+        one.reached |= sname == worker.SNAME_STDOUT
+        if one.size <= self.shared["most"]:
+            (one.err if sname == worker.SNAME_STDERR else one.out).append(msg)
+        else:
+            self.end(one, problem=self.shared["too_much"])
+
+    def ev_hup(self, worker: Any, node: str, rc: int) -> None:
+        """ssh to a node has ended."""
+        one = self.nodes[node]
+        if rc == 0:
+            self.waiting.count(node, time.monotonic())
+        self.end(one, code=rc)
+
+    def ev_close(self, worker: Any, timedout: bool) -> None:
+        """A worker has ended, with its time limit where its node has not ended before."""
+        for name in worker.nodes:
+            one = self.nodes[str(name)]
+            self.end(one, problem=f"no answer to the probe within {one.seconds:.0f} s")
+
+    def ev_timer(self, timer: Any) -> None:
+        """Give up what is much slower than the others."""
+        now = time.monotonic()
+        for one in self.nodes.values():
+            if one.began and not one.done:
+                why = self.waiting.given_up(one.name, one.began, one.heard, now)
+                if why:
+                    self.end(one, problem=why)
+
+    def end(self, one: _Node, code: int | None = None, problem: str = "") -> None:
+        """Print the answer of a node, once; the last one ends this process."""
+        if one.done:
+            return
+        one.done = True
+        if problem and one.name in self.clients:
+            self.clients[one.name].kill()
+        answer = {
+            "name": one.name,
+            "code": code,
+            "problem": problem,
+            "reached": one.reached,
+            "asked": one.asked or time.time(),
+            "answered": time.time(),
+            "out": _coded(one.out),
+            "err": _coded(one.err),
+        }
+        one.out, one.err, one.script = [], [], ""
+        print(json.dumps(answer), flush=True)
+        if all(each.done for each in self.nodes.values()):
+            self.stop(0)
+
+    def stop(self, code: int) -> None:
+        """End this process, and every ssh with it."""
+        for client in (*self.clients.values(), *self.gateways):
+            with suppress(OSError):
+                client.kill()
+        os._exit(code)
+
+
+def _coded(lines: list[bytes]) -> str:
+    return base64.b64encode(b"".join(line + b"\n" for line in lines)).decode()
+
+
+def _client_of(run: _Run) -> type[SshClient]:
+    class Client(SshClient):  # type: ignore[misc]
+        """ssh with the options that the inventory has for a node; strict ones for a gateway."""
+
+        @property
+        def node(self) -> _Node | None:
+            """The node that it asks; None where it is the way to a gateway."""
+            return run.nodes.get(str(self.key)) if _GATEWAY not in self.command else None
+
+        @override
+        def _build_cmd(self) -> tuple[list[str], None]:
+            known = run.nodes.get(str(self.key))
+            words = known.ssh if known else [*run.shared["gateway"], str(self.key)]
+            return [*words, self.command], None
+
+        @override
+        def _start(self) -> Any:
+            started = super()._start()
+            if self.node:
+                run.clients[self.node.name] = self.popen
+            else:
+                run.gateways.append(self.popen)
+            return started
+
+        @override
+        def _read(self, sname: str, size: int = 65536) -> Any:
+            data = super()._read(sname, size)
+            # ClusterShell would keep a line without an end.
+            kept = len(self.streams[sname].rbuf) + len(data)
+            if self.node and sname == self.worker.SNAME_STDOUT:
+                self.node.reached = True
+            if self.node and kept > run.shared["most"]:
+                self.streams[sname].rbuf = b""
+                run.end(self.node, problem=run.shared["too_much"])
+            return data
+
+        @override
+        def _close(self, abort: bool, timeout: bool) -> None:
+            # ClusterShell waits without a limit; a node decides when ssh closes its streams.
+            end = time.monotonic() + (0 if abort else _END_SECONDS)
+            while self.popen.poll() is None and time.monotonic() < end:
+                time.sleep(_PAUSE_SECONDS)
+            if self.popen.poll() is None:
+                self.popen.kill()
+            super()._close(abort, timeout)
+
+    return Client
+
+
+class _Tree(TreeWorker):  # type: ignore[misc]
+    """A worker for one node behind a gateway."""
+
+    node: _Node
+
+    @override
+    def _launch(self, nodes: Any) -> None:
+        for key, value in self.node.behind.items():
+            self.task.set_info(key, value)
+        try:
+            super()._launch(nodes)
+        except RouteResolvingError:  # no gateway is left: the inventory has an address
+            given = {"handler": self.metahandler, "timeout": self.timeout, "stderr": self.stderr}
+            worker = self.task.shell(self.command, nodes=nodes, tree=False, **given)
+            self._child_count += 1
+            self._target_count += len(nodes)
+            self.workers.append(worker)
+
+
+def _packed(node: _Node, command: str) -> str:
+    """Return a command that has the script in it: a gateway hands stdin on to one worker alone."""
+    script = base64.b64encode(gzip.compress(node.script.encode(), mtime=0)).decode()
+    return f"printf %s {script} | base64 -d | gzip -dc | {command}"
+
+
+def _schedule(task: Task, run: _Run, node: _Node) -> None:
+    """Plan one node, through a gateway where the site's topology has one for it."""
+    given = {"handler": run, "timeout": node.seconds, "stderr": True}
+    if not _is_behind(task, node.name):
+        worker = task.default("distant_worker")(node.name, command=run.command, **given)
+        task.schedule(worker)
+        worker.write(node.script.encode())
+        worker.set_write_eof()
+        return
+    command = _packed(node, run.command)
+    if len(command) > _LONGEST_COMMAND:
+        long = f"its script has {len(command)} bytes, and a gateway takes {_LONGEST_COMMAND}"
+        run.end(node, problem=f"{long}; next: report on it without --via")
+        return
+    worker = _Tree(node.name, command=command, **given)
+    worker.node = node
+    task.schedule(worker)
+
+
+def _is_behind(task: Task, name: str) -> bool:
+    """Whether the site's topology has a gateway on the way to a node."""
+    if not task._default_tree_is_enabled():
+        return False
+    near = [task.topology.root, *task.topology.root.children()]
+    return any(name in each.nodeset for each in task.topology.groups if each not in near)
+
+
+def main() -> None:
+    """Read orders, carry the scripts, print an answer for each node."""
+    shared = json.loads(sys.stdin.readline())
+    run = _Run(shared, [_Node(**json.loads(line)) for line in sys.stdin])
+    signal.signal(signal.SIGTERM, lambda *_: run.stop(1))
+    task = task_self()
+    worker = type("Worker", (WorkerSsh,), {"SHELL_CLASS": _client_of(run)})
+    task.set_default("distant_worker", worker)
+    for stream in ("stdout", "stderr"):
+        task.set_default(f"{stream}_msgtree", False)  # it would keep all output a second time
+    task.set_info("connect_timeout", shared["connect"])
+    for node in run.nodes.values():
+        _schedule(task, run, node)
+    task.timer(1.0, handler=run, interval=1.0, autoclose=True)
+    why = "without an answer of it"
+    try:
+        task.resume()
+    except Exception as error:  # what is known of the others is not lost
+        why = f"with {type(error).__name__}: {error}"
+    for node in run.nodes.values():
+        run.end(node, problem=f"ClusterShell ended {why}")
+    run.stop(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,383 @@
+"""The probe through ClusterShell: the answers and the errors of SSH, its tree, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paramiko import AuthenticationException, Channel, ECDSAKey, SSHException
+from pyinfra.connectors import ssh
+from pyinfra.connectors.sshuserclient import client
+
+from gpu_node.facts.ask.gather import Answer, gather
+from gpu_node.facts.ask.via import clustershell, engines
+from gpu_node.facts.ask.via.login import ChangedHostKey, failure, words
+from gpu_node.facts.ask.via.question import Question
+from gpu_node.facts.ssh.options import STRICT
+from gpu_node.inventories.connection import handshake, trusted
+from tests.cli.running import run
+from tests.hostile_nodes import endless, garbage, reply
+from tests.onboarding.serving import Sshd, serving
+
+MINE, OTHER = ECDSAKey.generate(), ECDSAKey.generate()
+Data = dict[str, Any]
+
+
+@pytest.fixture
+def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """A server that lets MINE in, with the site's ClusterShell without a tree."""
+    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
+    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
+    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
+    monkeypatch.setattr(trusted, "GLOBAL", tmp_path / "ssh_known_hosts")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path / "clustershell"))
+    (tmp_path / "server").mkdir()
+    handshake.install()
+    with serving(tmp_path / "server") as server:
+        server.authorized = [MINE]
+        MINE.write_private_key_file(str(tmp_path / "key"))
+        OTHER.write_private_key_file(str(tmp_path / "other"))
+        (tmp_path / "known hosts").write_text(f"[127.0.0.1]:{server.port} {server.host_key}\n")
+        (tmp_path / "empty").touch()
+        changed = f"{OTHER.get_name()} {OTHER.get_base64()}"
+        (tmp_path / "changed").write_text(f"[127.0.0.1]:{server.port} {changed}\n")
+        yield server
+
+
+def data(sshd: Sshd, **more: Any) -> Data:
+    """What the inventory has of a node that this server stands for."""
+    folder = sshd.home.parent
+    return {
+        "ssh_hostname": "127.0.0.1",
+        "ssh_port": sshd.port,
+        "ssh_user": "root",
+        "ssh_key": str(folder / "key"),
+        "ssh_known_hosts_file": str(folder / "known hosts"),
+        **more,
+    }
+
+
+def inventory(sshd: Sshd, **nodes: Data) -> str:
+    """Write an inventory; _ in a name stands for -."""
+    hosts = [(name.replace("_", "-"), each) for name, each in nodes.items()]
+    file = sshd.home.parent / "nodes.py"
+    file.write_text(f"hosts = {hosts!r}\n")
+    return str(file)
+
+
+def asked(*questions: Question, last: float = 180) -> dict[str, Answer]:
+    return clustershell.gather(questions, last)
+
+
+def question(name: str, given: Data) -> Question:
+    return Question(name, given, "0123456789abcdef")
+
+
+class Stored:
+    """Answers every script as this machine did the first one, for the node and run it names."""
+
+    def __init__(self) -> None:
+        self._body = b""
+        self._lock = threading.Lock()
+
+    def __call__(self, channel: Channel, command: bytes) -> None:
+        script = b"".join(iter(lambda: channel.recv(32768), b""))
+        words = re.search(rb"node=\$\{1:-(\S+)\}", script)
+        number = re.search(rb"'@@gpu-node' '([0-9a-f]{16})'", script)
+        with self._lock:
+            if not self._body:
+                done = subprocess.run(["sh", "-c", command], input=script, capture_output=True)
+                self._body = re.sub(rb"(?m)^@@gpu-node script .*\n", b"", done.stdout)
+        stamp = b""
+        if words and number:
+            stamp = b"\n@@gpu-node script %b %b %d x y\n" % (number[1], words[1], time.time())
+        reply(channel, stamp + self._body)
+
+
+def test_the_same_report_as_over_ssh(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same answers, but for what a clock has."""
+    monkeypatch.setattr("gpu_node.cli.loading.cooperate", lambda: None)
+    file = inventory(sshd, a100_01=data(sshd), v100_01=data(sshd))
+    sshd.answer = Stored()
+    reports = [_report(file, *words) for words in ((), ("--via", "clustershell"))]
+    assert reports[0]["hosts"]["v100-01"]["facts"]["toolchain"]["kernel"]
+    assert reports[0] == reports[1]
+
+
+def _report(file: str, *words: str) -> Data:
+    """Return a report as JSON without its time, and without what is about clocks."""
+    done = run("gpu-node", "drift", file, "--format", "json", *words)
+    assert done.err == ""
+    found: Data = json.loads(done.out)
+    del found["generated"], found["summary"]
+    for host in found["hosts"].values():
+        host["facts"].pop("clock", None)
+        del host["status"]
+        host["findings"] = [each for each in host["findings"] if "clock" not in each["rule"]]
+    found["differences"] = [each for each in found["differences"] if "clock" not in each["fact"]]
+    return found
+
+
+def test_the_errors_of_a_login(sshd: Sshd) -> None:
+    """In the words of a session, and with what its next step is made of."""
+    folder = sshd.home.parent
+    nodes = {
+        "unknown": data(sshd, ssh_known_hosts_file=str(folder / "empty")),
+        "changed": data(sshd, ssh_known_hosts_file=str(folder / "changed")),
+        "denied": data(sshd, ssh_key=str(folder / "other")),
+        "refused": data(sshd, ssh_port=1),
+        "alive": data(sshd),
+    }
+    file = inventory(sshd, **nodes)
+    sshd.answer = lambda channel, _: reply(channel, b"Welcome\n")
+    by_ssh = gather(file)
+    found = engines.gather_via("clustershell", file, ())
+    for name in ("unknown", "denied", "refused", "alive"):
+        assert (found[name].error, found[name].reached) == (
+            by_ssh[name].error,
+            by_ssh[name].reached,
+        )
+    context = {name: each.cause and each.cause.__context__ for name, each in found.items()}
+    assert isinstance(context["unknown"], SSHException)
+    assert isinstance(context["denied"], AuthenticationException)
+    changed = context["changed"]
+    assert isinstance(changed, ChangedHostKey)
+    assert changed.offered == sshd.keys[0].fingerprint
+    assert "empty" in {each.name for each in folder.iterdir()}
+    assert not (folder / "empty").read_text()  # no key was pinned
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (
+            ["ssh: connect to host 192.0.2.1 port 22: Connection timed out"],
+            "Could not connect (timed out)",
+        ),
+        (
+            ["ssh: Could not resolve hostname a: Name or service not known"],
+            "Could not resolve hostname (a: Name or service not known)",
+        ),
+        (
+            ["kex_exchange_identification: read: Connection reset", "Connection closed by x"],
+            "SSH error (kex_exchange_identification: read: Connection reset)",
+        ),
+        ([], "SSH error (ssh ended without a reason)"),
+    ],
+)
+def test_other_errors_of_ssh(lines: list[str], error: str) -> None:
+    assert str(failure(lines, {})) == error
+
+
+def test_the_command_line_of_ssh() -> None:
+    """The inventory's values and strict options; a name cannot be an option."""
+    made = words("n", {"ssh_hostname": "-oProxyCommand=x", "ssh_known_hosts_file": "/a b/100%"})
+    assert made[: len(STRICT) + 1] == ["ssh", *STRICT]
+    assert made[-2:] == ["--", "-oProxyCommand=x"]
+    assert 'UserKnownHostsFile="/a b/100%%"' in made
+
+
+def test_answers_are_judged(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As over SSH: a node that sends without end, garbage, or another's answer is unreadable."""
+    monkeypatch.setattr(clustershell, "MOST_BYTES", 1024 * 1024)
+    honest = Answers()
+    nodes: dict[str, Callable[[Channel, bytes], None]] = {
+        "endless": endless,
+        "one-line": lambda channel, _: _without_end(channel),
+        "garbage": garbage,
+        "another": lambda channel, command: honest(channel, command, b"another", b"a100-01"),
+        "earlier": lambda channel, command: honest(channel, command, b"0123456789", b"9999999999"),
+        "good": honest,
+    }
+    sshd.answer = lambda channel, command: _by_script(channel, command, nodes)
+    found = asked(*(question(name, data(sshd)) for name in nodes))
+    errors = {name: each.error for name, each in found.items()}
+    assert errors.pop("good") is None
+    assert "it sent more than 16 MiB" in (errors.pop("endless") or "")
+    assert "it sent more than 16 MiB" in (errors.pop("one-line") or "")
+    assert errors.pop("another") == "it is the answer of a100-01"
+    assert errors.pop("earlier") == "it is the answer to an earlier question"
+    assert errors.pop("garbage")
+    assert all(each.reached for each in found.values())
+
+
+def _without_end(channel: Channel) -> None:
+    while True:
+        channel.sendall(b"x" * 32768)
+
+
+class Answers:
+    """Answers as this machine, with words changed."""
+
+    def __call__(
+        self, channel: Channel, command: bytes, old: bytes = b"", new: bytes = b""
+    ) -> None:
+        script: bytes = channel.given  # type: ignore[attr-defined]
+        done = subprocess.run(["sh", "-c", command], input=script, capture_output=True)
+        reply(channel, done.stdout.replace(old, new) if old else done.stdout, done.returncode)
+
+
+def _by_script(
+    channel: Channel, command: bytes, nodes: dict[str, Callable[[Channel, bytes], None]]
+) -> None:
+    """Answer as the node that a script names."""
+    script = b"".join(iter(lambda: channel.recv(32768), b""))
+    channel.given = script  # type: ignore[attr-defined]
+    (name,) = [name for name in nodes if b"node=${1:-%b}" % name.encode() in script]
+    nodes[name](channel, command)
+
+
+def test_a_slow_node_is_given_up(sshd: Sshd) -> None:
+    """Once the others have answered; its ssh ends."""
+    honest = Answers()
+    nodes: dict[str, Callable[[Channel, bytes], None]] = {
+        **{"a": honest, "b": honest},
+        "silent": lambda *_: time.sleep(60),
+    }
+    sshd.answer = lambda channel, command: _by_script(channel, command, nodes)
+    begun = time.monotonic()
+    found = asked(*(question(name, data(sshd)) for name in nodes), last=2)
+    assert "it has not answered 2 s after half of the others" in (found["silent"].error or "")
+    assert not found["silent"].reached
+    assert found["a"].error is None and found["b"].error is None
+    assert time.monotonic() - begun < 50
+
+
+TREE = """[routes]
+{here}: gw
+gw: a100-[01-02]
+"""
+# The ssh of the gateway: it has a key and pins of its own, and knows the nodes by name.
+SSH = """#!/bin/sh
+echo "$*" >>{folder}/calls
+case $* in
+*" a100-0"[12]" "*)
+    for word; do last=$word; done
+    set -- -o UserKnownHostsFile='"{folder}/known hosts"' -i {folder}/key 127.0.0.1 "$last"
+    exec {ssh} -F none -o StrictHostKeyChecking=yes -p {port} -l root "$@" ;;
+esac
+exec {ssh} "$@"
+"""
+
+
+@pytest.fixture
+def tree(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A topology with a gateway, for which the server stands as well; the file of calls of ssh."""
+    folder = sshd.home.parent
+    (folder / "clustershell").mkdir()
+    here = socket.gethostname().split(".")[0]
+    (folder / "clustershell" / "topology.conf").write_text(TREE.format(here=here))
+    (folder / "bin").mkdir()
+    real = subprocess.run(["which", "ssh"], capture_output=True, text=True).stdout.strip()
+    text = SSH.format(folder=folder, ssh=real, port=sshd.port)
+    (folder / "bin" / "ssh").write_text(text)
+    (folder / "bin" / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("CLUSTERSHELL_GW_PYTHON_EXECUTABLE", sys.executable)
+    sshd.answer = streamed
+    return folder / "calls"
+
+
+def streamed(channel: Channel, command: bytes) -> None:
+    """Run a command that reads and answers at the same time, as a gateway does."""
+    process = subprocess.Popen(
+        ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None and stdout is not None
+
+    def feed() -> None:
+        while data := channel.recv(32768):
+            stdin.write(data)
+        stdin.close()
+
+    threading.Thread(target=feed, daemon=True).start()
+    while data := stdout.read(32768):
+        channel.sendall(data)
+    channel.send_exit_status(process.wait())
+    channel.close()
+
+
+def test_through_a_gateway(sshd: Sshd, tree: Path) -> None:
+    """The gateway logs in to its nodes, with the options that are strict here; others go direct."""
+    names = ("a100-01", "a100-02", "gw", "v100-01")
+    found = asked(*(question(name, data(sshd)) for name in names))
+    assert {name: each.error for name, each in found.items()} == dict.fromkeys(names)
+    calls = tree.read_text().splitlines()
+    assert sum("ClusterShell.Gateway" in each for each in calls) == 1
+    behind = [each for each in calls if " a100-0" in each]
+    assert len(behind) == 2
+    assert all("StrictHostKeyChecking=yes" in each and " -l root " in each for each in behind)
+
+
+def test_a_gateway_that_fails(sshd: Sshd, tree: Path) -> None:
+    """Its nodes are asked without it, and get their scripts."""
+    broken = data(sshd, ssh_port=1)
+    found = asked(question("a100-01", data(sshd)), question("gw", broken))
+    assert found["a100-01"].error is None and found["a100-01"].state is not None
+    assert "Unable to connect to port 1" in (found["gw"].error or "")
+
+
+def test_without_the_library(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustershell, "LIBRARY", "no_such_library")
+    with pytest.raises(clustershell.NoClusterShell, match="no Python library no_such_library"):
+        asked(question("a", data(sshd)))
+
+
+def test_what_is_no_node(sshd: Sshd) -> None:
+    """@local has no sshd; a name that ClusterShell would read as several is not asked."""
+    with pytest.raises(engines.NotANode, match="@local"):
+        engines.gather_via("clustershell", inventory(sshd, **{"@local": {}}), ())
+    for name in ("a[1-3]", "-oProxyCommand=x", "a b"):
+        error = asked(question(name, data(sshd)))[name].error
+        assert error == "ClusterShell takes names of letters, digits, `.`, `_` and `-` alone"
+
+
+def test_all_ends_with_this_process(sshd: Sshd) -> None:
+    """Also where it is killed: ClusterShell, and each ssh of it."""
+    file = inventory(sshd, a=data(sshd))
+    reached = threading.Event()
+
+    def hang(channel: Channel, _: bytes) -> None:
+        reached.set()
+        time.sleep(60)
+
+    sshd.answer = hang
+    code = (
+        "from gevent import monkey; monkey.patch_all()\n"
+        "from gpu_node.facts.ask.via import engines\n"
+        f"engines.gather_via('clustershell', {file!r}, ())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=sshd.home)
+    assert reached.wait(60)
+    mine = str(sshd.home.parent / "key")
+    assert _with(mine)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for _ in range(100):
+        if not _with(mine):
+            break
+        time.sleep(0.05)
+    assert not _with(mine)
+
+
+def _with(word: str) -> list[bytes]:
+    """Return the command lines of processes that have a word."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(file.read_bytes())
+    return [each for each in found if word.encode() in each]

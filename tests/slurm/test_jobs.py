@@ -1,0 +1,112 @@
+"""`gpu-node drift --via slurm` on a real Slurm: what jobs see, nodes without one, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from getpass import getuser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.cli.running import BIN, environment
+from tests.cli.test_contract import SCHEMA
+from tests.slurm.conftest import Slurm
+
+pytestmark = pytest.mark.slurm
+
+CLUSTER = """cluster: c
+defaults:
+  ssh: {{user: {user}, key: key, known_hosts: known_hosts}}
+hosts:
+  a100-01: {{address: 192.0.2.1}}
+  v100-01: {{address: 192.0.2.2}}
+  v100-02: {{address: 192.0.2.3}}
+"""
+IDLE = ("squeue", "--noheader")
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, slurm: Slurm) -> Iterator[str]:
+    """Three nodes whose addresses are not used; afterwards no job is left."""
+    (tmp_path / "site.yml").write_text(CLUSTER.format(user=getuser()))
+    (tmp_path / "known_hosts").touch()
+    subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    yield str(tmp_path / "site.yml")
+    slurm.until("", *IDLE)
+
+
+def report(inventory: str) -> dict[str, Any]:
+    """Return the nodes of a report by jobs, which have 777 open files: this shell's limit."""
+    words = [str(BIN / "gpu-node"), "drift", inventory, "--via", "slurm", "--format", "json"]
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -Sn 777; exec {shlex.join(words)}"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (1, ""), done  # v100-02 has no slurmd
+    found: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(found, json.loads(SCHEMA.read_text()))
+    hosts: dict[str, Any] = found["hosts"]
+    return hosts
+
+
+def test_a_report_of_jobs(inventory: str) -> None:
+    """It is what a job sees: Slurm hands limits on. The node without a slurmd is unreachable."""
+    hosts = report(inventory)
+    jobs = [hosts[name]["slurm_job"] for name in ("a100-01", "v100-01")]
+    assert all(isinstance(each, int) for each in jobs) and len({*jobs}) == 2
+    for name in ("a100-01", "v100-01"):
+        assert hosts[name]["error"] is None
+        assert hosts[name]["facts"]["toolchain"]["kernel"] == os.uname().release
+        assert hosts[name]["facts"]["limits"]["user"]["name"] == getuser()
+        assert hosts[name]["facts"]["limits"]["session"]["nofile"]["soft"] == 777
+    lost = hosts["v100-02"]
+    assert (lost["status"], lost["slurm_job"]) == ("unreachable", None)
+    assert lost["error"].startswith("Slurm has it as ")
+
+
+def test_nodes_that_take_no_job(inventory: str, slurm: Slurm) -> None:
+    """One is drained, with the reason; one is in use: its job waits for seconds, and is gone."""
+    slurm.ask("scontrol", "update", "NodeName=v100-01", "State=DRAIN", "Reason=bad dimm")
+    busy = subprocess.Popen(["srun", "--gres=gpu:1", "--nodelist=a100-01", "sleep", "100"])
+    try:
+        slurm.until("RUNNING", "squeue", "--noheader", "-o%T")
+        hosts = report(inventory)
+    finally:
+        busy.terminate()
+        busy.wait(30)
+        slurm.ask("scontrol", "update", "NodeName=v100-01", "State=RESUME")
+    assert {each["status"] for each in hosts.values()} == {"unreachable"}
+    assert hosts["v100-01"]["error"] == "Slurm has it as drained: bad dimm"
+    assert "Slurm started no job on it: " in hosts["a100-01"]["error"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_its_jobs_end_with_it(
+    inventory: str, slurm: Slurm, tmp_path: Path, number: signal.Signals
+) -> None:
+    """On Ctrl-C, and where it is killed."""
+    # The path of this shell is a job's: the probe takes a while there.
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 100\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    process = subprocess.Popen(
+        [BIN / "gpu-node", "drift", inventory, "--via", "slurm", "--limit", "v100-01"],
+        env={**environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    slurm.until("RUNNING", "squeue", "--noheader", "-o%T")
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == (1 if number == signal.SIGINT else -number)
+    assert ("gpu-node: interrupted" in stderr) == (number == signal.SIGINT)
+    slurm.until("", *IDLE, seconds=15)
