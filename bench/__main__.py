@@ -77,7 +77,7 @@ def compare(numbers: tuple[int, ...], rounds: int, only: str) -> None:
             setup = prepared(number, login)
             ours.check(setup)
             commands = {name: CONTENDERS[name].start(setup) for name in only.split(",")}
-            series = interleaved(commands, rounds, setup.folder / "run")
+            series = interleaved(commands, dict.fromkeys(commands, rounds), setup.folder / "run")
             for name, runs in series.items():
                 others = {other: ratio(runs, series[other]) for other in series if other != name}
                 ratios = " ".join(f"{each:6.2f} x {other}" for other, each in others.items())

@@ -72,7 +72,9 @@ def _measured(setup: Setup, last: float) -> Ratios:
     commands = {name: CONTENDERS[name].start(setup) for name in (DRIFT, PYINFRA)}
     runs: dict[str, list[Taken]] = {name: [] for name in commands}
     while True:
-        for name, taken in interleaved(commands, 1, setup.folder / "run").items():
+        for name, taken in interleaved(
+            commands, dict.fromkeys(commands, 1), setup.folder / "run"
+        ).items():
             runs[name] += taken
         found = best(runs[DRIFT], runs[PYINFRA])
         is_last = len(runs[DRIFT]) == _ROUNDS or time.monotonic() > last

@@ -40,9 +40,7 @@ class Size:
     def of(cls, nodes: int, series: Series) -> Size:
         ours = series[DRIFT]
         ratios = {
-            name: round(ratio(ours[-len(runs) :], runs), 3)
-            for name, runs in series.items()
-            if name != DRIFT
+            name: round(ratio(ours, runs), 3) for name, runs in series.items() if name != DRIFT
         }
         return cls(nodes, {name: Figures.of(runs) for name, runs in series.items()}, ratios)
 
