@@ -21,24 +21,27 @@ SIZES = (2, 10, 50, 200, 500)
 Shown = Callable[[str], object]
 
 
-def measure(sizes: Sequence[int], shown: Shown) -> Results:
-    """Measure everything; `shown` takes a line for each run. Raises Failed, NotReal, Busy."""
+def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
+    """Measure everything, each at most in so many rounds; `shown` takes a line for each run.
+
+    Raises Failed, NotReal, Busy, NoServer.
+    """
     found = []
     most = max(each.most for each in CONTENDERS.values() if each.shells)
     with answering(max(sizes)) as login, shells(min(most, max(sizes))) as real:
         for size in sizes:
             setup = prepared(size, login)
             ours.check(setup)
-            found.append(Size.of(size, _series(setup, real, shown)))
+            found.append(Size.of(size, _series(setup, real, rounds, shown)))
     pair = None
     if lab.is_converged():
         shown("the lab")
-        pair = lab.compare(5)
+        pair = lab.compare(rounds)
     today = datetime.now(timezone.utc).date().isoformat()
     return Results(today, machine.words(), machine.versions(), found, pair)
 
 
-def _series(setup: Setup, real: Login, shown: Shown) -> Series:
+def _series(setup: Setup, real: Login, most: int, shown: Shown) -> Series:
     """Measure the contenders that are measured with so many nodes."""
     size = len(setup.hosts)
     chosen = {name: each for name, each in CONTENDERS.items() if size <= each.most}
@@ -53,5 +56,5 @@ def _series(setup: Setup, real: Login, shown: Shown) -> Series:
             f"{taken.cpu:6.2f} s CPU, {taken.megabytes:4.0f} MB"
         )
 
-    rounds = {name: each.rounds(size) for name, each in chosen.items()}
+    rounds = {name: min(most, each.rounds(size)) for name, each in chosen.items()}
     return interleaved(commands, rounds, setup.folder / "run", line)

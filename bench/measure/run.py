@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TAKEN = Path(__file__).with_name("taken.py")
-_LAST_SECONDS = 600
+_LAST_SECONDS = 1200
 
 
 @dataclass(frozen=True)
