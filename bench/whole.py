@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from statistics import median
 
 from bench import lab
 from bench.contenders import ours
@@ -26,19 +27,22 @@ def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
 
     Raises Failed, NotReal, Busy, NoServer.
     """
-    found = []
+    found: list[Size] = []
+    loads: list[float] = []
     most = max(each.most for each in CONTENDERS.values() if each.shells)
     with answering(max(sizes)) as login, shells(min(most, max(sizes))) as real:
         for size in sizes:
             setup = prepared(size, login)
             ours.check(setup)
-            found.append(Size.of(size, _series(setup, real, rounds, shown)))
+            series = _series(setup, real, rounds, shown)
+            found.append(Size.of(size, series))
+            loads += [each.load for runs in series.values() for each in runs]
     pair = None
     if lab.is_converged():
         shown("the lab")
         pair = lab.compare(rounds)
     today = datetime.now(timezone.utc).date().isoformat()
-    return Results(today, machine.words(), machine.versions(), found, pair)
+    return Results(today, machine.words(), machine.versions(), found, round(median(loads), 1), pair)
 
 
 def _series(setup: Setup, real: Login, most: int, shown: Shown) -> Series:

@@ -56,12 +56,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Results:
-    """A whole benchmark; `lab` is None where no converged lab was there."""
+    """A whole benchmark; `lab` is None where no converged lab was there.
+
+    `load` is the median of the machine's load (over a minute) at the ends of all runs.
+    """
 
     date: str
     machine: str
     versions: Mapping[str, str]
     sizes: Sequence[Size]
+    load: float
     lab: Pair | None = None
 
     @classmethod
