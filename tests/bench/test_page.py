@@ -24,9 +24,8 @@ def runs(*walls: float, cpu: float = 1) -> list[Taken]:
 
 FEW = {DRIFT: runs(2, 9, 3), PYINFRA: runs(1, 4.5, 2), OPENSSH: runs(1, 1, 1), ANSIBLE: runs(30)}
 MANY = {DRIFT: runs(9, cpu=3), PYINFRA: runs(6, cpu=2), OPENSSH: runs(5, cpu=1.5)}
-RESULTS = Results(
-    "2026-01-31", "2 processors", {"pyinfra": "3"}, [Size.of(2, FEW), Size.of(202, MANY)]
-)
+SIZES = [Size.of(2, FEW), Size.of(202, MANY)]
+RESULTS = Results("2026-01-31", "2 processors", {"pyinfra": "3"}, SIZES, load=1.5)
 
 
 def test_ratios_are_those_of_the_same_round() -> None:
