@@ -1,9 +1,11 @@
 """Benchmarks of the controller: gpu-node beside pyinfra, OpenSSH, Ansible and mitogen.
 
-python -m bench all                 as `make bench`: everything, into docs/benchmarks.*
-python -m bench all 2 10            a short one, into .bench/benchmarks.*
-python -m bench compare 2 10 50     drift, the OpenSSH floor and pyinfra with one fact; prints
-python -m bench serve 50            only serve nodes that answer at once: to profile a report
+\b
+python -m bench all               as `make bench`: everything, into docs/benchmarks.*
+python -m bench all 2 10          a short one, into .bench/benchmarks.*
+python -m bench compare 2 10 50   drift, the OpenSSH floor and pyinfra with one fact; prints
+python -m bench guard             as in `make test`: limits of ratios with 2 and 10 nodes
+python -m bench serve 50          only serve nodes that answer at once: to profile a report
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ def main() -> None:
 
 @main.command("all")
 @click.argument("sizes", type=int, nargs=-1)
-def everything(sizes: tuple[int, ...]) -> None:
+@click.option("--rounds", default=5, show_default=True, help="At most so many of each.")
+def everything(sizes: tuple[int, ...], rounds: int) -> None:
     """Measure all contenders, and write the page; other SIZES are not written into docs/."""
-    results = measure(sizes or SIZES, click.echo)
+    results = measure(sorted({*sizes} or SIZES), rounds, click.echo)
     folder = HERE if sizes and {*sizes} != {*SIZES} else REPOSITORY / "docs"
     write(results, folder)
     click.echo(f"written: {(folder / NAME).relative_to(REPOSITORY)}.md, .json, .svg")
@@ -77,7 +80,7 @@ def compare(numbers: tuple[int, ...], rounds: int, only: str) -> None:
             setup = prepared(number, login)
             ours.check(setup)
             commands = {name: CONTENDERS[name].start(setup) for name in only.split(",")}
-            series = interleaved(commands, rounds, setup.folder / "run")
+            series = interleaved(commands, dict.fromkeys(commands, rounds), setup.folder / "run")
             for name, runs in series.items():
                 others = {other: ratio(runs, series[other]) for other in series if other != name}
                 ratios = " ".join(f"{each:6.2f} x {other}" for other, each in others.items())

@@ -27,7 +27,7 @@ def compare(rounds: int) -> Pair:
         "drift": Command([_PROGRAM, "drift", _INVENTORY], REPOSITORY),
         "deploy": Command([_PROGRAM, "deploy", _INVENTORY, "-y"], REPOSITORY),
     }
-    series = interleaved(commands, rounds, HERE / "lab")
+    series = interleaved(commands, dict.fromkeys(commands, rounds), HERE / "lab")
     return Pair(
         Figures.of(series["drift"]),
         Figures.of(series["deploy"]),

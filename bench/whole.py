@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from statistics import median
 
 from bench import lab
 from bench.contenders import ours
@@ -12,54 +13,52 @@ from bench.contenders.all import CONTENDERS
 from bench.contenders.setup import Setup
 from bench.measure import machine
 from bench.measure.rounds import Series, interleaved
-from bench.measure.run import Command, Taken
+from bench.measure.run import Taken
 from bench.nodes.cluster import Login
 from bench.nodes.serve import answering, prepared, shells
 from bench.page.results import Results, Size
 
 SIZES = (2, 10, 50, 200, 500)
-# Rounds by the nodes that they are for, and up to.
-_ROUNDS = ((10, 5), (500, 3))
 Shown = Callable[[str], object]
 
 
-def measure(sizes: Sequence[int], shown: Shown) -> Results:
-    """Measure everything; `shown` takes a line for each run. Raises Failed, NotReal, Busy."""
-    found = []
+def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
+    """Measure everything, each at most in so many rounds; `shown` takes a line for each run.
+
+    Raises Failed, NotReal, Busy, NoServer.
+    """
+    found: list[Size] = []
+    loads: list[float] = []
     most = max(each.most for each in CONTENDERS.values() if each.shells)
     with answering(max(sizes)) as login, shells(min(most, max(sizes))) as real:
         for size in sizes:
             setup = prepared(size, login)
             ours.check(setup)
-            found.append(Size.of(size, _series(setup, real, shown)))
+            series = _series(setup, real, rounds, shown)
+            found.append(Size.of(size, series))
+            loads += [each.load for runs in series.values() for each in runs]
     pair = None
     if lab.is_converged():
         shown("the lab")
-        pair = lab.compare(5)
+        pair = lab.compare(rounds)
     today = datetime.now(timezone.utc).date().isoformat()
-    return Results(today, machine.words(), machine.versions(), found, pair)
+    return Results(today, machine.words(), machine.versions(), found, round(median(loads), 1), pair)
 
 
-def _series(setup: Setup, real: Login, shown: Shown) -> Series:
-    """Measure the contenders with some nodes: those that are slow in one round, the others more."""
+def _series(setup: Setup, real: Login, most: int, shown: Shown) -> Series:
+    """Measure the contenders that are measured with so many nodes."""
     size = len(setup.hosts)
+    chosen = {name: each for name, each in CONTENDERS.items() if size <= each.most}
     commands = {
         name: each.start(replace(setup, login=real) if each.shells else setup)
-        for name, each in CONTENDERS.items()
-        if size <= each.most
+        for name, each in chosen.items()
     }
-    once = {name for name in commands if size >= CONTENDERS[name].slow_from}
-    rounds = next(number for most, number in _ROUNDS if size <= most)
-    quick = {name: each for name, each in commands.items() if name not in once}
-    first = _rounds(setup, quick, rounds, shown)
-    return {**first, **_rounds(setup, {n: commands[n] for n in commands if n in once}, 1, shown)}
 
-
-def _rounds(setup: Setup, commands: Mapping[str, Command], rounds: int, shown: Shown) -> Series:
     def line(name: str, taken: Taken) -> None:
         shown(
-            f"{len(setup.hosts):4} nodes  {CONTENDERS[name].title:26} {taken.wall:7.2f} s, "
+            f"{size:4} nodes  {chosen[name].title:26} {taken.wall:7.2f} s, "
             f"{taken.cpu:6.2f} s CPU, {taken.megabytes:4.0f} MB"
         )
 
+    rounds = {name: min(most, each.rounds(size)) for name, each in chosen.items()}
     return interleaved(commands, rounds, setup.folder / "run", line)

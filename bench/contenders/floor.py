@@ -2,8 +2,8 @@
 
     python -S floor.py LIST SCRIPT FOLDER OPTION...
 
-LIST has a line for each node, its name and its address; what NODE prints is FOLDER/NODE.txt. It
-imports only what Python has.
+LIST has a line for each node, its name and its address; what NODE prints is FOLDER/NODE.txt, which
+must be whole. It imports only what Python has.
 """
 
 import subprocess
@@ -12,6 +12,8 @@ import time
 from collections import deque
 
 PARALLEL = 50
+# The end of an answer.
+DONE = b"\n@@gpu-node done\n"
 
 
 def main(nodes: str, script: str, folder: str, *options: str) -> int:
@@ -26,7 +28,8 @@ def main(nodes: str, script: str, folder: str, *options: str) -> int:
             running[name] = start(name, address, script, f"{folder}/{name}.txt", options)
         ended = [name for name, process in running.items() if process.poll() is not None]
         for name in ended:
-            failed = running.pop(name).returncode != 0 or failed
+            code = running.pop(name).returncode
+            failed = code != 0 or not is_whole(f"{folder}/{name}.txt") or failed
         if not ended:
             time.sleep(0.002)
     return int(failed)
@@ -43,6 +46,13 @@ def start(
             stdout=written,
             close_fds=False,
         )
+
+
+def is_whole(answer: str) -> bool:
+    """Whether an answer has its end."""
+    with open(answer, "rb") as read:
+        read.seek(-min(len(DONE), read.seek(0, 2)), 2)
+        return read.read() == DONE
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 from bench.contenders.setup import Setup
-from bench.measure.run import Command
+from bench.measure.run import Command, surroundings
 from bench.places import BIN
 
 # Nothing differs, or something does.
@@ -29,7 +29,12 @@ def check(setup: Setup) -> dict[str, int]:
     """
     words = [str(BIN / "gpu-node"), "drift", "site.py", "--format", "json"]
     done = subprocess.run(
-        words, cwd=setup.inventory.parent, capture_output=True, text=True, check=False
+        words,
+        cwd=setup.inventory.parent,
+        env=surroundings(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode not in _JUDGED:
         raise NotReal(

@@ -8,9 +8,12 @@ import shlex
 from pathlib import Path
 
 from pyinfra.api import FactBase
+from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
 _LONGEST = 128 * 1024
+# The last line of an answer.
+DONE = "@@gpu-node done"
 
 
 def _command() -> str:
@@ -25,7 +28,7 @@ COMMAND = _command()
 
 
 class Probe(FactBase[int]):
-    """Returns how many lines the node prints."""
+    """Returns how many lines the node prints; an answer that is not whole is an error."""
 
     @override
     def command(self) -> str:
@@ -33,4 +36,6 @@ class Probe(FactBase[int]):
 
     @override
     def process(self, output: list[str]) -> int:
+        if DONE not in output:
+            raise FactProcessError("the answer is not whole")
         return len(output)

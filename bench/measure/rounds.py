@@ -14,15 +14,18 @@ Series = Mapping[str, Sequence[Taken]]
 
 def interleaved(
     commands: Mapping[str, Command],
-    rounds: int,
+    rounds: Mapping[str, int],
     scratch: Path,
     shown: Callable[[str, Taken], object] = lambda name, taken: None,
 ) -> Series:
-    """Run each command once in each round; each round begins with another one. Raises Failed."""
-    names = list(commands)
-    found: dict[str, list[Taken]] = {name: [] for name in names}
-    for each in range(rounds):
-        first = each % max(1, len(names))
+    """Run each command once in each of its rounds; each round begins with another one.
+
+    Raises Failed.
+    """
+    found: dict[str, list[Taken]] = {name: [] for name in commands}
+    for each in range(max(rounds.values())):
+        names = [name for name in commands if each < rounds[name]]
+        first = each % len(names)
         for name in [*names[first:], *names[:first]]:
             found[name].append(measured(commands[name], scratch))
             shown(name, found[name][-1])
@@ -45,5 +48,8 @@ def megabytes(runs: Sequence[Taken]) -> float:
 
 
 def ratio(runs: Sequence[Taken], base: Sequence[Taken]) -> float:
-    """Return the median of the ratios of wall seconds, of runs of the same round."""
-    return median(one.wall / other.wall for one, other in zip(runs, base, strict=True))
+    """Return the median of the ratios of wall seconds, of runs of the same round.
+
+    The one that runs less often has the first rounds.
+    """
+    return median(one.wall / other.wall for one, other in zip(runs, base, strict=False))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TAKEN = Path(__file__).with_name("taken.py")
-_LAST_SECONDS = 600
+_LAST_SECONDS = 1200
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,14 @@ class Failed(Exception):
     """A run that does not count: it ended with another exit code; str() has its last lines."""
 
 
+def surroundings() -> dict[str, str]:
+    """Return this environment without what changes how Python starts, as it does in a shell.
+
+    Python would compile our modules in each run where it may not keep them.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
 def measured(command: Command, scratch: Path) -> Taken:
     """Run a command, with its output in files of `scratch`. Raises Failed."""
     scratch.mkdir(parents=True, exist_ok=True)
@@ -54,7 +62,7 @@ def measured(command: Command, scratch: Path) -> Taken:
         subprocess.run(
             [sys.executable, "-S", "-E", str(TAKEN), str(result), *command.words],
             cwd=command.folder,
-            env={**os.environ, **command.environment},
+            env={**surroundings(), **command.environment},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

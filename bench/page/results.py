@@ -40,9 +40,7 @@ class Size:
     def of(cls, nodes: int, series: Series) -> Size:
         ours = series[DRIFT]
         ratios = {
-            name: round(ratio(ours[-len(runs) :], runs), 3)
-            for name, runs in series.items()
-            if name != DRIFT
+            name: round(ratio(ours, runs), 3) for name, runs in series.items() if name != DRIFT
         }
         return cls(nodes, {name: Figures.of(runs) for name, runs in series.items()}, ratios)
 
@@ -58,12 +56,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Results:
-    """A whole benchmark; `lab` is None where no converged lab was there."""
+    """A whole benchmark; `lab` is None where no converged lab was there.
+
+    `load` is the median of the machine's load (over a minute) at the ends of all runs.
+    """
 
     date: str
     machine: str
     versions: Mapping[str, str]
     sizes: Sequence[Size]
+    load: float
     lab: Pair | None = None
 
     @classmethod
