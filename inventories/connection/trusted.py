@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from paramiko import PKey, SSHException
 from paramiko.pkey import UnknownKeyType
@@ -20,6 +23,8 @@ _LINE = re.compile(
     r"[ \t]*(?:(@\S+)[ \t]+)?([^#@\s]\S*)[ \t]+([A-Za-z0-9@.-]+)[ \t]+([A-Za-z0-9+/=]+)(?:\s.*)?",
     re.DOTALL,
 )
+# A name, an address, or one with a port: no wildcard, no ! and no hash.
+_PLAIN = re.compile(r"[A-Za-z0-9._:%\[\]-]+")
 _PORT = re.compile(r"\[(.*)\]:\d+")
 
 
@@ -41,7 +46,7 @@ def trusted(files: Sequence[str], name: str) -> Trusted:
     pinned: list[PKey] = []
     authorities: list[PKey] = []
     revoked: set[bytes] = set()
-    for marker, patterns, kind, blob in _entries(files):
+    for marker, patterns, kind, blob in _entries(files, {name, without_port(name)}):
         raw = _decoded(blob)
         if raw is None:
             continue
@@ -77,21 +82,48 @@ def without_port(name: str) -> str:
     return found[1] if found else name
 
 
-def _entries(files: Sequence[str]) -> Iterator[tuple[str, list[str], str, str]]:
-    """Yield marker, patterns, type and key of each line; of the system's file what it revokes."""
+class _Entry(NamedTuple):
+    marker: str
+    patterns: list[str]
+    kind: str
+    blob: str
+
+
+def _entries(files: Sequence[str], names: Collection[str]) -> Iterator[_Entry]:
+    """Yield what lines may say of names; of the system's file what it revokes."""
     for file in files:
-        yield from _entries_of(Path(file))
+        yield from _entries_of(Path(file), names)
     if str(GLOBAL) not in files:
-        yield from (each for each in _entries_of(GLOBAL) if each[0] == "@revoked")
+        yield from (each for each in _entries_of(GLOBAL, names) if each.marker == "@revoked")
 
 
-def _entries_of(file: Path) -> Iterable[tuple[str, list[str], str, str]]:
+def _entries_of(file: Path, names: Collection[str]) -> Iterable[_Entry]:
     try:
         text = read(file)
     except OSError as error:
         raise SSHException(f"cannot read {file}: {error.strerror}") from None
+    lines, by_name, by_pattern = _index(text)
+    places = set(by_pattern).union(*(by_name.get(each.lower(), ()) for each in names))
+    return [lines[place] for place in sorted(places)]
+
+
+@lru_cache(maxsize=8)
+def _index(text: str) -> tuple[list[_Entry], dict[str, list[int]], list[int]]:
+    """Return the lines of a file, the places of each plain name, and those of all other patterns.
+
+    For N nodes, N connections would match N lines each.
+    """
     found = (_LINE.fullmatch(line) for line in lines_of(text))
-    return [(each[1] or "", each[2].split(","), each[3], each[4]) for each in found if each]
+    lines = [_Entry(each[1] or "", each[2].split(","), each[3], each[4]) for each in found if each]
+    by_name: dict[str, list[int]] = defaultdict(list)
+    by_pattern: list[int] = []
+    for place, line in enumerate(lines):
+        if all(_PLAIN.fullmatch(each) for each in line.patterns):
+            for each in line.patterns:
+                by_name[each.lower()].append(place)
+        else:
+            by_pattern.append(place)
+    return lines, dict(by_name), by_pattern
 
 
 def _decoded(blob: str) -> bytes | None:
