@@ -34,6 +34,12 @@ from gpu_node.inventories.errors import worded
     metavar="DIR",
     help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
 )
+@click.option(
+    "--mesh",
+    type=Choice(("all",)),
+    help="Try every login between the nodes: in a cluster of more than 16 nodes the report tries "
+    "some of them.",
+)
 def drift(
     inventory: str,
     limit: tuple[str, ...],
@@ -44,6 +50,7 @@ def drift(
     facts: bool,
     full: bool,
     answers: str | None,
+    mesh: str | None,
 ) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
@@ -59,6 +66,7 @@ def drift(
     with loading():
         from gpu_node.cli.asking import ask, read_answers
         from gpu_node.cli.reporting import check_given, check_only, report_of, write
+        from gpu_node.facts.probe.request import MESH
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
@@ -68,11 +76,13 @@ def drift(
         raise click.UsageError(worded("--only with --full", "", "one of them"))
     if answers is not None and deep:
         raise click.UsageError(worded("--deep with --answers", "", "one of them"))
+    if answers is not None and mesh:
+        raise click.UsageError(worded("--mesh with --answers", "", "one of them"))
     check_given(output, only)
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
     else:
-        seen = ask(inventory, limit, deep)
+        seen = ask(inventory, limit, deep, {MESH: mesh} if mesh else {})
     report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)
