@@ -38,13 +38,19 @@ def ask(
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
-def ask_via(via: str, inventory: str, limit: Iterable[str], deep: bool = False) -> dict[str, Seen]:
+def ask_via(
+    via: str,
+    inventory: str,
+    limit: Iterable[str],
+    deep: bool = False,
+    data: Mapping[str, object] | None = None,
+) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once, by ClusterShell or Slurm; as `ask` otherwise."""
     from gpu_node.facts.ask.via import engines
 
     try:
         with at_once(), working(f"Reading the nodes of {inventory}"):
-            found = engines.gather_via(via, inventory, limit, deep)
+            found = engines.gather_via(via, inventory, limit, deep, data)
     except engines.NotANode as error:
         why = "a host that is not reached by SSH"
         problem = worded(shown(str(error)), why, "nodes that sshd answers on", "--limit")

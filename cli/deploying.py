@@ -14,11 +14,11 @@ from gpu_node.cli.reporting import report_of
 from gpu_node.deploy.engine.batches import batches, size_of
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended, run_pyinfra
 from gpu_node.deploy.engine.summary import nothing_to_repair
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.model import Report, Seen
 from gpu_node.drift.report.problems import problems
-from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.pyinfra_file import deploy_command

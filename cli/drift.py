@@ -43,6 +43,12 @@ from gpu_node.inventories.errors import worded
     help="What carries the questions to the nodes. clustershell: ClusterShell, with its tree. "
     "slurm: a job on each node, as you; the report is about what a job sees.",
 )
+@click.option(
+    "--mesh",
+    type=Choice(("all",)),
+    help="Try every login between the nodes: in a cluster of more than 16 nodes the report tries "
+    "some of them.",
+)
 def drift(
     inventory: str,
     limit: tuple[str, ...],
@@ -54,6 +60,7 @@ def drift(
     full: bool,
     answers: str | None,
     via: str,
+    mesh: str | None,
 ) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
@@ -69,6 +76,7 @@ def drift(
     with loading():
         from gpu_node.cli.asking import ask, ask_via, read_answers
         from gpu_node.cli.reporting import check_given, check_only, report_of, write
+        from gpu_node.facts.probe.request import MESH
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
@@ -80,13 +88,16 @@ def drift(
         raise click.UsageError(worded("--deep with --answers", "", "one of them"))
     if answers is not None and via != VIAS[0]:
         raise click.UsageError(worded(f"--via {via} with --answers", "", "one of them"))
+    if answers is not None and mesh:
+        raise click.UsageError(worded("--mesh with --answers", "", "one of them"))
     check_given(output, only)
+    data = {MESH: mesh} if mesh else {}
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
     elif via != VIAS[0]:
-        seen = ask_via(via, inventory, limit, deep)
+        seen = ask_via(via, inventory, limit, deep, data)
     else:
-        seen = ask(inventory, limit, deep)
+        seen = ask(inventory, limit, deep, data)
     report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)

@@ -45,6 +45,8 @@ handshake.install()
 SWITCHES = ("allow_disruption", "allow_deletions", "override_locks", "reboot")
 # What a run repairs alone: of the areas, these; of the nodes, these, the others being asked only.
 PARTS = ("areas", "change")
+# What a run tries beside that: with `all`, every login between the nodes of a large cluster.
+MESH, EVERY_LOGIN = "mesh", "all"
 
 
 class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]
@@ -142,6 +144,8 @@ def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> l
         if not isinstance(override_data.get(key, False), bool):
             problem = worded(shown(override_data[key]), "", "true or false")
             lines[f"--data {key}: {problem}"] = None
+    if override_data.get(MESH, EVERY_LOGIN) != EVERY_LOGIN:
+        lines[f"--data {MESH}: {worded(shown(override_data[MESH]), '', EVERY_LOGIN)}"] = None
     for key, known in (("areas", AREAS), ("change", tuple(cluster.hosts))):
         for word in _words_in(override_data.get(key, known)):
             if word not in known:
@@ -177,7 +181,7 @@ def unknown_data(key: str) -> list[str]:
 
 
 def _our_keys() -> list[str]:
-    return [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES, *PARTS]
+    return [*(flat_key(path) for path in leaf_paths(Areas)), *SWITCHES, *PARTS, MESH]
 
 
 def _unknown_key(key: str) -> list[str]:
@@ -188,7 +192,7 @@ def _unknown_key(key: str) -> list[str]:
     # ssh_port, ssh_timeout and the like are pyinfra's.
     areas = [name for name in Areas.model_fields if name != "ssh"]
     ours = get_close_matches(area, areas, n=1, cutoff=0.8)
-    ours += get_close_matches(word, (*SWITCHES, *PARTS), n=1, cutoff=0.8)
+    ours += get_close_matches(word, (*SWITCHES, *PARTS, MESH), n=1, cutoff=0.8)
     joined = [name for name in known if name.replace("_", "") == word.replace("_", "")]
     if key in known or not (ours or joined):
         return []

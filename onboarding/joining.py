@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from gpu_node.deploy.engine.pyinfra_process import ENVIRONMENTS, WHOLE
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.onboarding import journal
@@ -162,9 +164,9 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
         if other != name and theirs.status == "unreadable":
             missing.append(f"not compared with {other}, which is {theirs.status}")
         missing += [
-            f"{other}: {each.rule}: {each.subject}: {each.found}"
+            f"{other}: {each.rule}: {each.found}"
             for each in theirs.findings
-            if other != name and each.step == "ssh" and each.subject == name
+            if other != name and each.step == "ssh" and name in peers_of(each)
         ]
     if not missing:
         return _awaiting(report, name)
@@ -180,8 +182,13 @@ def _unreachable(report: Report, name: str) -> list[str]:
 def _is_only_about(host: HostReport, nodes: Collection[str]) -> bool:
     """Whether all that is wrong on a node is its logins to certain nodes."""
     wrong = [each for each in host.findings if each.severity != "info"]
-    is_theirs = all(each.step == "ssh" and each.subject in nodes for each in wrong)
+    is_theirs = all(peers_of(each) and peers_of(each) <= {*nodes} for each in wrong)
     return host.status == "drift" and bool(wrong) and is_theirs
+
+
+def peers_of(finding: Finding) -> frozenset[str]:
+    """Return the nodes whose logins a finding is about; empty for a finding about others."""
+    return finding.about.names if isinstance(finding.about, Logins) else frozenset()
 
 
 def _awaiting(report: Report, name: str) -> list[str]:
@@ -208,7 +215,7 @@ def next_steps(report: Report, name: str, deploy: str) -> list[str]:
         each
         for other, host in report.hosts.items()
         for each in host.findings
-        if other == name or each.subject == name
+        if other == name or name in peers_of(each)
     ]
     return [f"repair it: {deploy}"] if any(each.fixable for each in of_it) else []
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from paramiko import PKey
 
-from gpu_node.drift.report.ranges import ranges
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.tables import short_model
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.protocol import Section

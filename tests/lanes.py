@@ -86,6 +86,7 @@ SLOWER = [
     f"tests/{name}.py"
     for name in (
         *("cli/test_controller", "cli/test_hostile_node", "facts/test_packed"),
+        "facts/test_mesh_of_many",
         "facts/test_probe",
         "onboarding/test_running",
     )
@@ -94,7 +95,8 @@ SLOWER = [
 # The files whose examples hypothesis makes.
 FUZZED = [
     *(f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")),
-    *("tests/drift/test_between.py", "tests/drift/test_hostile.py", "tests/deploy/test_guard.py"),
+    *(f"tests/drift/test_{name}.py" for name in ("between", "hostile", "mesh")),
+    "tests/deploy/test_guard.py",
     *("tests/facts/test_globs.py", "tests/verify/test_hostile.py"),
 ]
 

@@ -89,12 +89,14 @@ def _started(folder: Path) -> subprocess.Popen[bytes]:
     sshd = find()
     path = f"LD_LIBRARY_PATH={sshd.libraries}"
     spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-    return subprocess.Popen(
-        [*as_root(), "env", path, *spaces, "sh", str(HERE / "enter.sh"), str(folder), sshd.program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=(folder / "start.log").open("wb"),
-    )
+    enter = ["sh", str(HERE / "enter.sh"), str(folder), sshd.program]
+    with (folder / "start.log").open("wb") as log:
+        return subprocess.Popen(
+            [*as_root(), "env", path, *spaces, *enter],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
 
 
 def _wait(folder: Path, hosts: Sequence[Node], port: int, process: subprocess.Popen[bytes]) -> None:

@@ -104,7 +104,8 @@ def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
         findings = list(part_of(host).of(host.name, found))
     _print(host, findings, _before(state, host))
     for finding in () if rules else part_of(host).waiting(host.name, found):
-        text = f"{finding.rule}: {finding.subject}: {finding.found}"
+        about = "" if finding.subject == host.name else f"{finding.subject}: "
+        text = f"{finding.rule}: {about}{finding.found}"
         waits = f"waits for {finding.root.node}" if finding.root else "waits"
         logger.warning(f"{host.print_prefix}{visible(f'{text}; {waits}')}")
     if areas := failed(host):

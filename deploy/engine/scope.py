@@ -37,8 +37,10 @@ class Part:
         return tuple(each for each in findings if self.has(each.rule.split(".")[0]))
 
     def _waits(self, finding: Finding) -> bool:
-        nodes, root = self.nodes, finding.root
-        return nodes is not None and root is not None and root.node not in nodes
+        """Whether every root of a finding is on a node outside of the run."""
+        if self.nodes is None or finding.root is None:
+            return False
+        return not {finding.root.node, *finding.root_nodes} & {*self.nodes}
 
     def has(self, area: str) -> bool:
         """Whether an area is a part of the run."""

@@ -13,11 +13,12 @@ from pyinfra.api import deploy
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer, nodes_sharing
 from gpu_node.deploy.ssh import operations as ssh
-from gpu_node.drift.engine.subject import Node, Path
+from gpu_node.drift.engine.subject import Logins, Path
 from gpu_node.drift.ssh import rules, rules_mesh, rules_port
 from gpu_node.drift.ssh.mesh import (
     comes_from,
     hosts_wanted,
+    installers_line,
     known_wanted,
     state_of,
 )
@@ -103,8 +104,11 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
 
 def _loopback(plan: Plan) -> str:
     """Return the node's name if the line of Debian's installer makes it loopback."""
-    names = plan.subjects(Node, rules_mesh.name_unresolved)
-    return next((each.node for each in names if each.loopback_line is not None), "")
+    own, hosts = plan.among.name, plan.found.ssh.hosts
+    wrong = plan.subjects(Logins, rules_mesh.name_unresolved)
+    if hosts is None or not any(own in each.names for each in wrong):
+        return ""
+    return own if installers_line(own, hosts.lines) is not None else ""
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:

@@ -2,67 +2,125 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.engine.rule import RULES, Cause
-from gpu_node.drift.engine.subject import Node, RootOnly
+from gpu_node.drift.engine.subject import Logins, RootOnly, Subject, about_one
 
 _Known = Mapping[tuple[str, str], Sequence[Finding]]
+
+
+class _Root(NamedTuple):
+    """What `Root` has, for as many pairs of nodes as there are."""
+
+    node: str
+    rule: str
+    subject: str
+
+
 _UNREADABLE = (Cause("ssh.sudo-refused", of=(RootOnly,)),)
+# With more roots of one rule, what they explain is one finding: without a key no node lets another
+# one in, and each would have a finding about each.
+MOST_ROOTS = 4
 
 
 def with_roots(findings: Mapping[str, list[Finding]]) -> dict[str, list[Finding]]:
     """Return the findings of nodes, each with its root where another of them explains it.
 
     A cause counts only where it is a finding itself: on the same node, or on the node that the
-    finding is about.
+    finding is about. A finding about several peers becomes one for each root.
     """
     known: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for name, each in findings.items():
         for finding in each:
             known[name, finding.rule].append(finding)
     return {
-        name: [each.model_copy(update={"root": _root(name, each, known)}) for each in found]
+        name: [part for each in found for part in _explained(name, each, known)]
         for name, found in findings.items()
     }
 
 
-def _root(name: str, finding: Finding, known: _Known) -> Root | None:
+def _explained(name: str, finding: Finding, known: _Known) -> Iterator[Finding]:
+    """Yield a finding with its root, or its parts where it has several."""
+    about = finding.about
+    if not isinstance(about, Logins):
+        yield finding.model_copy(update={"root": _made(_root(name, finding.rule, about, known))})
+        return
+    roots: dict[_Root | None, list[str]] = {}
+    for peer in (each for peers in about.peers for each in peers.names):
+        root = _root(name, finding.rule, about_one(name, peer), known)
+        roots.setdefault(root, []).append(peer)
+    for group in _merged(name, roots):
+        peers = [peer for root in group for peer in roots[root]]
+        is_all = len(peers) == len(about.names)
+        nodes = tuple(dict.fromkeys(root.node for root in group if root is not None))
+        update: dict[str, object] = {"root": _made(group[0]), "root_nodes": nodes}
+        if not is_all:
+            part = about.only(frozenset(peers))
+            update |= {"about": part, "found": part.found}
+        yield finding.model_copy(update=update)
+
+
+def _made(root: _Root | None) -> Root | None:
+    return Root(node=root.node, rule=root.rule, subject=root.subject) if root is not None else None
+
+
+def _merged(name: str, roots: Iterable[_Root | None]) -> list[list[_Root | None]]:
+    """Return the roots, each alone, but those of one rule on other nodes together if many."""
+    given = list(roots)
+    there = Counter(each.rule for each in given if each is not None and each.node != name)
+    groups: dict[object, list[_Root | None]] = {}
+    for root in given:
+        is_many = root is not None and root.node != name and there[root.rule] > MOST_ROOTS
+        groups.setdefault(root.rule if root is not None and is_many else root, []).append(root)
+    return list(groups.values())
+
+
+def _root(name: str, rule: str, about: Subject | None, known: _Known) -> _Root | None:
     """Return the last finding of the chain of causes; rules have no circle, so there is one."""
     root = None
-    while (cause := _cause(name, finding, known)) is not None:
-        name, finding = cause
-        root = Root(node=name, rule=finding.rule, subject=finding.subject)
+    while about is not None and (cause := _cause(name, rule, about, known)) is not None:
+        name, finding, about = cause
+        rule = finding.rule
+        root = _Root(name, rule, finding.subject)
     return root
 
 
-def _cause(name: str, finding: Finding, known: _Known) -> tuple[str, Finding] | None:
-    """Return the finding that explains another one, and its node: the first cause that is there."""
-    rule = RULES.get(finding.rule)
+def _cause(
+    name: str, rule_id: str, about: Subject, known: _Known
+) -> tuple[str, Finding, Subject] | None:
+    """Return the finding that explains another one: the first cause that is there.
+
+    It comes with its node, and with what explains the other one of what it is about.
+    """
+    rule = RULES.get(rule_id)
     for cause in rule.because_of if rule is not None else _UNREADABLE:
-        if cause.of and not isinstance(finding.about, cause.of):
+        if cause.of and not isinstance(about, cause.of):
             continue
-        if finding.about is None or not cause.explains(finding.about):
+        if not cause.explains(about):
             continue
         place = name
         if cause.where == "peer":
-            if not isinstance(finding.about, Node):
+            if not isinstance(about, Logins) or (peer := about.peer) is None:
                 continue
-            place = finding.about.node
+            place = peer
         for each in known.get((place, cause.rule), ()):
-            if _explains(cause, each, name, finding):
-                return place, each
+            if each.about is not None and cause.when(each.about):
+                part = _explaining(cause, each.about, name, about)
+                if part is not None:
+                    return place, each, part
     return None
 
 
-def _explains(cause: Cause, found: Finding, name: str, finding: Finding) -> bool:
-    """Whether a finding of the cause's rule explains a finding about the node of that name."""
-    if found.about is None or finding.about is None or not cause.when(found.about):
-        return False
+def _explaining(cause: Cause, found: Subject, name: str, about: Subject) -> Subject | None:
+    """Return the part of a cause's subject that explains one of the node of that name."""
     if cause.where == "same":
-        return finding.about.is_same(found.about)
-    if cause.where == "peer":
-        return not isinstance(found.about, Node) or found.about.node == name
-    return True
+        if not about.is_same(found):
+            return None
+        return about if isinstance(found, Logins) else found
+    if cause.where == "peer" and isinstance(found, Logins):
+        return about_one(found.node, name) if name in found.names else None
+    return found

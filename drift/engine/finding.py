@@ -38,5 +38,7 @@ class Finding(BaseModel):
     step: str
     # The finding of this report that explains this one; null: none does.
     root: Root | None = None
+    # The nodes of the roots, where it is about several peers: `root` is the first. Not in the JSON.
+    root_nodes: tuple[str, ...] = Field(default=(), exclude=True)
     # The subject as data; no part of the JSON report.
     about: InstanceOf[Subject] | None = Field(default=None, exclude=True)

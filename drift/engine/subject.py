@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Literal
 
 from typing_extensions import override
+
+from gpu_node.drift.ranges import ranges
 
 
 @dataclass(frozen=True)
@@ -133,23 +137,86 @@ class SystemPackages(Subject):
 
 
 @dataclass(frozen=True)
-class Node(Subject):
-    """A node of the inventory.
+class Peers:
+    """Peers of a node of which the same is wrong.
 
-    `loopback_line` is the line of /etc/hosts with which Debian's installer makes its name loopback.
+    `own` has what is wrong with each of them in full, where `words` only sum it up.
+    """
+
+    words: str
+    names: tuple[str, ...]
+    own: tuple[str, ...] = ()
+
+    def only(self, names: Collection[str]) -> Peers:
+        """Return those of them that are in `names`."""
+        kept = [at for at, name in enumerate(self.names) if name in names]
+        own = tuple(self.own[at] for at in kept) if self.own else ()
+        return Peers(self.words, tuple(self.names[at] for at in kept), own)
+
+    @override
+    def __str__(self) -> str:
+        count = len(self.names)
+        words = self.own[0] if count == 1 and self.own else self.words
+        return f"{_counted(self.names)}: {words}"
+
+
+# A list of more different things that are wrong is no list that a person reads.
+_MOST_WORDS = 3
+
+
+@dataclass(frozen=True)
+class Logins(Subject):
+    """Logins between a node and its peers; its text is the node's name.
+
+    `peers` is about each peer that is concerned, once.
     """
 
     node: str
-    loopback_line: int | None = field(default=None, compare=False)
+    peers: tuple[Peers, ...]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The peers that it is about."""
+        return frozenset(name for each in self.peers for name in each.names)
+
+    @property
+    def peer(self) -> str | None:
+        """The peer that it is about if it is only one."""
+        is_one = len(self.peers) == 1 and len(self.peers[0].names) == 1
+        return self.peers[0].names[0] if is_one else None
+
+    @property
+    def found(self) -> str:
+        """The peers as ranges, with their number, and what is wrong with them."""
+        shown = self.peers[:_MOST_WORDS]
+        rest = [name for each in self.peers[len(shown) :] for name in each.names]
+        more = [f"{len(rest)} more, {ranges(rest)}"] if rest else []
+        return "; ".join([*map(str, shown), *more])
+
+    def only(self, names: Collection[str]) -> Logins:
+        """Return it about those of its peers that are in `names`."""
+        parts = (each.only(names) for each in self.peers)
+        return Logins(self.node, tuple(each for each in parts if each.names))
 
     @override
     def is_same(self, other: Subject) -> bool:
-        """Whether both name the same node."""
-        return isinstance(other, Node) and self.node == other.node
+        """Whether both are about logins of one node with the same peer."""
+        if not isinstance(other, Logins) or self.node != other.node:
+            return False
+        return not self.names.isdisjoint(other.names)
 
     @override
     def __str__(self) -> str:
         return self.node
+
+
+def about_one(node: str, peer: str) -> Logins:
+    """Return the logins between a node and one peer."""
+    return Logins(node, (Peers("", (peer,)),))
+
+
+def _counted(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} nodes, {ranges(names)}"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.subject import Node, Thing
-from gpu_node.drift.ssh.rules_mesh import name_unresolved
+from gpu_node.drift.engine.subject import Thing
+from gpu_node.drift.ssh.rules_mesh import unresolved
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
 from gpu_node.inventories.schema import NodeWanted
@@ -36,8 +36,8 @@ def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     is_same = _short(own.name) == _short(among.name)
     if listens and not (found.env.launcher or {}).get(_GLOO):
         # One finding for one cause: the same name is judged with those of all other nodes.
-        known = {each.subject for each in name_unresolved(found, wanted, among)}
-        if not (is_same and Node(among.name) in known):
+        known = {each.peer for each in unresolved(found, wanted, among)}
+        if not (is_same and among.name in known):
             yield _on_loopback(own.name, listens, _address(found, wanted, among))
             return
     if not is_same:

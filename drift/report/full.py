@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
@@ -37,7 +38,11 @@ def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[st
         for finding in host.findings:
             rule = RULES.get(finding.rule)
             is_compared = rule is not None and rule.compares and not finding.fixable
-            without = {"root": None, **({"found": ""} if is_compared else {})}
+            without: dict[str, object] = {"root": None, "root_nodes": ()}
+            if is_compared:
+                without["found"] = ""
+            if isinstance(finding.about, Logins):  # `found` has the peers
+                without |= {"subject": "", "about": None}
             key = finding.model_copy(update=without)
             grouped.setdefault(key, {}).setdefault(finding.found, []).append(name)
     order = list(SEVERITY_STYLES)
@@ -60,7 +65,8 @@ def _lines(finding: Finding, values: Mapping[str, list[str]]) -> Iterator[tuple[
         f"{value} on {', '.join(names)}" if len(values) > 1 else value
         for value, names in values.items()
     ]
-    yield "found", f"{finding.subject}: {'; '.join(found)}"
+    about = f"{finding.subject}: " if finding.subject else ""
+    yield "found", f"{about}{'; '.join(found)}"
     yield "wanted", finding.wanted
     yield "cause", finding.cause
     manually = "" if finding.fixable else "manually: "

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import Report
-from gpu_node.drift.report.ranges import ranges
 from gpu_node.inventories.escape import visible
 
 

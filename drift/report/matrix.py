@@ -14,8 +14,8 @@ from rich.text import Text
 from gpu_node.drift.engine.differences import UNREADABLE
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import HostReport, Status
-from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import WRONG
 from gpu_node.drift.toolchain.packages import PACKAGES_SHOWN
 from gpu_node.facts.node import NodeState, unread_areas

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.engine.subject import RootOnly
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import HostReport
-from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 
@@ -174,7 +174,9 @@ def _distinct(found: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
             values.setdefault(each.found, []).append(node)
             continue
         wanted = f", want {each.wanted}" if 0 < len(each.wanted) <= _LONGEST_WANTED else ""
-        on = texts.setdefault((each.rule, f"{each.subject}: {each.found}{wanted}"), [])
+        # Of its logins a node is itself the subject, and `found` has its peers.
+        about = "" if each.subject == node else f"{each.subject}: "
+        on = texts.setdefault((each.rule, f"{about}{each.found}{wanted}"), [])
         if node not in on:
             on.append(node)
     for (rule, subject), values in compared.items():

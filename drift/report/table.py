@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report import full
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
@@ -18,7 +19,6 @@ from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report, Status
 from gpu_node.drift.report.problems import Problem, chosen, leads_to, problems, without_root
 from gpu_node.drift.report.problems import text as what
-from gpu_node.drift.report.ranges import ranges
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines

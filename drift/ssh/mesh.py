@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import TypeVar
 
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.facts.node import NodeState
@@ -24,12 +27,18 @@ LOOPBACK = ("127.0.0.1", "::1")
 _KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}")
 _FROM = re.compile(r'^from="([^"]*)"')
 
+T = TypeVar("T")
 Lines = Mapping[str, tuple[str, ...]]
 
 
 def has_mesh(wanted: NodeWanted, among: Among) -> bool:
     """Whether a node's mesh is managed; one without others has no node to log in to."""
-    return wanted.ssh is not None and wanted.ssh.mesh is True and bool(among.others)
+    return wanted.ssh is not None and wanted.ssh.mesh is True and has_others(among)
+
+
+def has_others(among: Among) -> bool:
+    """Whether the inventory names another node than this one."""
+    return any(each.name != among.name for each in among.nodes)
 
 
 def state_of(name: str, found: NodeState, among: Among) -> SshState | None:
@@ -40,6 +49,7 @@ def state_of(name: str, found: NodeState, among: Among) -> SshState | None:
     return state.ssh if state is not None else None
 
 
+@lru_cache(maxsize=1 << 14)  # every node is asked about the address of every other one
 def is_address(text: str) -> bool:
     """Whether the inventory names a node by an address, not by another name."""
     return fields.is_address(text.partition("%")[0])
@@ -58,7 +68,7 @@ def comes_from(peer: Peer, state: SshState) -> tuple[str, ...]:
     own = (meant(peer, names) if names is not None else None) or ()
     if not own and is_address(peer.address):
         own = (checked.address(peer.address),)
-    sources = () if names is None else names.sources.values()
+    sources = () if names is None else names.from_where
     outside = {each for each in (*own, *sources) if not is_loopback(each)}
     return tuple(sorted(outside))
 
@@ -81,7 +91,7 @@ def lets_in(block: Block, node: str, public: str, addresses: Iterable[str]) -> b
     return False
 
 
-def known_lines(peer: Peer, keys: Collection[str]) -> tuple[str, ...]:
+def known_lines(peer: Peer, keys: Iterable[str]) -> tuple[str, ...]:
     """Return a node's lines of known_hosts: by name, by address, and with its port."""
     plain = list(dict.fromkeys((peer.name, peer.address)))
     if peer.port != SSH_PORT:
@@ -94,21 +104,57 @@ def known_lines(peer: Peer, keys: Collection[str]) -> tuple[str, ...]:
 def hosts_lines(peer: Peer, names: Names) -> tuple[str, ...]:
     """Return a node's line of /etc/hosts; none where its address is not known."""
     addresses = meant(peer, names)
-    return (
-        (f"{checked.address(addresses[0])} {peer.name} # gpu-node:{peer.name}",)
-        if addresses
-        else ()
-    )
+    return (_hosts_line(checked.address(addresses[0]), peer.name),) if addresses else ()
+
+
+def _hosts_line(address: str, name: str) -> str:
+    return f"{address} {name} # gpu-node:{name}"
+
+
+def of_run(make: Callable[[Among], T], found: NodeState, among: Among) -> T:
+    """Return what `make` makes of the nodes and their states: once for all nodes of a run.
+
+    A rule is asked about each node: what it compares them with must not be made anew for each.
+    """
+    if among.found.get(among.name) is found:
+        return among.once(make)
+    return make(replace(among, found={**among.found, among.name: found}, made={}))
+
+
+def asked(among: Among) -> list[tuple[Peer, SshState]]:
+    """Return the nodes that were asked in this run, with what they answered."""
+    states = ((peer, among.found.get(peer.name)) for peer in among.nodes)
+    return [(peer, state.ssh) for peer, state in states if state is not None]
 
 
 def known_wanted(found: NodeState, among: Among) -> Lines:
     """Return the lines of known_hosts about each node whose host keys were read in this run."""
-    keys = {
-        peer: state.host_keys
-        for peer in among.nodes
-        if (state := state_of(peer.name, found, among)) is not None and not state.left_out
+    return of_run(_known_wanted, found, among)
+
+
+def _known_wanted(among: Among) -> Lines:
+    return {
+        peer.name: known_lines(peer, state.host_keys)
+        for peer, state in asked(among)
+        if state.host_keys and not state.left_out
     }
-    return {peer.name: known_lines(peer, each) for peer, each in keys.items() if each}
+
+
+def unresolved_peers(names: Names, found: NodeState, among: Among) -> list[Peer]:
+    """Return the nodes whose names mean something else here than their addresses."""
+    usual = of_run(_usual, found, among)
+    odd = (peer for peer in among.nodes if names.names.get(peer.name) != usual.get(peer.name))
+    return [peer for peer in odd if not resolves(peer, names)]
+
+
+def _usual(among: Among) -> dict[str, tuple[str, ...]]:
+    """Return to what the names of nodes resolve where all is well, as far as the inventory says."""
+    addresses = {
+        peer.name: checked.address(peer.address)
+        for peer in among.nodes
+        if is_address(peer.address) and not is_loopback(peer.address)
+    }
+    return {name: (each,) for name, each in addresses.items()}
 
 
 def hosts_wanted(found: NodeState, among: Among) -> Lines:
@@ -116,12 +162,19 @@ def hosts_wanted(found: NodeState, among: Among) -> Lines:
     names, hosts = found.ssh.names, found.ssh.hosts
     if names is None or hosts is None:
         return {}
-    needed = {
-        peer.name: hosts_lines(peer, names)
+    listed = hosts.block.by_node
+    needed = {peer.name for peer in unresolved_peers(names, found, among)}
+    usual = of_run(_usual_lines, found, among)
+    lines = {
+        peer.name: usual.get(peer.name) or hosts_lines(peer, names)
         for peer in among.nodes
-        if hosts.block.of(peer.name) or not resolves(peer, names)
+        if peer.name in listed or peer.name in needed
     }
-    return {name: lines for name, lines in needed.items() if lines}
+    return {name: each for name, each in lines.items() if each}
+
+
+def _usual_lines(among: Among) -> Lines:
+    return {name: (_hosts_line(each, name),) for name, (each,) in _usual(among).items()}
 
 
 def installers_line(node: str, lines: Iterable[HostsLine]) -> HostsLine | None:
@@ -147,5 +200,10 @@ def resolves(peer: Peer, names: Names) -> bool:
 
 def left_over(block: Block, among: Among) -> list[str]:
     """Return the nodes that have lines in a block and that the inventory no longer names."""
-    named = {peer.name for peer in among.nodes}
-    return list(dict.fromkeys(each.node for each in block.lines if each.node not in named))
+    named = among.once(names_of)
+    return [name for name in block.by_node if name not in named]
+
+
+def names_of(among: Among) -> frozenset[str]:
+    """Return the names of all nodes of the inventory."""
+    return frozenset(peer.name for peer in among.nodes)

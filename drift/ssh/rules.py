@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from shlex import quote
 from typing import TypedDict
 
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, on_peer, rule
-from gpu_node.drift.engine.subject import Node, Path
-from gpu_node.drift.ssh.mesh import authorized_line, comes_from, has_mesh, lets_in, state_of
+from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.ssh.links import Link, faults
+from gpu_node.drift.ssh.mesh import (
+    asked,
+    authorized_line,
+    comes_from,
+    has_mesh,
+    lets_in,
+    of_run,
+    state_of,
+)
 from gpu_node.drift.ssh.settings import (
     elsewhere,
     has_key,
@@ -18,6 +27,7 @@ from gpu_node.drift.ssh.settings import (
     reads_home,
 )
 from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.managed_block import Block
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.shm.state import Mode
 from gpu_node.facts.ssh.mesh import KNOWN_HOSTS, lookups
@@ -29,12 +39,16 @@ class _Way(TypedDict):
     """The part of a fault that is about its repair."""
 
     fix: str
+    fixes: str
     fixable: bool
+    kind: str
 
 
 KEY = "~/.ssh/id_ed25519"
 AUTHORIZED = "~/.ssh/authorized_keys"
 CONVERGE = "run the deploy for this node and that one together"
+CONVERGE_ALL = "run the deploy for this node and those together"
+_THEIR_KEYS = "the host keys that these nodes have"
 # What may be open to others at most: sshd's StrictModes, and ssh about a private key.
 _PATHS = {"home": "", "folder": "/.ssh", "authorized": "/.ssh/authorized_keys"}
 _CLOSED = {"home": 0o022, "folder": 0o022, "authorized": 0o022, "key": 0o077}
@@ -155,35 +169,63 @@ def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator
 )
 def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's key is not in authorized_keys here, or not from where that node comes."""
-    block = found.ssh.authorized
-    if block is None or not has_mesh(wanted, among):
+    if found.ssh.authorized is None or not has_mesh(wanted, among):
         return
+    yield from faults(among.name, _refusals(found.ssh.authorized, found, among))
+
+
+def _refusals(block: Block, found: NodeState, among: Among) -> Iterator[Link]:
+    lines = of_run(_usual_lines, found, among)
+    is_asked = found.ssh.server is not None and bool(found.ssh.server.reads)
     for peer in among.nodes:
-        state = state_of(peer.name, found, among)
-        if state is None or state.account is None:
-            continue  # nothing is known of it in this run
-        public = state.account.public
-        if public is None and state.account.unusable:
-            continue
-        addresses = comes_from(peer, state)
-        files = elsewhere(found.ssh, peer.name)
-        if files is not None:
-            if public and not lets_in_already(state, among):
-                itself = peer.name == among.name
-                yield from _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, itself)
-            continue
-        if public and lets_in(block, peer.name, public, addresses):
-            continue
-        yield Fault(
-            subject=Node(peer.name),
-            found=f"{AUTHORIZED} has no line that accepts its key",
-            wanted=f"its key, from {', '.join(addresses)}"
-            if public
-            else "its key, once it has one",
-            cause="'Permission denied (publickey)' when the launcher logs in from there",
-            fix=CONVERGE,
-            fixable=block.is_whole,
-        )
+        usual = lines.get(peer.name)
+        is_usual = usual is not None and block.by_node.get(peer.name) == usual
+        if (is_asked or not is_usual) and (refused := refusal(peer, found, among)):
+            yield refused
+
+
+def _usual_lines(among: Among) -> dict[str, tuple[str, ...]]:
+    """Return the lines with which a deploy has the key of each node let in by the others."""
+    own = {
+        peer.name: (state.account.public, comes_from(peer, state))
+        for peer, state in asked(among)
+        if state.account is not None
+    }
+    return {
+        name: (authorized_line(name, public, addresses, itself=False),)
+        for name, (public, addresses) in own.items()
+        if public is not None
+    }
+
+
+def refusal(peer: Peer, found: NodeState, among: Among) -> Link | None:
+    """Return why the login of a node's key here is refused; None where it is not, or unknown."""
+    state = state_of(peer.name, found, among)
+    block = found.ssh.authorized
+    if block is None or state is None or state.account is None:
+        return None  # nothing is known of it in this run
+    public = state.account.public
+    if public is None and state.account.unusable:
+        return None
+    addresses = comes_from(peer, state)
+    files = elsewhere(found.ssh, peer.name)
+    if files is not None:
+        if not public or lets_in_already(state, among):
+            return None
+        return _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, among)
+    if public and lets_in(block, peer.name, public, addresses):
+        return None
+    return Link(
+        peer=peer.name,
+        words=f"{AUTHORIZED} has no line that accepts its key",
+        wanted=f"its key, from {', '.join(addresses)}" if public else "its key, once it has one",
+        cause="'Permission denied (publickey)' when the launcher logs in from there",
+        fix=CONVERGE,
+        fixable=block.is_whole,
+        kind="key" if public else "no key",
+        wants="the key of each, from its addresses" if public else "their keys, once they have one",
+        fixes=CONVERGE_ALL,
+    )
 
 
 def _not_let_in_elsewhere(
@@ -192,23 +234,27 @@ def _not_let_in_elsewhere(
     public: str,
     addresses: tuple[str, ...],
     files: tuple[str, ...],
-    itself: bool,
-) -> Iterator[Fault]:
+    among: Among,
+) -> Link | None:
     if has_key(ssh, files, public) is not False:
-        return  # it is there, or cannot be looked for: whether it lets in shows in the logins
+        return None  # it is there, or cannot be looked for: whether it lets in shows in the logins
     user = ssh.account.user if ssh.account is not None else "the user"
-    line = authorized_line(peer.name, public, addresses, itself)
-    yield Fault(
-        subject=Node(peer.name),
-        found=f"sshd reads {', '.join(files) or 'no file'} for {user} (AuthorizedKeysFile): "
+    line = authorized_line(peer.name, public, addresses, peer.name == among.name)
+    place = f"set AuthorizedKeysFile for {user} in this node's sshd_config, and add there"
+    if files:
+        place = f"add to {files[0]}"
+    return Link(
+        peer=peer.name,
+        words=f"sshd reads {', '.join(files) or 'no file'} for {user} (AuthorizedKeysFile): "
         "no line there accepts its key",
         wanted=f"its key, from {', '.join(addresses)}",
         cause="'Permission denied (publickey)' when the launcher logs in from there; sshd does "
         f"not read {AUTHORIZED}",
-        fix=f"add to {files[0]}: {line}"
-        if files
-        else f"set AuthorizedKeysFile for {user} in this node's sshd_config, and add there: {line}",
+        fix=f"{place}: {line}",
         fixable=False,
+        kind=place,
+        wants="the key of each, from its addresses",
+        fixes=f"{place} a line for each of them, such as: {line}",
     )
 
 
@@ -248,23 +294,29 @@ def unconfirmed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
 )
 def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""
+    yield from faults(among.name, unknown_keys(found, wanted, among))
+
+
+def unknown_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+    """Yield each peer whose host key is not known here."""
     for peer, keys, known in _known(found, wanted, among):
         unknown = [
-            (lookup, key)
-            for lookup, listed in known.items()
+            (how, key)
+            for how, listed in known
             if not set(keys) & set(listed)  # ssh asks for the kinds that it knows
             for key in keys
             if _kind(key) not in map(_kind, listed)
         ]
         if unknown:
             kinds = dict.fromkeys(_kind(key) for _, key in unknown)
-            by = dict.fromkeys(lookup for lookup, _ in unknown)
-            yield Fault(
-                subject=Node(peer.name),
-                found=f"no {', '.join(kinds)} key of {', '.join(by)}",
+            by = dict.fromkeys(how for how, _ in unknown)
+            yield Link(
+                peer=peer.name,
+                words=f"no {', '.join(kinds)} key by {' or '.join(by)}",
                 wanted=", ".join(key for key in keys if _kind(key) in kinds),
                 cause="ssh asks for a confirmation that a launcher cannot give: 'Host key "
                 "verification failed', or rank 0 waits for ever",
+                wants=_THEIR_KEYS,
                 **_lines_of(found.ssh, peer),
             )
 
@@ -282,48 +334,79 @@ def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iter
 )
 def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Another host key is known here than the one that a node has."""
+    yield from faults(among.name, changed_keys(found, wanted, among))
+
+
+def changed_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+    """Yield each peer of which another host key is known here."""
     for peer, keys, known in _known(found, wanted, among):
-        for key in keys:
-            same = {
-                lookup: [each for each in listed if _kind(each) == _kind(key)]
-                for lookup, listed in known.items()
-            }
-            other = {lookup: each for lookup, each in same.items() if each and key not in each}
-            if other:
-                wrong = dict.fromkeys(each for others in other.values() for each in others)
-                yield Fault(
-                    subject=Node(peer.name),
-                    found=f"{', '.join(wrong)} for {', '.join(other)}",
-                    wanted=key,
-                    cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
-                    "reinstalled, or another node has its address",
-                    **_lines_of(found.ssh, peer),
-                )
+        changed = [key for key in keys if any(_is_other(key, listed) for _, listed in known)]
+        if not changed:
+            continue
+        kinds = {_kind(key) for key in changed}
+        other = {
+            how: [each for each in listed if _kind(each) in kinds]
+            for how, listed in known
+            if any(_is_other(key, listed) for key in changed)
+        }
+        wrong = dict.fromkeys(each for others in other.values() for each in others)
+        yield Link(
+            peer=peer.name,
+            words=f"{', '.join(wrong)} by {' and '.join(other)}",
+            wanted=", ".join(changed),
+            cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
+            "reinstalled, or another node has its address",
+            wants=_THEIR_KEYS,
+            **_lines_of(found.ssh, peer),
+        )
+
+
+def _is_other(key: str, listed: Collection[str]) -> bool:
+    """Whether ssh knows another key of this kind, and not this one."""
+    return key not in listed and _kind(key) in map(_kind, listed)
 
 
 def _kind(key: str) -> str:
-    return key.split()[0]
+    return key.partition(" ")[0]
 
 
 def _lines_of(ssh: SshState, peer: Peer) -> _Way:
     """Return how a node's lines get into known_hosts, and whether a deploy can do that."""
     if other := known_hosts_elsewhere(ssh, peer):
         fix = f"its keys in {other}: ssh does not read {KNOWN_HOSTS} for it"
-        return {"fix": fix, "fixable": False}
+        fixes = f"their keys in {other}: ssh does not read {KNOWN_HOSTS} for them"
+        return {"fix": fix, "fixes": fixes, "fixable": False, "kind": other}
     is_whole = ssh.known_hosts is not None and ssh.known_hosts.block.is_whole
     fix = f"its lines in {KNOWN_HOSTS}, with the keys that {peer.name} itself has"
-    return {"fix": fix, "fixable": is_whole}
+    fixes = f"their lines in {KNOWN_HOSTS}, with the keys that they themselves have"
+    return {"fix": fix, "fixes": fixes, "fixable": is_whole, "kind": ""}
+
+
+_Listed = list[tuple[str, tuple[str, ...]]]
 
 
 def _known(
     found: NodeState, wanted: NodeWanted, among: Among
-) -> Iterator[tuple[Peer, list[str], dict[str, tuple[str, ...]]]]:
-    """Yield each node that was asked, its real keys, and those known by what ssh looks up."""
+) -> Iterator[tuple[Peer, tuple[str, ...], _Listed]]:
+    """Yield each node that was asked and whose keys are not all known, with its real keys.
+
+    It comes with the keys that are known by its name, and by its address.
+    """
     known = found.ssh.known_hosts
     if known is None or not has_mesh(wanted, among):
         return
-    for peer in among.nodes:
-        state = state_of(peer.name, found, among)
-        if state is not None and state.host_keys and not state.left_out:
-            keys = [fingerprint(each) for each in state.host_keys]
-            yield peer, keys, {each: known.keys.get(each, ()) for each in lookups(peer)}
+    listed = known.keys
+    for peer, keys, name, address in of_run(_real_keys, found, among):
+        if listed.get(name) == keys == listed.get(address):
+            continue  # as a deploy writes them
+        by = [("name", name), ("address", address)][: 1 if name == address else 2]
+        yield peer, keys, [(how, listed.get(lookup, ())) for how, lookup in by]
+
+
+def _real_keys(among: Among) -> list[tuple[Peer, tuple[str, ...], str, str]]:
+    """Return each node whose keys were read, its keys, and what ssh looks up for it."""
+    return [
+        (peer, tuple(map(fingerprint, state.host_keys)), *lookups(peer))
+        for peer, state in asked(among)
+        if state.host_keys and not state.left_out
+    ]

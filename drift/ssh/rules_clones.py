@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.mesh import has_mesh, state_of
 from gpu_node.drift.ssh.rules import KEY
 from gpu_node.facts.node import NodeState
@@ -135,4 +136,4 @@ def _shared(
 
 
 def _have(others: list[str]) -> str:
-    return f"{', '.join(others)} {'has' if len(others) == 1 else 'have'}, too"
+    return f"{ranges(others)} {'has' if len(others) == 1 else 'have'}, too"

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, on_node, on_peer, on_subject, rule
-from gpu_node.drift.engine.subject import Node, Path, Subject
+from gpu_node.drift.engine.subject import Path, Subject
 from gpu_node.drift.env.rules import user_missing
+from gpu_node.drift.ranges import ranges
+from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import (
     Lines,
+    asked,
     comes_from,
     has_mesh,
+    has_others,
     hosts_lines,
     hosts_wanted,
     installers_line,
     known_wanted,
     left_over,
     meant,
-    resolves,
+    names_of,
+    of_run,
     state_of,
+    unresolved_peers,
 )
 from gpu_node.drift.ssh.rules import (
     AUTHORIZED,
     CONVERGE,
+    CONVERGE_ALL,
+    changed_keys,
     host_key_changed,
     key_missing,
     key_unusable,
     not_authorised,
     permissions,
+    refusal,
     unknown_host_key,
+    unknown_keys,
 )
-from gpu_node.drift.ssh.rules_port import port_unset
+from gpu_node.drift.ssh.rules_port import port_unset, wrong_ports
 from gpu_node.drift.ssh.settings import client, detour, reads_home, set_by
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.managed_block import Block
@@ -67,27 +78,37 @@ _PUNISHED = (
 )
 def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A node's name does not resolve here, or means something else than its address."""
+    yield from faults(among.name, unresolved(found, wanted, among))
+
+
+def unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+    """Yield each node whose name means something else than its address here."""
     names, hosts = found.ssh.names, found.ssh.hosts
     if names is None or hosts is None or not has_mesh(wanted, among):
         return
-    for peer in among.nodes:
-        if resolves(peer, names):
-            continue
+    for peer in unresolved_peers(names, found, among):
         expected = meant(peer, names) or ()
         installers = installers_line(peer.name, hosts.lines) if peer.name == among.name else None
         has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
-        in_the_way = "" if installers else _in_the_way(peer, expected, hosts.lines, has_line)
-        yield Fault(
-            subject=Node(peer.name, installers.line if installers else None),
-            found=", ".join(names.names[peer.name]) or "does not resolve",
+        resolved = ", ".join(names.names[peer.name])
+        other = None if installers else _in_the_way(peer, expected, hosts.lines, has_line)
+        yield Link(
+            peer=peer.name,
+            words=f"resolves to {resolved}" if resolved else "does not resolve",
             wanted=", ".join(expected) or peer.address,
             cause="launchers and torch's rendezvous use names: with one that resolves to "
             "loopback, as in Debian's line 127.0.1.1, gloo listens where no other node can connect",
-            fix=in_the_way or _line_for(has_line, installers),
-            fixable=not in_the_way
+            fix=_without(peer, other) if other else _line_for(has_line, installers),
+            fixable=other is None
             and (not has_line or installers is not None)
             and bool(expected)
             and hosts.block.is_whole,
+            kind="line" if other else "installers" if installers else "",
+            wants="their addresses in the inventory",
+            fixes=f"remove their names from the other lines of {HOSTS}, such as line {other.line}: "
+            f"{other.text.strip()}"
+            if other
+            else _lines_for(has_line),
         )
 
 
@@ -100,10 +121,20 @@ def _line_for(has_line: bool, installers: HostsLine | None) -> str:
     return f"a line for it in {HOSTS}"
 
 
+def _lines_for(have_lines: bool) -> str:
+    if have_lines:
+        return f"look at the line hosts: in /etc/nsswitch.conf, and at DNS: {HOSTS} is right"
+    return f"a line for each in {HOSTS}"
+
+
+def _without(peer: Peer, other: HostsLine) -> str:
+    return f"remove {peer.name} from line {other.line} of {HOSTS}: {other.text.strip()}"
+
+
 def _in_the_way(
     peer: Peer, expected: tuple[str, ...], lines: tuple[HostsLine, ...], has_line: bool
-) -> str:
-    """Say which line of others decides: of several lines a loopback address comes first.
+) -> HostsLine | None:
+    """Return which line of others decides: of several lines a loopback address comes first.
 
     Of two other addresses the resolver may prefer either, whichever line is first: it sorts them by
     the networks of this node. That shows only beside our own line.
@@ -113,8 +144,8 @@ def _in_the_way(
         if peer.name not in names or address in expected:
             continue
         if is_loopback(address) or has_line:
-            return f"remove {peer.name} from line {each.line} of {HOSTS}: {each.text.strip()}"
-    return ""
+            return each
+    return None
 
 
 @rule(
@@ -132,26 +163,28 @@ def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     if wanted.ssh is None or wanted.ssh.mesh is not True:
         return
     ssh = found.ssh
-    if among.nodes and not among.others:
+    if among.nodes and not has_others(among):
         # The last node needs no lines: those of the nodes that were taken out go, and its own.
-        among = replace(among, nodes=())
-    unknown = [*unknown_host_key(found, wanted, among), *host_key_changed(found, wanted, among)]
-    unverified = {each.subject for each in unknown}
-    known = {
-        name: lines
-        for name, lines in known_wanted(found, among).items()
-        if lines and Node(name) not in unverified
-    }
-    healed = {each.subject for each in name_unresolved(found, wanted, among) if each.fixable}
-    hosts = {
-        name: each for name, each in hosts_wanted(found, among).items() if Node(name) not in healed
-    }
+        among = replace(among, nodes=(), made={})
     if reads_home(ssh):
         yield from _outdated(AUTHORIZED, ssh.authorized, {}, among)
     if ssh.known_hosts is not None:
+        # What is not known here yet is a finding of another rule.
+        unverified = {
+            each.peer
+            for check in (unknown_keys, changed_keys)
+            for each in check(found, wanted, among)
+        }
+        known = _less(known_wanted(found, among), unverified)
         yield from _outdated(KNOWN_HOSTS, ssh.known_hosts.block, known, among)
     if ssh.hosts is not None:
+        healed = {each.peer for each in unresolved(found, wanted, among) if each.fixable}
+        hosts = _less(hosts_wanted(found, among), healed)
         yield from _outdated(HOSTS, ssh.hosts.block, hosts, among)
+
+
+def _less(lines: Lines, nodes: Collection[str]) -> Lines:
+    return {name: each for name, each in lines.items() if name not in nodes} if nodes else lines
 
 
 def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Iterator[Fault]:
@@ -159,10 +192,10 @@ def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Ite
     if block is None or (block.is_whole and not block.lines):
         return
     gone = left_over(block, among)
-    other = [node for node, text in lines.items() if block.of(node) != text]
+    other = [node for node, text in lines.items() if block.by_node.get(node) != text]
     if block.is_whole and not gone and not other:
         return
-    outdated = f"lines of {', '.join(gone)}" if gone else f"not the lines of {', '.join(other)}"
+    outdated = f"lines of {ranges(gone)}" if gone else f"not the lines of {ranges(other)}"
     yield Fault(
         subject=Path(path),
         found=outdated if block.is_whole else "gpu-node's block, without its last line",
@@ -213,59 +246,126 @@ def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fau
     """This node cannot log in to another, or to itself, without a password."""
     if found.ssh.logins is None or not has_mesh(wanted, among):
         return
-    for peer in among.nodes:
-        failed = [each for each in found.ssh.logins if each.node == peer.name and each.code != 0]
-        if not failed:
-            continue
-        state = state_of(peer.name, found, among)
-        if state is not None and state.left_out:
-            continue  # the inventory keeps that node out of the mesh
-        asked = state is not None
-        # As another user no repair of the mesh lets it in.
-        users = _users(peer, found, state) if state is not None else ""
-        heals = asked and not users and _heals(peer, found, wanted, among)
-        punished = any(each.is_punished for each in failed)
-        yield Fault(
-            subject=Node(peer.name),
-            found="; ".join(f"by {each.how}: {_words(each)}" for each in failed),
-            wanted="a login without a password, by name and by address",
-            cause=_PUNISHED if punished else _WAITS,
-            fix=users or _next_step(peer, found, among, heals, punished),
-            fixable=heals,
-            severity=None if asked else "warning",
-        )
+    failed: dict[str, list[Login]] = {}
+    for each in found.ssh.logins:
+        if each.code != 0:
+            failed.setdefault(each.node, []).append(each)
+    if failed:
+        heals = _Repairs(found, wanted, among)
+        links = (_refused(peer, failed.get(peer.name), heals) for peer in among.nodes)
+        yield from faults(among.name, (each for each in links if each is not None))
+
+
+def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link | None:
+    """Return what is wrong with the logins to a peer that failed; None where none did."""
+    found, among = repairs.found, repairs.among
+    if not failed:
+        return None
+    state = state_of(peer.name, found, among)
+    if state is not None and state.left_out:
+        return None  # the inventory keeps that node out of the mesh
+    # As another user no repair of the mesh lets it in.
+    users, of_all = _users(peer, found, state) if state is not None else ("", "")
+    heals = state is not None and not users and repairs.help(peer)
+    punished = any(each.is_punished for each in failed)
+    own = "; ".join(f"by {each.how}: {_words(each)}" for each in failed)
+    kind, fix, fixes = (of_all, users, of_all) if users else _next_step(peer, failed, repairs)
+    if heals:
+        kind, fix, fixes = "", CONVERGE, CONVERGE_ALL
+    return Link(
+        peer=peer.name,
+        words=_without_name(own, peer),
+        wanted="a login without a password",
+        cause=_PUNISHED if punished else _WAITS,
+        fix=fix,
+        fixable=heals,
+        severity=None if state is not None else "warning",
+        kind=kind,
+        fixes=fixes,
+        own=own,
+    )
+
+
+_WORD = re.compile(r"[\w.-]+|[^\w.-]+")
+
+
+def _without_name(words: str, peer: Peer) -> str:
+    """Return ssh's words with NODE in place of a node: those about others are then the same."""
+    parts = _WORD.findall(words.replace(peer.address, "NODE"))
+    return "".join("NODE" if each == peer.name else each for each in parts)
+
+
+class _Repairs:
+    """What stands between a node and its peers, and is repaired by a run with both of them."""
+
+    def __init__(self, found: NodeState, wanted: NodeWanted, among: Among) -> None:
+        self.found, self.wanted, self.among = found, wanted, among
+        own = (*permissions(found, wanted, among), *key_missing(found, wanted, among))
+        self._here = any(each.fixable for each in own)
+        self._peers = {
+            each.peer
+            for check in (unknown_keys, changed_keys, unresolved, wrong_ports)
+            for each in check(found, wanted, among)
+            if each.fixable
+        }
+        self._itself = among.itself
+        around = among.found
+        if around.get(among.name) is not found:
+            around = {**around, among.name: found}
+        self._around = around
+
+    def help(self, peer: Peer) -> bool:
+        """Whether one of them is between the node and that peer."""
+        if self._here or peer.name in self._peers:
+            return True
+        there = self._around.get(peer.name, self.found)
+        other = Among(peer.name, self.among.nodes, self._around)
+        if any(each.fixable for each in permissions(there, self.wanted, other)):
+            return True
+        let_in = refusal(self._itself, there, other) if self._itself is not None else None
+        return let_in is not None and let_in.fixable
 
 
 @rule(
     "ssh.logins-partial",
     "info",
     between=True,
-    why="A login between two other nodes may fail unnoticed. With more than "
-    f"{FULL_MESH} nodes, not all pairs are tested: sshd blocks an address for a while after "
-    "failed logins.",
-    manual="Test another pair: run ssh -o BatchMode=yes NAME true on one node, with the name of "
-    "the other.",
+    why="A login that is not tried may fail unnoticed. With more than "
+    f"{FULL_MESH} nodes, each node tries the nodes at distance 1, 2, 4, ... in the inventory, and "
+    "the first node tries all. Keys, known hosts, names and addresses are compared for all pairs.",
+    manual="Run gpu-node drift INVENTORY --mesh all, which tries every login; or one: ssh -o "
+    "BatchMode=yes NAME true on one node, with the name of the other.",
 )
 def logins_partial(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
-    """In a large cluster, only logins from and to the first node are tested."""
+    """In a large cluster, not every login between two nodes is tried."""
     count = len(among.nodes)
-    if count <= FULL_MESH or not has_mesh(wanted, among) or found.ssh.logins is None:
+    if count <= FULL_MESH or not has_mesh(wanted, among) or not found.ssh.logins:
         return
-    states = [(peer, state_of(peer.name, found, among)) for peer in among.nodes]
-    tried = [(peer.name, state.logins) for peer, state in states if state and state.logins]
-    if not tried or tried[0][0] != among.name:
+    first, tried = of_run(_tried, found, among)
+    if first != among.name:
         return  # once a report
-    pairs = sum(len({each.node for each in logins}) for _, logins in tried)
-    first = among.nodes[0].name
+    if tried == count * count:
+        return
     yield Fault(
         subject="logins",
-        found=f"{pairs} of {count * count} pairs of nodes tried",
-        wanted=f"only logins from and to {first}: more than {FULL_MESH} nodes",
-        cause="sshd refuses an address for a while after failed logins (PerSourcePenalties), and "
-        "every pair is a login",
-        fix="to try another pair, on its first node: ssh -o BatchMode=yes NODE true",
+        found=f"{tried} of {count * count} logins between nodes tried",
+        wanted="every login tried",
+        cause=f"each node tries the next nodes of the inventory at distance 1, 2, 4, ..., and "
+        f"{among.nodes[0].name} tries all: with more than {FULL_MESH} nodes every pair would be "
+        "too many logins; keys, known hosts, names and addresses are compared for all pairs",
+        fix="to try every login: gpu-node drift INVENTORY --mesh all",
         fixable=False,
     )
+
+
+def _tried(among: Among) -> tuple[str, int]:
+    """Return the first node that tried logins, and how many all nodes tried."""
+    logins = {peer.name: state.logins for peer, state in asked(among) if state.logins}
+    places = {
+        name: {each.node for each in tried or ()} & among.once(names_of)
+        for name, tried in logins.items()
+    }
+    return next(iter(logins), ""), sum(map(len, places.values()))
 
 
 def _words(login: Login) -> str:
@@ -279,70 +379,65 @@ def _words(login: Login) -> str:
     return f"exit {login.code}" + (f", {login.output}" if login.output else "")
 
 
-def _heals(peer: Peer, found: NodeState, wanted: NodeWanted, among: Among) -> bool:
-    """Whether something that stands between the two is repaired by a run with both of them."""
-    there = among.found.get(peer.name, found)
-    other = Among(peer.name, among.nodes, {**among.found, among.name: found})
-    here = [
-        *permissions(found, wanted, among),
-        *key_missing(found, wanted, among),
-        *(
-            each
-            for check in (unknown_host_key, host_key_changed, name_unresolved, port_unset)
-            for each in check(found, wanted, among)
-            if each.subject == Node(peer.name)
-        ),
-    ]
-    lets = [
-        *permissions(there, wanted, other),
-        *(
-            each
-            for each in not_authorised(there, wanted, other)
-            if each.subject == Node(among.name)
-        ),
-    ]
-    return any(each.fixable for each in (*here, *lets))
-
-
 # Settings that may hold for a node's address alone.
 _LEADING = (*PROXIES, "hostname", *OFFERS)
 
 
-def _next_step(peer: Peer, found: NodeState, among: Among, heals: bool, punished: bool) -> str:
+def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str, str, str]:
+    """Return the kind of a failure that no run repairs, and what to do about it.
+
+    The last text is about several peers.
+    """
+    found, among = repairs.found, repairs.among
     there = state_of(peer.name, found, among)
     if there is None:
-        return f"{peer.name} was not part of this run, or gave no answer: run again with it"
-    if heals:
-        return CONVERGE
-    if punished:
-        return (
+        fix = f"{peer.name} was not part of this run, or gave no answer: run again with it"
+        fixes = "they were not part of this run, or gave no answer: run again with them"
+        return "unasked", fix, fixes
+    if any(each.is_punished for each in failed):
+        fix = (
             "wait until the penalty ends (10 minutes at most, unless sshd_config sets max) and run "
-            f"again; PerSourcePenaltyExemptList in {peer.name}'s sshd_config exempts addresses"
+            "again; PerSourcePenaltyExemptList in {} sshd_config exempts addresses"
         )
-    failed = [each for each in found.ssh.logins or () if each.node == peer.name and each.code]
+        return "punished", fix.format(f"{peer.name}'s"), fix.format("their")
+    leads = ""
     if any("bad configuration option" in each.output for each in failed):
-        return "on this node, correct that ssh configuration: no login works until then"
-    if leads := detour(found.ssh, peer):
-        return f"on this node, look at {leads}"
-    if [each.how for each in failed] == ["address"] and (leads := set_by(found.ssh, _LEADING)):
-        return f"on this node, look at {leads}: a login by address may reach another host"
+        leads = "correct that ssh configuration: no login works until then"
+    elif leads := detour(found.ssh, peer):
+        leads = f"look at {leads}"
+    elif [each.how for each in failed] == ["address"]:
+        leads = set_by(found.ssh, _LEADING)
+        leads = leads and f"look at {leads}: a login by address may reach another host"
+    if leads:
+        return leads, f"on this node, {leads}", f"on this node, {leads}"
     user = there.account.user if there.account is not None else "USER"
-    addresses = comes_from(among.itself, found.ssh) if among.itself is not None else ()
+    itself = among.itself
+    addresses = comes_from(itself, found.ssh) if itself is not None else ()
     address = next(iter(addresses), "ADDRESS")
-    return (
-        f"on {peer.name}: sshd -T -C user={user},host={among.name},addr={address} | grep -iE "
+    look = (
+        f"sshd -T -C user={user},host={among.name},addr={address} | grep -iE "
         "'permitrootlogin|pubkey|allow|deny|authorizedkeys', and what its sshd logs about the login"
     )
+    return f"sshd {user}", f"on {peer.name}: {look}", f"on each of them: {look}"
 
 
-def _users(peer: Peer, found: NodeState, there: SshState) -> str:
-    """Name the users of two nodes where ssh logs in as one and the mesh is that of the other."""
+def _users(peer: Peer, found: NodeState, there: SshState) -> tuple[str, str]:
+    """Name the users of two nodes where ssh logs in as one and the mesh is that of the other.
+
+    The last text is about several peers; both are empty where the users are the same.
+    """
     parsed, own = client(found.ssh, peer), found.ssh.account
     user = parsed.user if parsed is not None else own.user if own is not None else None
     if user is None or there.account is None or user == there.account.user:
-        return ""
-    return (
-        f"ssh logs in as {user} here, the training user of {peer.name} is {there.account.user}: "
-        "give both nodes one user (launcher: {user: ...} or ssh: {user: ...} in the inventory), or "
-        f"write User {there.account.user} for Host {peer.name} {peer.address} into ~/.ssh/config"
+        return "", ""
+    theirs = there.account.user
+    way = "(launcher: {user: ...} or ssh: {user: ...} in the inventory), or write User"
+    one = (
+        f"ssh logs in as {user} here, the training user of {peer.name} is {theirs}: give both "
+        f"nodes one user {way} {theirs} for Host {peer.name} {peer.address} into ~/.ssh/config"
     )
+    many = (
+        f"ssh logs in as {user} here, their training user is {theirs}: give all nodes one user "
+        f"{way} {theirs} for their names and addresses into ~/.ssh/config"
+    )
+    return one, many

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.subject import Node
+from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import has_mesh
 from gpu_node.drift.ssh.settings import PORTS, client, is_included, ports, set_by
 from gpu_node.facts.node import NodeState
@@ -31,22 +31,29 @@ from gpu_node.inventories.schema import NodeWanted
 )
 def port_unset(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """On this node `ssh NAME` connects to another port than the inventory gives for NAME."""
-    if not has_mesh(wanted, among):
+    yield from faults(among.name, wrong_ports(found, wanted, among))
+
+
+def wrong_ports(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+    """Yield each peer that `ssh NAME` looks for on another port than its own."""
+    if not has_mesh(wanted, among) or found.ssh.client is None:
         return
+    theirs = [each for each in _lines(found.ssh) if each.path != PORTS]
+    fixable = not theirs and is_included(found.ssh)
     for peer in among.nodes:
         parsed = client(found.ssh, peer)
         if parsed is None or parsed.proxy or parsed.port == peer.port:
             continue
-        theirs = [each for each in _lines(found.ssh) if each.path != PORTS]
-        fixable = not theirs and is_included(found.ssh)
-        yield Fault(
-            subject=Node(peer.name),
-            found=f"ssh {peer.name} connects to port {parsed.port}",
+        yield Link(
+            peer=peer.name,
+            words=f"ssh connects to port {parsed.port}",
             wanted=f"port {peer.port}",
             cause="launchers run ssh with the node's name alone: the login fails, or another sshd "
             "answers",
             fix=_fix(found.ssh, peer, bool(theirs), fixable),
             fixable=fixable,
+            wants="the ports of the inventory",
+            fixes=_fixes(found.ssh, bool(theirs), fixable),
         )
 
 
@@ -61,3 +68,12 @@ def _fix(ssh: SshState, peer: Peer, theirs: bool, fixable: bool) -> str:
     if theirs:
         return f"look at {set_by(ssh, ('port',))}: {peer.name} needs {block or 'port 22'}"
     return f"above the first Host line of {SSH_CONFIG}: {block or 'no port for it'}"
+
+
+def _fixes(ssh: SshState, theirs: bool, fixable: bool) -> str:
+    """Return how to set the ports of several nodes."""
+    if fixable:
+        return f"Host and Port of each in {PORTS}"
+    if theirs:
+        return f"look at {set_by(ssh, ('port',))}: each of them needs its port"
+    return f"above the first Host line of {SSH_CONFIG}: Host and Port of each"

@@ -47,7 +47,7 @@ def logins_untried(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
         wanted="ssh: {mesh: true}, or false, in the inventory",
         cause="each pair of nodes is a login, which sshd logs, and counts where it fails: the "
         "report tries them where the inventory says so",
-        fix="set ssh.mesh in the inventory: with true, the report tries every login between the "
-        "nodes, and gpu-node deploy repairs them",
+        fix="set ssh.mesh in the inventory: with true, the report tries logins between the nodes, "
+        "and gpu-node deploy repairs them",
         fixable=False,
     )

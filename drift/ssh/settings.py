@@ -64,9 +64,9 @@ def has_key(ssh: SshState, files: Iterable[str], public: str) -> bool | None:
 
 
 def lets_in_already(there: SshState, among: Among) -> bool:
-    """Whether a node has just logged in to this one, by name and by address."""
+    """Whether a node has just logged in to this one, in each way that was tried."""
     tried = [each for each in there.logins or () if each.node == among.name]
-    return len(tried) > 1 and not any(each.code for each in tried)
+    return bool(tried) and not any(each.code for each in tried)
 
 
 def client(ssh: SshState, peer: Peer) -> Client | None:
@@ -88,7 +88,7 @@ def detour(ssh: SshState, peer: Peer) -> str:
     parsed = client(ssh, peer)
     if parsed is None:
         return ""
-    straight = f"ssh does not connect directly to {peer.name}"
+    straight = "ssh does not connect directly"
     if parsed.proxy:
         return f"{set_by(ssh, PROXIES) or f'a proxy, {redacted(parsed.proxy)}'}: {straight}"
     if parsed.hostname not in (peer.name, peer.address):

@@ -13,11 +13,16 @@ def logins(node: NodeState) -> str | None:
     if node.ssh.logins is None:
         return None
     worked = sum(1 for each in node.ssh.logins if each.code == 0)
-    return f"{worked} of {len(node.ssh.logins)}"
+    untried = f", {node.ssh.untried} nodes not tried" if node.ssh.untried else ""
+    return f"{worked} of {len(node.ssh.logins)}{untried}"
 
 
 def _is_managed(wanted: NodeWanted) -> bool:
     return wanted.ssh is not None and wanted.ssh.mesh is True
+
+
+def _is_tried(node: NodeState) -> bool:
+    return not node.ssh.left_out and (node.ssh.logins != () or bool(node.ssh.untried))
 
 
 FACTS = (
@@ -27,6 +32,6 @@ FACTS = (
         (no_login,),
         logins,
         is_managed=_is_managed,
-        applies=lambda node: not node.ssh.left_out and node.ssh.logins != (),
+        applies=_is_tried,
     ),
 )

@@ -88,7 +88,15 @@ class Block(State):
 
     def of(self, node: str) -> tuple[str, ...]:
         """The lines about a node."""
-        return tuple(each.text for each in self.lines if each.node == node)
+        return self.by_node.get(node, ())
+
+    @cached_property
+    def by_node(self) -> dict[str, tuple[str, ...]]:
+        """The lines by the node that they are about."""
+        found: dict[str, list[str]] = {}
+        for each in self.lines:
+            found.setdefault(each.node, []).append(each.text)
+        return {node: tuple(texts) for node, texts in found.items()}
 
 
 def parse_block(lines: Iterable[str]) -> Block:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_node.facts.probe.peers import Peer, peers_of
+from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 
 # The value of `workspace_source` for the controller: no node has this name.
 CONTROLLER = "controller"
+# The key and the value with which every login is tried in a large cluster: --data mesh=all.
+MESH, EVERY_LOGIN = "mesh", "all"
 _PACKAGES = ("driver_packages_apt", "driver_packages_rpm")
 
 
@@ -34,7 +36,8 @@ class ProbeRequest:
 
     `environments` are the folders of Python environments; `deep` also reads whole libraries, which
     takes minutes. `nodes` are all nodes of the cluster, `address` is the address of this node.
-    `mesh` asks what its logins to the others need, and with `logins` tries them. `user` is the
+    `port` that of its sshd. `mesh` asks what its logins to the others need, and with `logins` tries
+    them: in a large cluster some of them, or with `every_login` each. `user` is the
     training user; empty: the SSH user. `trains_apart`: the training user is not the SSH user.
     `sudo`: the SSH user may become root.
     `below` are the directories whose content is examined too, each with its mode.
@@ -48,8 +51,10 @@ class ProbeRequest:
     nodes: Sequence[Peer] = ()
     user: str = ""
     address: str = ""
+    port: int = SSH_PORT
     mesh: bool = False
     logins: bool = True
+    every_login: bool = False
     variables: Sequence[str] = ()
     sudo: bool = False
     trains_apart: bool = False
@@ -73,7 +78,9 @@ def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
         nodes=peers_of(data),
         user=data.get("launcher_user") or data.get("ssh_user") or "",
         address=data.get("ssh_hostname") or "",
+        port=data.get("ssh_port") or SSH_PORT,
         mesh=data.get("ssh_mesh") is True,
+        every_login=data.get(MESH) == EVERY_LOGIN,
         variables=tuple(data.get("env") or ()),
         sudo=data.get("_sudo") is True,
         trains_apart=data.get("launcher_user") not in (None, "", data.get("ssh_user")),

@@ -6,8 +6,10 @@ From 9.8 on OpenSSH refuses an address for a while after logins from it have fai
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
@@ -17,18 +19,21 @@ from gpu_node.facts.probe.shell import assigned, shell
 
 # The limits for one login and for all together: logins that have not begun by then are skipped.
 CONNECT_SECONDS, LOGIN_SECONDS, LOGINS_SECONDS = 5, 12, 60
-# With more nodes than this, only logins from and to the first node are tried.
+# The same where a node tries few others: it waits longer for one that is busy.
+CONNECT_SECONDS_OF_FEW, LOGIN_SECONDS_OF_FEW, LOGINS_SECONDS_OF_FEW = 10, 30, 90
+# With more nodes than this, not every login is tried: see `tried`.
 FULL_MESH = 16
-# sshd drops some of more than ten logins at a time (MaxStartups 10:30:100).
-LANES = 4
+# How many logins a node tries at a time: sshd drops some of more than ten (MaxStartups 10:30:100).
+# Of a node that logs in to few others all nodes together would else have too many open; the first
+# node of a large cluster has each of its logins open to another sshd.
+LANES, LANES_OF_FEW, LANES_OF_FIRST = 4, 1, 8
+# More logins than begin within LOGINS_SECONDS at this rate, in each lane, have more time.
+SECONDS_EACH = 0.5
 # What sshd sends, instead of its version, to an address that it punishes.
 PUNISHED = "Not allowed at this time"
 
 _LOGINS = shell(
     "ssh/logins",
-    login_seconds=LOGIN_SECONDS,
-    connect_seconds=CONNECT_SECONDS,
-    lanes=LANES,
     ssh_port=SSH_PORT,
     punished=PUNISHED,
 )
@@ -48,37 +53,88 @@ class Login(State):
         return (self.code, self.output) == (255, PUNISHED)
 
 
-def seconds() -> int:
-    """Return the time limit of the logins of a node."""
-    return LOGINS_SECONDS + 3 * LOGIN_SECONDS + 12
+def seconds(request: ProbeRequest) -> int:
+    """Return the time limit of the logins of a node; without logins it is the same for all."""
+    if not request.logins:
+        return LOGINS_SECONDS
+    return _begin_seconds(request) + 24 + 2 * _login_seconds(request)
+
+
+def _login_seconds(request: ProbeRequest) -> int:
+    return LOGIN_SECONDS_OF_FEW if _is_partial(request) else LOGIN_SECONDS
+
+
+def _begin_seconds(request: ProbeRequest) -> int:
+    """Return the seconds after which no further login begins."""
+    is_partial = _is_partial(request)
+    count = len(tried(request)) * (1 if is_partial else 2)
+    least = LOGINS_SECONDS_OF_FEW if is_partial else LOGINS_SECONDS
+    return max(least, math.ceil(count / _lanes(request) * SECONDS_EACH))
+
+
+def _lanes(request: ProbeRequest) -> int:
+    if not _is_partial(request):
+        return LANES
+    return LANES_OF_FIRST if own_place(request) == 0 else LANES_OF_FEW
 
 
 def script(request: ProbeRequest) -> str:
     """Return sh that logs in to the nodes as the training user, and prints the results."""
-    rows = [f"{peer.name} {peer.address} {peer.port}" for peer in tried(request)]
-    if not rows or not request.logins:
+    peers = tried(request)
+    if not peers or not request.logins:
         return ":"
-    place = own_place(request) or 0
-    given = assigned(all_seconds=LOGINS_SECONDS, own_place=place, asked="\n".join(rows))
+    # Where not all are tried, it is by name, as launchers do: addresses are compared.
+    addresses = {} if _is_partial(request) else {peer.name: peer.address for peer in peers}
+    rows = [f"{peer.name} {addresses.get(peer.name, '-')} {peer.port}" for peer in peers]
+    given = assigned(
+        all_seconds=_begin_seconds(request),
+        login_seconds=_login_seconds(request),
+        connect_seconds=CONNECT_SECONDS_OF_FEW if _is_partial(request) else CONNECT_SECONDS,
+        lanes=_lanes(request),
+        own_place=own_place(request) or 0,
+        untried=len(request.nodes) - len(peers),
+        asked="\n".join(rows),
+    )
     return LIMITED + given + _LOGINS
 
 
 def tried(request: ProbeRequest) -> list[Peer]:
-    """Return the nodes that this one logs in to; in a large cluster only the first one.
+    """Return the nodes that this one logs in to.
 
-    The list begins with this node: otherwise all nodes would begin with the same sshd at once.
+    Up to FULL_MESH nodes, and with `every_login`, these are all of them. In a larger cluster the
+    first node of the inventory logs in to all, and each other one to those at distance 1, 2, 4, ...
+    behind it, round: every node is reached by some, and of N nodes each tries log N.
+
+    A list of all begins with this node: otherwise all nodes would begin with the same sshd at once.
     """
-    nodes = list(request.nodes)
-    here = own_place(request)
-    if len(nodes) > FULL_MESH and here != 0:
-        return nodes[:1]
-    return nodes[here or 0 :] + nodes[: here or 0]
+    nodes, here = request.nodes, own_place(request)
+    if here is None:
+        return list(nodes[:1] if _is_partial(request) else nodes)
+    if _is_partial(request) and here != 0:
+        distances = (1 << power for power in range(len(nodes).bit_length()))
+        return [nodes[(here + far) % len(nodes)] for far in distances if far < len(nodes)]
+    return [*nodes[here:], *nodes[:here]]
+
+
+def _is_partial(request: ProbeRequest) -> bool:
+    """Whether not every login between the nodes is tried."""
+    return len(request.nodes) > FULL_MESH and not request.every_login
 
 
 def own_place(request: ProbeRequest) -> int | None:
-    """Return this node's place in the list of all nodes; None if it is not in it."""
-    found = (i for i, peer in enumerate(request.nodes) if peer.address == request.address)
-    return next(found, None)
+    """Return this node's place in the list of all nodes; None if it is not in it.
+
+    Nodes behind one address have different ports.
+    """
+    places = [i for i, peer in enumerate(request.nodes) if peer.address == request.address]
+    own = (i for i in places if request.nodes[i].port == request.port)
+    return next(own, places[0] if places else None)
+
+
+def parse_untried(text: str) -> int:
+    """Return how many nodes are not tried, in a line `untried NUMBER`; 0 without one."""
+    counts = [line.split()[1] for line in text.splitlines() if line.startswith("untried ")]
+    return checked.number(counts[0]) if counts else 0
 
 
 def parse_logins(text: str) -> tuple[Login, ...]:
@@ -87,7 +143,8 @@ def parse_logins(text: str) -> tuple[Login, ...]:
     The logins end in any order; they are sorted by node, those by name first, so that nodes with
     the same results send the same text.
     """
-    found = [_login(line) for line in text.splitlines() if not is_left(line)]
+    lines = (line for line in text.splitlines() if not line.startswith("untried "))
+    found = [_login(line) for line in lines if not is_left(line)]
     return tuple(sorted(found, key=lambda each: place(each.node, each.how)))
 
 

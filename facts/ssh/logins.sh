@@ -1,15 +1,17 @@
 # A login must not add a key to known_hosts, and must not use an open connection. ssh prints what
 # sshd sends before its version only with -v.
 unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
-lanes=@lanes@
 end=$(($(date +%s) + all_seconds))
+[ "$untried" = 0 ] || printf 'untried %s\n' "$untried"
 try() {
   # shellcheck disable=SC2086 # nothing, or two words
-  limited @login_seconds@ both ssh -v -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
-    -o UpdateHostKeys=no -o CheckHostIP=no -o ConnectTimeout=@connect_seconds@ \
+  limited "$login_seconds" both ssh -v -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
+    -o UpdateHostKeys=no -o CheckHostIP=no -o ConnectTimeout="$connect_seconds" \
     -o NumberOfPasswordPrompts=0 -o ControlMaster=no -o ControlPath=none \
     -o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no \
     $port "$1" 'exit 0'
+  last=
+  [ "$code" != 0 ] || return 0
   # The output of the other node's shell may be in any encoding.
   output=$(printf '%s\n' "$output" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?')
   last=$(printf '%s\n' "$output" | sed '/^debug[1-3]: /d; /^OpenSSH_/d; /^Authenticated to /d
@@ -51,7 +53,7 @@ lane() {
       port=
       login "$node" name "$node" || { count=$((count + 1)); continue; }
       [ "$number" = @ssh_port@ ] || port="-p $number"
-      login "$node" address "$address"
+      [ "$address" = - ] || login "$node" address "$address"
     fi
     count=$((count + 1))
   done <<END

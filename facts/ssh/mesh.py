@@ -55,7 +55,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("ssh.known", known, 20, shared=(HIDE, AS_USER), root=apart),
         Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4),
         Section("ssh.hosts", _hosts(request), root=True),  # only root can read user-data
-        Section("ssh.logins", login, logins.seconds(), shared=(AS_USER,), root=apart),
+        Section("ssh.logins", login, logins.seconds(request), shared=(AS_USER,), root=apart),
     )
 
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -19,8 +19,8 @@ from gpu_node.facts.probe.managed_block import Block, parse_block
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable, read
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.shm.state import Mode, parse_mode
-from gpu_node.facts.ssh import logins, mesh
-from gpu_node.facts.ssh.logins import Login, is_left, parse_logins, place
+from gpu_node.facts.ssh import mesh
+from gpu_node.facts.ssh.logins import Login, is_left, parse_logins, parse_untried, place
 from gpu_node.facts.ssh.settings import ClientSettings, ServerSettings, parse_client, parse_sshd
 
 SECTIONS = mesh.sections(ProbeRequest())
@@ -71,6 +71,11 @@ class Names(State):
     addresses: dict[str, tuple[str, ...]]
     sources: dict[str, str]
 
+    @cached_property
+    def from_where(self) -> tuple[str, ...]:
+        """The addresses of `sources`, each once: a node has few."""
+        return tuple(sorted({*self.sources.values()}))
+
 
 class HostsLine(State):
     """A line of /etc/hosts, not ours, that names nodes."""
@@ -117,6 +122,8 @@ class SshState(State):
     names: Names | None
     hosts: Hosts | None
     logins: tuple[Login, ...] | None
+    # To how many of the nodes no login is tried: in a large cluster not every pair is.
+    untried: int | None = None
     # What ssh does for each node, and sshd for logins from there; only root can ask sshd.
     client: ClientSettings | None = None
     server: ServerSettings | None = None
@@ -200,6 +207,10 @@ def _about(text: str, word: str) -> Iterator[str]:
     return (line.removeprefix(word) for line in text.splitlines() if line.startswith(word))
 
 
+# A large cluster has many, and the text of one reason has a limit.
+_MOST_LEFT = 20
+
+
 def _add_unanswered(readings: Readings) -> None:
     """Add the logins that there was no time for, and the names without an answer, to the unread.
 
@@ -208,8 +219,9 @@ def _add_unanswered(readings: Readings) -> None:
     left = [line.split() for line in _lines(readings, "ssh.logins") if is_left(line)]
     if left:
         places = sorted((place(node, how), f"{node} by {how}") for _, node, how, _ in left)
-        pairs = ", ".join(pair for _, pair in places)
-        reason = f"no time left within {logins.LOGINS_SECONDS} s for {pairs}"
+        pairs = ", ".join(pair for _, pair in places[:_MOST_LEFT])
+        more = f", and {len(places) - _MOST_LEFT} more" if len(places) > _MOST_LEFT else ""
+        reason = f"no time left for {pairs}{more}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names")]
     unknown = sorted((place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
@@ -235,6 +247,7 @@ def parse(readings: Readings) -> SshState:
         return SshState.model_validate({**dict.fromkeys(SshState.model_fields), **left_out})
     _add_unanswered(readings)
     known = readings.take("ssh.known", parse_known)
+    tried = readings.take("ssh.logins", parse_logins)
     return SshState(
         left_out=False,
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
@@ -244,7 +257,8 @@ def parse(readings: Readings) -> SshState:
         known_hosts=known,
         names=readings.take("ssh.names", parse_names),
         hosts=readings.take("ssh.hosts", parse_hosts),
-        logins=readings.take("ssh.logins", parse_logins),
+        logins=tried,
+        untried=readings.take("ssh.logins", parse_untried) if tried is not None else None,
         client=readings.take("ssh.known", parse_client) if known is not None else None,
         server=readings.take("ssh.sshd", parse_sshd),
         sudo_refusal=refusal,

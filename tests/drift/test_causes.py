@@ -6,18 +6,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpu_node.drift.engine.causes import with_roots
+from gpu_node.drift.engine.causes import MOST_ROOTS, with_roots
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.engine.subject import (
     KernelRelease,
     LoadedLibrary,
     LoadedModule,
-    Node,
+    Logins,
     Path,
+    Peers,
     Prefix,
     Subject,
     SystemPackages,
+    about_one,
 )
 
 KERNEL = KernelRelease("5.4.0-1")
@@ -26,6 +28,8 @@ KEY = Path("/root/.ssh/id_ed25519")
 
 def finding(rule: str, about: Subject) -> Finding:
     words = dict.fromkeys(("found", "wanted", "cause", "fix"), "x")
+    if isinstance(about, Logins):
+        words["found"] = about.found
     kind = {"severity": "error", "fixable": False, "step": rule.split(".")[0]}
     return Finding.model_validate(
         {"rule": rule, "subject": str(about), "about": about, **kind, **words}
@@ -79,11 +83,11 @@ def test_a_chain_is_followed_to_its_end() -> None:
 def test_a_chain_goes_from_node_to_node() -> None:
     """Node a has no key: node b cannot let it in, so that a cannot log in to b."""
     nodes = {
-        "a": [finding("ssh.no-login", Node("b"))],
-        "b": [finding("ssh.not-authorised", Node("a")), finding("ssh.key-missing", KEY)],
+        "a": [finding("ssh.no-login", about_one("a", "b"))],
+        "b": [finding("ssh.not-authorised", about_one("b", "a")), finding("ssh.key-missing", KEY)],
         "c": [finding("ssh.key-missing", KEY)],
     }
-    let_in = Root(node="b", rule="ssh.not-authorised", subject="a")
+    let_in = Root(node="b", rule="ssh.not-authorised", subject="b")
     assert roots(nodes)["a", "ssh.no-login"] == let_in
     nodes["a"].append(finding("ssh.key-missing", KEY))
     own = Root(node="a", rule="ssh.key-missing", subject=str(KEY))
@@ -96,7 +100,7 @@ def test_a_chain_goes_from_node_to_node() -> None:
     [
         ("driver.module-not-built", KERNEL, finding("driver.headers-missing", KernelRelease("6"))),
         ("nccl.wheel-damaged", Prefix("/a"), finding("nccl.duplicate-wheels", Prefix("/b"))),
-        ("ssh.no-login", Node("b"), finding("ssh.port-unset", Node("c"))),
+        ("ssh.no-login", about_one("a", "b"), finding("ssh.port-unset", about_one("a", "c"))),
         ("shm.too-small", Path("/dev/shm"), finding("driver.not-loaded", KERNEL)),
     ],
 )
@@ -135,13 +139,58 @@ def test_the_systems_package_explains_the_systems_library() -> None:
 def test_a_finding_about_another_node_explains_nothing() -> None:
     """Node b does not let c in: why a cannot log in to b, is not known."""
     nodes = {
-        "a": [finding("ssh.no-login", Node("b"))],
-        "b": [finding("ssh.not-authorised", Node("c"))],
+        "a": [finding("ssh.no-login", about_one("a", "b"))],
+        "b": [finding("ssh.not-authorised", about_one("b", "c"))],
     }
     assert roots(nodes)["a", "ssh.no-login"] is None
 
 
 def test_a_cause_that_is_not_in_the_report_is_no_root() -> None:
-    assert roots({"a": [finding("ssh.not-authorised", Node("b"))]})["a", "ssh.not-authorised"] is (
-        None
-    )
+    assert roots({"a": [finding("ssh.not-authorised", about_one("a", "b"))]})[
+        "a", "ssh.not-authorised"
+    ] is (None)
+
+
+def explained(nodes: Mapping[str, list[Finding]]) -> list[tuple[str, Root | None]]:
+    """What a cannot log in to, and why."""
+    return [
+        (each.found, each.root)
+        for each in with_roots({name: list(each) for name, each in nodes.items()})["a"]
+        if each.rule == "ssh.no-login"
+    ]
+
+
+def refused(*peers: str) -> Logins:
+    return Logins("a", (Peers("refused", peers),))
+
+
+def test_a_finding_about_several_peers_is_one_for_each_root() -> None:
+    """a does not know the keys of b and c; d does not let it in, and of e nothing is known."""
+    nodes = {
+        "a": [
+            finding("ssh.no-login", refused("b", "c", "d", "e")),
+            finding("ssh.unknown-host-key", refused("b", "c")),
+        ],
+        "d": [finding("ssh.not-authorised", about_one("d", "a"))],
+    }
+    assert explained(nodes) == [
+        ("2 nodes, b, c: refused", Root(node="a", rule="ssh.unknown-host-key", subject="a")),
+        ("d: refused", Root(node="d", rule="ssh.not-authorised", subject="d")),
+        ("e: refused", None),
+    ]
+
+
+@pytest.mark.parametrize("count", [MOST_ROOTS, MOST_ROOTS + 1])
+def test_many_roots_on_other_nodes_are_one_finding(count: int) -> None:
+    """The first of them stands for all: a login in each of 1,000 nodes has 1,000 roots."""
+    peers = [f"n{number}" for number in range(count)]
+    nodes = {
+        "a": [finding("ssh.no-login", refused(*peers))],
+        **{peer: [finding("ssh.not-authorised", about_one(peer, "a"))] for peer in peers},
+    }
+    (first, root), *others = explained(nodes)
+    assert root == Root(node="n0", rule="ssh.not-authorised", subject="n0")
+    if count > MOST_ROOTS:
+        assert (first, others) == (f"{count} nodes, n[0-{count - 1}]: refused", [])
+    else:
+        assert (first, len(others)) == ("n0: refused", count - 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_node.drift.report.ranges import ranges
+from gpu_node.drift.ranges import ranges
 
 
 @pytest.mark.parametrize(

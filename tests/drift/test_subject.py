@@ -11,9 +11,10 @@ from gpu_node.drift.engine.subject import (
     KernelRelease,
     LoadedLibrary,
     LoadedModule,
-    Node,
+    Logins,
     Package,
     Path,
+    Peers,
     Pid,
     Prefix,
     Subject,
@@ -35,6 +36,7 @@ ENV = "/opt/conda"
         (Package("pyarrow", ENV), "pyarrow in /opt/conda"),
         (Initramfs("5.4.0"), "initramfs of 5.4.0"),
         (Variable("NCCL_DEBUG", "~/.bashrc:3"), "NCCL_DEBUG (~/.bashrc:3)"),
+        (Logins("a", (Peers("refused", ("b", "c")),)), "a"),
     ],
 )
 def test_the_text_of_a_subject(subject: Subject, text: str) -> None:
@@ -50,7 +52,9 @@ def test_the_text_of_a_subject(subject: Subject, text: str) -> None:
         (LoadedModule("nvidia", "5.4.0"), KernelRelease("5.4.0"), True),
         (LoadedLibrary(ENV, "wheel"), Prefix(ENV), True),
         (Package("pyarrow", ENV), Prefix("/opt/venv"), False),
-        (Node("a", loopback_line=3), Node("a"), True),
+        (Logins("a", (Peers("x", ("b", "c")),)), Logins("a", (Peers("y", ("c", "d")),)), True),
+        (Logins("a", (Peers("x", ("b", "c")),)), Logins("a", (Peers("x", ("d",)),)), False),
+        (Logins("a", (Peers("x", ("b", "c")),)), Logins("b", (Peers("x", ("c",)),)), False),
         (Thing("dkms"), KernelRelease("5.4.0"), False),
     ],
 )
@@ -69,3 +73,26 @@ def test_a_finding_has_its_subject_as_data_and_as_text() -> None:
     ]
     assert (finding.about, finding.subject) == (Path("/dev/shm"), "/dev/shm")
     assert "about" not in finding.model_dump(mode="json")
+
+
+REFUSED = Peers("by name: NODE refused", ("n1", "n2", "n3"), ("n1 refused", "n2 refused", "n3"))
+
+
+@pytest.mark.parametrize(
+    ("peers", "text"),
+    [
+        ((REFUSED,), "3 nodes, n[1-3]: by name: NODE refused"),
+        ((REFUSED.only({"n2"}),), "n2: n2 refused"),
+        (
+            (REFUSED, *(Peers(f"other {each}", (f"m{each}",)) for each in range(2))),
+            "3 nodes, n[1-3]: by name: NODE refused; m0: other 0; m1: other 1",
+        ),
+        (
+            tuple(Peers(f"other {each}", (f"m{each}",)) for each in range(9)),
+            "m0: other 0; m1: other 1; m2: other 2; 6 more, m[3-8]",
+        ),
+    ],
+)
+def test_logins_name_every_peer(peers: tuple[Peers, ...], text: str) -> None:
+    """As ranges with their number; what is wrong with many of them in many ways is left out."""
+    assert Logins("a", peers).found == text

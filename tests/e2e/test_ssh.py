@@ -148,9 +148,10 @@ def test_as_found(as_found: Run) -> None:
     (own,) = (
         each
         for each in as_found.json["hosts"]["v100-02"]["findings"]
-        if each["rule"] == "ssh.name-unresolved" and each["subject"] == "v100-02"
+        if each["rule"] == "ssh.name-unresolved" and each["found"].startswith("v100-02: ")
     )
-    assert own["fixable"] and own["found"].startswith("127.0.1.1")
+    assert own["fixable"] and own["subject"] == "v100-02"
+    assert own["found"].startswith("v100-02: resolves to 127.0.1.1")
     assert own["fix"].startswith("a # before line 2 of /etc/hosts")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,25 +135,87 @@ def test_logins_that_fail_are_few(
     assert len((tmp_path / "asked").read_text().splitlines()) == calls
 
 
-def test_a_large_cluster_is_tried_from_and_to_its_first_node() -> None:
-    """With 16 nodes every pair is tried, with one more 33 of 289."""
-    for count, pairs in ((16, 16 * 16), (17, 17 + 16), (50, 50 + 49)):
-        nodes = tuple(Peer(name=f"n{i:02}", address=f"198.51.100.{i}") for i in range(count))
-        tried = {
+def many(count: int) -> tuple[Peer, ...]:
+    return tuple(Peer(name=f"n{i:02}", address=f"198.51.100.{i}") for i in range(count))
+
+
+@pytest.mark.parametrize(
+    ("count", "pairs"), [(16, 16 * 16), (17, 17 + 16 * 5), (50, 50 + 49 * 6), (200, 200 + 199 * 8)]
+)
+def test_a_large_cluster_is_tried_in_part(count: int, pairs: int) -> None:
+    """With 16 nodes every pair is tried, above by each node about log2 of their number."""
+    nodes = many(count)
+    for every_login, expected in ((False, pairs), (True, count * count)):
+        tried = [
             (here.name, peer.name)
             for here in nodes
-            for peer in logins.tried(ProbeRequest(nodes=nodes, address=here.address))
-        }
-        assert len(tried) == pairs
-        assert pairs == count * count or all("n00" in pair for pair in tried)
+            for peer in logins.tried(
+                ProbeRequest(nodes=nodes, address=here.address, every_login=every_login)
+            )
+        ]
+        assert len(tried) == len({*tried}) == expected
+
+
+def test_a_node_tries_those_at_distances_that_double() -> None:
+    """Round: the node behind the last one is the first."""
+    nodes = many(20)
+    tried = logins.tried(ProbeRequest(nodes=nodes, address=nodes[17].address))
+    assert [peer.name for peer in tried] == ["n18", "n19", "n01", "n05", "n13"]
     unnamed = logins.tried(ProbeRequest(nodes=nodes, address=""))
     assert [peer.name for peer in unnamed] == ["n00"]
+
+
+def test_nodes_behind_one_address_have_their_own_places() -> None:
+    """Each would else be the first one, and try all."""
+    nodes = tuple(Peer(name=f"n{i:02}", address="198.51.100.1", port=2200 + i) for i in range(20))
+    for here in nodes[1:]:
+        asked = ProbeRequest(nodes=nodes, address=here.address, port=here.port)
+        assert len(logins.tried(asked)) == 5
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_in_a_large_cluster_a_node_logs_in_by_name(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reports how many nodes it did not try."""
+    asked = _stand_in(tmp_path, monkeypatch)
+    nodes = many(20)
+    for every_login, calls, untried in ((False, 5, 15), (True, 40, 0)):
+        asked.unlink(missing_ok=True)
+        request = ProbeRequest(nodes=nodes, address=nodes[3].address, every_login=every_login)
+        text = ask(shell, [_section(request, "ssh.logins")]).sections["ssh.logins"].require()
+        assert len(logins.parse_logins(text)) == len(asked.read_text().splitlines()) == calls
+        assert logins.parse_untried(text) == untried
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_login_that_hangs_does_not_delay_the_others(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends at its limit, and is no answer in time."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (tmp_path / "ssh").write_text(
+        f'#!/bin/sh\necho >>{tmp_path}/asked\ncase $* in *" n04 "*) exec sleep 100 ;; esac\n'
+    )
+    (tmp_path / "ssh").chmod(0o755)
+    nodes = many(20)
+    section = _section(ProbeRequest(nodes=nodes, address=nodes[3].address), "ssh.logins")
+    limit = 'limited "$login_seconds" both'
+    assert limit in section.command
+    short = replace(section, command=section.command.replace(limit, "limited 1 both"), seconds=20)
+    found = logins.parse_logins(ask(shell, [short]).sections["ssh.logins"].require())
+    assert {each.node: each.code for each in found} == {
+        **dict.fromkeys(("n05", "n07", "n11", "n19"), 0),
+        "n04": 137,
+    }
+    assert len((tmp_path / "asked").read_text().splitlines()) == 5
 
 
 def test_no_login_starts_after_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair that there was no time for is unreadable: it is neither right nor wrong."""
     asked = _stand_in(tmp_path, monkeypatch)
     monkeypatch.setattr(logins, "LOGINS_SECONDS", 0)
+    monkeypatch.setattr(logins, "SECONDS_EACH", 0)
     readings = ask("dash", [_section(ProbeRequest(nodes=NODES), "ssh.logins")])
     assert not asked.exists()
     text = readings.sections["ssh.logins"].text
@@ -164,7 +227,7 @@ def test_no_login_starts_after_the_time(tmp_path: Path, monkeypatch: pytest.Monk
         for each in whole.unread
         if each.section == "ssh.logins" and "time" in each.reason
     )
-    assert reason.startswith("no time left within 0 s for ")
+    assert reason.startswith("no time left for ")
     assert "c by address" in reason
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gpu_node.drift.engine.differences import Difference
 from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.subject import Thing, about_one
 from gpu_node.drift.report.model import HostReport, Report, Summary, Tool
 from gpu_node.onboarding import joining, journal
 from gpu_node.onboarding.console import UserConsole
@@ -136,6 +137,7 @@ def drifting(rule: str, subject: str) -> HostReport:
         found="exit 255",
         fixable=True,
         step=rule.split(".")[0],
+        about=about_one("itself", subject) if rule == "ssh.no-login" else Thing(subject),
         **words,
     )
     return HostReport(status="drift", findings=[finding])
@@ -178,9 +180,7 @@ def test_what_another_node_says_of_it_counts(site: Site) -> None:
     begun(site)
     seen = report()
     seen.hosts["v100-03"] = drifting("ssh.no-login", NEW)
-    assert join(site, Runs(), seen)[0] == {
-        NEW: ["report: v100-03: ssh.no-login: v100-02: exit 255"]
-    }
+    assert join(site, Runs(), seen)[0] == {NEW: ["report: v100-03: ssh.no-login: exit 255"]}
 
 
 def test_a_second_run_repeats_all_stages(site: Site) -> None:
@@ -324,7 +324,7 @@ SPLIT: dict[str, tuple[dict[str, HostReport], list[Difference], list[str]]] = {
     "another node's login to it": (
         {"v100-03": drifting("ssh.no-login", NEW)},
         [],
-        ["v100-03: ssh.no-login: v100-02: exit 255"],
+        ["v100-03: ssh.no-login: exit 255"],
     ),
     "another node's login to a third": ({"v100-03": drifting("ssh.no-login", "a100-01")}, [], []),
     "an unreadable node": (

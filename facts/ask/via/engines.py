@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyinfra.api import Host
 from pyinfra.connectors.ssh import SSHConnector
@@ -23,14 +23,18 @@ class NotANode(ValueError):
 
 
 def gather_via(
-    via: str, inventory_path: str, limits: Iterable[str], deep: bool = False
+    via: str,
+    inventory_path: str,
+    limits: Iterable[str],
+    deep: bool = False,
+    data: Mapping[str, object] | None = None,
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file through an engine, as `gather` does over SSH.
 
     Raises what `gather` does; NotANode for a host such as @local, NoClusterShell and NoSlurm where
     this machine has no such engine.
     """
-    with chosen(inventory_path, limits) as (_, hosts):
+    with chosen(inventory_path, limits, data or {}) as (_, hosts):
         questions = [_question(host, deep, via == SLURM) for host in hosts]
     last = waiting.DEEP_LAST_SECONDS if deep else waiting.LAST_SECONDS
     engine = slurm.gather if via == SLURM else clustershell.gather

@@ -27,15 +27,13 @@ def ranges(names: Iterable[str], of: Collection[str] = ()) -> str:
         key = (match[1], len(match[2]), match[3])
         groups.setdefault(key, []).append(match[2])
         alone[name] = key
-    shown: dict[str, None] = {}
+    shown: dict[tuple[str, int, str], str] = {}
     for name, key in alone.items():
-        numbers = groups.get(key, [])
-        if len(numbers) < 2:
-            shown[name] = None
-        else:
-            listed = ",".join(_spans(sorted({*numbers})))
-            shown[f"{key[0]}[{listed}]{key[2]}"] = None
-    return ", ".join(shown)
+        if key not in shown:
+            numbers = groups.get(key, [])
+            listed = ",".join(_spans(sorted({*numbers}))) if len(numbers) > 1 else ""
+            shown[key] = f"{key[0]}[{listed}]{key[2]}" if listed else name
+    return ", ".join(shown.values())
 
 
 def _spans(numbers: list[str]) -> Iterator[str]:

@@ -1,0 +1,60 @@
+"""What is wrong between a node and its peers: one finding for all that one repair mends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.rule import Fault
+from gpu_node.drift.engine.subject import Logins, Peers
+
+
+class Link(NamedTuple):
+    """What is wrong between a node and one peer.
+
+    Links of one `kind`, fixability and severity are one finding. `wants` and `fixes` are the texts
+    about several such peers, empty if those about one of them are the same. `own` has what is
+    wrong in full, if `words` sum it up.
+    """
+
+    peer: str
+    words: str
+    wanted: str
+    cause: str
+    fix: str
+    fixable: bool = True
+    severity: Severity | None = None
+    kind: str = ""
+    wants: str = ""
+    fixes: str = ""
+    own: str = ""
+
+
+def faults(node: str, links: Iterable[Link]) -> Iterator[Fault]:
+    """Yield a fault for each kind of what is wrong between a node and its peers."""
+    kinds: dict[tuple[str, str, bool, Severity | None], list[Link]] = {}
+    for each in links:
+        key = (each.kind, each.cause, each.fixable, each.severity)
+        kinds.setdefault(key, []).append(each)
+    for (_, cause, fixable, severity), alike in kinds.items():
+        about = Logins(node, tuple(_peers(alike)))
+        first, is_one = alike[0], len(alike) == 1
+        yield Fault(
+            subject=about,
+            found=about.found,
+            wanted=first.wanted if is_one else first.wants or first.wanted,
+            cause=cause,
+            fix=first.fix if is_one else first.fixes or first.fix,
+            fixable=fixable,
+            severity=severity,
+        )
+
+
+def _peers(links: Iterable[Link]) -> Iterator[Peers]:
+    by_words: dict[str, list[Link]] = {}
+    for each in links:
+        by_words.setdefault(each.words, []).append(each)
+    for words, alike in by_words.items():
+        own = tuple(each.own for each in alike) if alike[0].own else ()
+        yield Peers(words, tuple(each.peer for each in alike), own)
