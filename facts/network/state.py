@@ -25,9 +25,13 @@ Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the network; routes are read to the named nodes."""
     return (
-        Section("network.links", shell("network/links")),
-        Section("network.addresses", shell("network/addresses")),
-        Section("network.routes", shell("network/routes") + "\n".join(map(_call, request.nodes))),
+        Section("network.links", shell("network/links"), light=True),
+        Section("network.addresses", shell("network/addresses"), light=True),
+        Section(
+            "network.routes",
+            shell("network/routes") + "\n".join(map(_call, request.nodes)),
+            light=True,
+        ),
     )
 
 

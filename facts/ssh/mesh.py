@@ -47,14 +47,17 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     login, apart = _as_user(request, logins.script(request)), request.trains_apart
     authorized, pending = _as_user(request, _AUTHORIZED), _as_user(request, shell("ssh/pending"))
     return (
-        Section("ssh.host-keys", shell("ssh/host_keys"), root=True),
+        Section("ssh.host-keys", shell("ssh/host_keys"), root=True, light=True),
         account(request),
-        Section("ssh.authorized", authorized, shared=(AS_USER,), root=apart),
-        Section("ssh.sshd", ssh_settings.sshd(request), 20, shared=(AS_USER,), root=True),
-        Section("ssh.pending", pending, shared=(AS_USER,), root=apart),
+        Section("ssh.authorized", authorized, shared=(AS_USER,), root=apart, light=True),
+        Section(
+            "ssh.sshd", ssh_settings.sshd(request), 20, shared=(AS_USER,), root=True, light=True
+        ),
+        Section("ssh.pending", pending, shared=(AS_USER,), root=apart, light=True),
         Section("ssh.known", known, 20, shared=(HIDE, AS_USER), root=apart),
-        Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4),
-        Section("ssh.hosts", _hosts(request), root=True),  # only root can read user-data
+        Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4, light=True),
+        # Only root can read user-data.
+        Section("ssh.hosts", _hosts(request), root=True, light=True),
         Section("ssh.logins", login, logins.seconds(), shared=(AS_USER,), root=apart),
     )
 
@@ -68,6 +71,7 @@ def account(request: ProbeRequest) -> Section:
         f"{_user(request)}as_user {body}",
         shared=(SHARED, AS_USER),
         root=request.trains_apart,
+        light=True,
     )
 
 
