@@ -2,7 +2,7 @@
 # bash is started as sshd starts it, so that it reads ~/.bashrc, without a login. The second line of
 # a value is not a variable. The last output of ~/.bashrc may have no newline at its end.
 print_all='echo; if env -0 >/dev/null 2>&1; then env -0 | tr "\n\0" "?\n"; else env; fi'
-if [ "$user" = "$(id -un)" ]; then
+if [ "$user" = "$me" ]; then
   [ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $user"; exit 1; }
   all=$(eval "$print_all") || exit 1
 elif [ "$(id -u)" = 0 ]; then

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 
+from gpu_node.facts.network.state import ROUTES_TO
 from gpu_node.facts.probe.file_systems import SHARED
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.managed_block import BEGIN, END, MANAGED_BLOCK
@@ -31,7 +32,9 @@ NAME_SECONDS = 8
 _AUTHORIZED = USERS_FILE + MANAGED_BLOCK + shell("ssh/authorized")
 _KNOWN = shell("ssh/known", users_known_hosts=USERS_KNOWN_HOSTS, known_hosts=KNOWN_HOSTS)
 _KNOWN_BLOCK = MANAGED_BLOCK + shell("ssh/known_block", known_hosts=KNOWN_HOSTS)
-_NAMES = LIMITED + shell("ssh/names", seconds=NAME_SECONDS)
+# All names are asked about at once first, within _SOON seconds.
+_SOON = 2
+_NAMES = LIMITED + ROUTES_TO + shell("ssh/names", seconds=NAME_SECONDS, soon=_SOON)
 _HOSTS = MANAGED_BLOCK + shell("ssh/hosts", hosts=HOSTS) + shell("ssh/hosts_managed")
 
 
