@@ -26,9 +26,7 @@ _MEMORY = (
     Section("shm.mode", "ls -ldn /dev/shm/.", light=True),
     Section("shm.fstab", shell("shm/fstab") + shm_boot.ASK, light=True),
     Section("shm.container", shell("shm/container"), root=True, light=True),
-    Section(
-        "shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo", light=True
-    ),
+    Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo", light=True),
 )
 
 
