@@ -21,7 +21,7 @@ start_shell() {
   fi
 }
 # If the SSH user cannot become another user, the section env.launcher reports it.
-[ "$user" = "$me" ] || [ "$(id -u)" = 0 ] || exit 0
+[ "$user" = "$me" ] || [ "${gn_uid:-$(id -u)}" = 0 ] || exit 0
 start_shell | head -c 65536 | od -An -v -tu1 | awk "$gn_hide"'
   { for (i = 1; i <= NF; i++) {
       count++

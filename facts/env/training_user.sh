@@ -6,6 +6,6 @@ home=${entry%:*} home=${home##*:}
 # at_home SCRIPT: runs sh as the owner of the home: root may have no access to a mounted home. An
 # ordinary user reads it without sudo.
 at_home() {
-  if [ "$user" != "$me" ] && [ "$(id -u)" = 0 ]; then as_user "$1"; else sh -c "$1"; fi
+  if [ "$user" != "$me" ] && [ "${gn_uid:-$(id -u)}" = 0 ]; then as_user "$1"; else sh -c "$1"; fi
 }
 export home

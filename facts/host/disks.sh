@@ -2,7 +2,7 @@
 # file system is touched: a dead server would block it. The kinds are those of local disks and memory.
 # A path on a mount of another kind is left out, before and after its links are followed.
 [ -r /proc/self/mountinfo ] || { echo 'no /proc/self/mountinfo'; exit 1; }
-user=${user:-${gn_user:-$(id -un)}}
+user=${user:-${gn_user:-${gn_me:-$(id -un)}}}
 home=$(getent passwd "$user" 2>/dev/null || grep "^$user:" /etc/passwd 2>/dev/null)
 home=${home%:*} home=${home##*:}
 # Reads lines of `PATH<tab>PLACE`, and prints `MOUNT<tab>PATH` for each place on a local file system.

@@ -16,7 +16,11 @@ limited() {
     } | head -c 262144); } 2>/dev/null
   code=${output##*[!0-9]}
   if [ "${#output}" -lt 262144 ] && [ -n "$code" ]; then
-    output=$(printf '%s' "${output%?"$code"}")
+    output=${output%?"$code"}
+    while :; do
+      case $output in *"
+") output=${output%?} ;; *) break ;; esac
+    done
   else
     output='' code=153
   fi

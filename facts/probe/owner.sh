@@ -101,12 +101,12 @@ owner_quoted() {
 }
 as_account() (
   cd / && entry=$(owner_account "$1") || owner_fail "$1 has no account here" 126
-  asked=$1 me=$(id -u)
+  asked=$1 me=${gn_uid:-$(id -u)}
   IFS=: read -r name _ uid gid _ home _ <<END
 $entry
 END
   shift
-  [ "$uid" != 0 ] || [ "$me" = 0 ] || { uid=$me name=$(id -un); home=${HOME:-/}; }
+  [ "$uid" != 0 ] || [ "$me" = 0 ] || { uid=$me name=${gn_me:-$(id -un)}; home=${HOME:-/}; }
   path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   set -- env -i PATH="$path" HOME="$home" USER="$name" LOGNAME="$name" LC_ALL=C "$@"
   limit='timeout -s KILL '${owner_seconds:-20}
@@ -120,7 +120,7 @@ END
     apart='' # its terminal is its own
   elif [ "$me" != 0 ]; then
     [ "${owner_sudo:-no}" = yes ] ||
-      owner_fail "$asked owns it, and $(id -un) runs only what is root's or its own" 126
+      owner_fail "$asked owns it, and ${gn_me:-$(id -un)} runs only what is root's or its own" 126
     set -- sudo -n -u "$name" -- $limit "$@"
   elif setpriv --reuid "$uid" --regid "$gid" --init-groups true 2>/dev/null; then
     set -- $limit setpriv --reuid "$uid" --regid "$gid" --init-groups "$@"

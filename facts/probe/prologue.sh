@@ -5,6 +5,12 @@
 LC_ALL=C; export LC_ALL
 unset CDPATH GREP_OPTIONS
 gn_preload=${LD_PRELOAD-}; export gn_preload; unset LD_PRELOAD
+# Who this is, for this shell and its sections: a program must not inherit it, because it may run as
+# another user. A name with a quote is asked for again each time.
+unset gn_me gn_uid
+gn_me=$(id -un 2>/dev/null) gn_uid=$(id -u 2>/dev/null)
+case $gn_me in *"'"*) gn_me= ;; esac
+gn_who="gn_me='$gn_me' gn_uid='$gn_uid'"
 gn_run='gn_text=$({ (eval "$1") 2>&1; printf "\n%s" "$?"; } | head -c "$2")
 gn_rc=${gn_text##*[!0-9]}
 [ "${#gn_text}" -lt "$2" ] && [ -n "$gn_rc" ] || exit @too_long@
@@ -30,7 +36,8 @@ gn_limit() {
 gn_section() {
   # shellcheck disable=SC2034 # for gn_print
   { gn_text=$(
-    { [ -z "${5-}" ] || eval "export $5"; gn_limit "$2" "$3" "${4:-@most@}"; } 2>&1 </dev/null
+    { [ -z "${5-}" ] || eval "export $5"; gn_limit "$2" "$gn_who
+$3" "${4:-@most@}"; } 2>&1 </dev/null
   ); gn_rc=$?; } 2>/dev/null # dash prints that a shell was killed
   gn_print "$1"
 }
@@ -62,7 +69,7 @@ gn_light() {
 # was at runs again, with a limit of its own, and the others after it share a limit again. CALLS are
 # as in protocol.py.
 gn_lights() {
-  gn_most=$1 gn_calls="gn_mark='$gn_mark'
+  gn_most=$1 gn_calls="gn_mark='$gn_mark' $gn_who
 $gn_printing
 $gn_lightly
 $2"

@@ -8,7 +8,7 @@ entry=$(getent passwd "$user" 2>/dev/null ||
 IFS=: read -r _ _ uid _ _ home _ <<END
 $entry
 END
-[ "$(id -u)" = 0 ] || exit 0
+[ "${gn_uid:-$(id -u)}" = 0 ] || exit 0
 # Without a Match block one answer is valid for all nodes; the default needs no question.
 set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
   awk '$2 ~ /^\/etc\/ssh\/sshd_config\.d\// { next }

@@ -4,7 +4,7 @@ echo "$PATH"
 # Longer than the limit of the section: a cmake that hangs makes it unreadable.
 # shellcheck disable=SC2034
 owner_seconds=6
-me=$(id -un)
+me=${gn_me:-$(id -un)}
 IFS=:; set -f
 for d in $PATH; do
   p=${d:-.}/cmake
