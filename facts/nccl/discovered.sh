@@ -31,7 +31,7 @@ of_trainers() {
 }
 of_launcher() {
   asked='command -v python3; command -v python'
-  if [ "$user" = "$me" ]; then
+  if [ "$user" = "${gn_me:-$(id -un)}" ]; then
     paths=$(eval "$asked")
   elif [ "${gn_uid:-$(id -u)}" = 0 ]; then
     paths=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \

@@ -235,7 +235,8 @@ def _together(sections: list[Section]) -> str:
 
 def _light_call(section: Section) -> str:
     """Return a section as the function that `gn_light` calls."""
-    return f"gn_light_section() {{\n{section.command.strip()}\n}}\ngn_light {shlex.quote(section.name)}"
+    name = shlex.quote(section.name)
+    return f"gn_light_section() {{\n{section.command.strip()}\n}}\ngn_light {name}"
 
 
 def _call(section: Section) -> str:
