@@ -1,5 +1,5 @@
 # routes_to: reads lines `NODE ADDRESS` (-: unknown), prints each with what `ip -o route get` prints
-# for the address. One ip asks for all; where its answers cannot be told apart, as with busybox, one
+# for the address. One ip asks for all; where its answers are ambiguous, as with busybox, one
 # asks for each.
 routes_to() {
   routes_asked=$(cat)

@@ -33,7 +33,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
 
 def _routes(nodes: Sequence[Peer]) -> str:
     rows = assigned(asked="\n".join(f"{node.name} {node.address}" for node in nodes))
-    return f"{rows}{ROUTES_TO}{shell('network/routes')}" if nodes else ":"
+    return rows + ROUTES_TO + shell("network/routes") if nodes else ":"
 
 
 _MOST_LINES = 4096
