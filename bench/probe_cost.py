@@ -4,10 +4,10 @@
 
 It renders the script for HOST of INVENTORY, in this tree and in a git commit, and runs both in
 turn in a container of podman, such as gpu-node-lab-v100-01. It prints user and system time of the
-script and of all that it starts, the least of some rounds, and the processes, by the last pid of
-the container's pid namespace: other programs in the container count too. A section alone includes
-the frame around it: the first row, a script without a section, is subtracted. `--nodes` adds peers to
-the cluster.
+script and of all that it starts, the least of some rounds, and the number of processes, by the last
+pid of the container's pid namespace: other programs in the container count too. A section alone
+includes the frame around it: the first row, a script without a section, is subtracted. `--nodes`
+adds peers to the cluster.
 """
 
 from __future__ import annotations
