@@ -12,8 +12,8 @@ from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 # busybox may be built without %N: then it prints `%N` itself, or nothing.
 _COMMAND = "date +%s.%N"
 SECTIONS = (
-    Section("clock.begin", _COMMAND, place="first"),
-    Section("clock.end", _COMMAND, place="last"),
+    Section("clock.begin", _COMMAND, place="first", light=True),
+    Section("clock.end", _COMMAND, place="last", light=True),
 )
 _TIME = re.compile(r"([0-9]{1,11})\.([0-9]{9}|%?N?)")
 

@@ -47,8 +47,7 @@ ROWS
     [ "$held" -ge "$gpus" ] || cuda_untried 'it would wake idle GPUs: persistence mode is off'
   fi
   # shellcheck disable=SC2034 # for libcuda
-  cache=$("$(command -v ldconfig || echo /sbin/ldconfig)" -p) ||
-    cuda_untried 'ldconfig fails'
+  cache=$(loader_cache) || cuda_untried 'ldconfig fails'
   library=$(libcuda)
   [ -n "$library" ] || { echo 'cuda missing'; exit 0; }
   printf 'cuda library %s\n' "$library"

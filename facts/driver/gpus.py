@@ -27,8 +27,8 @@ def smi_section(request: ProbeRequest) -> Section:
 
 SECTIONS = (
     smi_section(ProbeRequest()),
-    Section("driver.pci", shell("driver/pci")),
-    Section("driver.processes", shell("driver/processes"), root=True),
+    Section("driver.pci", shell("driver/pci"), light=True),
+    Section("driver.processes", shell("driver/processes"), root=True, light=True),
 )
 
 

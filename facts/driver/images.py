@@ -6,7 +6,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import shell
 
-SECTIONS = (Section("driver.nouveau", shell("driver/nouveau"), seconds=30, root=True),)
+SECTIONS = (Section("driver.nouveau", shell("driver/nouveau"), seconds=30, root=True, light=True),)
 
 
 class Nouveau(State):

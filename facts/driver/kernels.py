@@ -14,9 +14,9 @@ from gpu_node.facts.probe.shell import shell
 SECONDS = 60
 SECTIONS = (
     # Only root may be able to read /boot, or a folder in it.
-    Section("driver.kernels", shell("driver/kernels"), seconds=SECONDS, root=True),
-    Section("driver.next", shell("driver/next_boot"), seconds=SECONDS, root=True),
-    Section("driver.dkms", shell("driver/dkms"), seconds=SECONDS),
+    Section("driver.kernels", shell("driver/kernels"), seconds=SECONDS, root=True, light=True),
+    Section("driver.next", shell("driver/next_boot"), seconds=SECONDS, root=True, light=True),
+    Section("driver.dkms", shell("driver/dkms"), seconds=SECONDS, light=True),
 )
 
 # nvidia/535.154.05, 6.1.0-13-amd64, x86_64: installed. Before dkms 3 it has only commas.

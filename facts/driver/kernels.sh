@@ -9,14 +9,27 @@ done
 running=$(uname -r) || exit 1
 printf 'running\t%s\n' "$running"
 [ ! -d /boot ] || [ -x /boot ] || { echo '/boot is for root alone'; exit 1; }
+has_modinfo=
 for d in /lib/modules/*; do
   k=${d##*/}
   image=no; { [ ! -e "/boot/vmlinuz-$k" ] && [ ! -e "$d/vmlinuz" ]; } || image=yes
   [ -e "$d/modules.dep" ] || [ $image = yes ] || continue
   headers=no; [ ! -e "$d/build/Makefile" ] || headers=yes
-  command -v modinfo >/dev/null 2>&1 || { echo 'modinfo is not installed'; exit 1; }
+  [ -n "$has_modinfo" ] || command -v modinfo >/dev/null 2>&1 ||
+    { echo 'modinfo is not installed'; exit 1; }
+  has_modinfo=yes
   for name in $names; do info=$(modinfo -k "$k" "$name" 2>/dev/null) && break; done
-  value() { echo "$info" | sed -n "s/^$1:[[:space:]]*//p" | head -n 1; }
+  file='' version='' license='' signer=''
+  while read -r key value; do
+    case $key in
+      filename:) file=${file:-$value} ;;
+      version:) version=${version:-$value} ;;
+      license:) license=${license:-$value} ;;
+      signer:) signer=${signer:-$value} ;;
+    esac
+  done <<END
+$info
+END
   printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$k" "$headers" "$image" \
-    "$(value filename)" "$(value version)" "$(value license)" "$(value signer)"
+    "$file" "$version" "$license" "$signer"
 done

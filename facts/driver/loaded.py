@@ -10,8 +10,8 @@ from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
-    Section("driver.loaded", shell("driver/loaded"), seconds=SECONDS),
-    Section("driver.library", shell("driver/libcuda") + shell("driver/library")),
+    Section("driver.loaded", shell("driver/loaded"), seconds=SECONDS, light=True),
+    Section("driver.library", shell("driver/libcuda") + shell("driver/library"), light=True),
 )
 
 

@@ -4,44 +4,49 @@
 # Debian names the module nvidia-current.
 PATH=$PATH:/usr/sbin:/sbin; export PATH
 [ -d /sys/module ] || { echo '/sys is not mounted'; exit 1; }
-printf 'nvidia %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)"
+version=
+{ read -r version </sys/module/nvidia/version; } 2>/dev/null
+printf 'nvidia %s\n' "$version"
 [ ! -d /sys/module/nouveau ] || echo nouveau
 ! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
 # Whether persistence mode is enabled at boot; without systemd there is no unit to examine.
 if command -v systemctl >/dev/null 2>&1; then
-  turns_on='nvidia-smi.*(-pm|persistence-mode)[ =]*(1|ENABLED)'
-  in_force() { grep -Ehs "$@" | grep -v -e --no-persistence-mode | grep -q .; }
-  # The command of the daemon is in its unit, or in the last file that changes it: Ubuntu's unit
-  # starts it with persistence mode off.
-  daemon=
-  for f in /lib/systemd/system/nvidia-persistenced.service \
+  # A unit that wants it, or udev, starts the daemon.
+  started=
+  for f in /etc/systemd/system/*.wants/nvidia-persistenced.service \
+    /usr/lib/systemd/system/*.wants/nvidia-persistenced.service \
+    /lib/systemd/system/*.wants/nvidia-persistenced.service; do
+    [ ! -e "$f" ] || started=yes
+  done
+  set -- kind=none
+  for f in kind=daemon /lib/systemd/system/nvidia-persistenced.service \
     /usr/lib/systemd/system/nvidia-persistenced.service \
     /etc/systemd/system/nvidia-persistenced.service \
-    /etc/systemd/system/nvidia-persistenced.service.d/*.conf; do
-    command=$(sed -n 's/^ExecStart=\(.\)/\1/p' "$f" 2>/dev/null | tail -n 1)
-    daemon=${command:-$daemon}
+    /etc/systemd/system/nvidia-persistenced.service.d/*.conf \
+    kind=unit /etc/systemd/system/*.wants/*.service /usr/lib/systemd/system/*.wants/*.service \
+    /lib/systemd/system/*.wants/*.service \
+    kind=udev /etc/udev/rules.d/*.rules /usr/lib/udev/rules.d/*.rules /lib/udev/rules.d/*.rules \
+    kind=start /etc/rc.local /etc/rc.d/rc.local /etc/rc[235].d/S* /etc/crontab /etc/cron.d/* \
+    /var/spool/cron/root /var/spool/cron/crontabs/root; do
+    case $f in
+      kind=*) set -- "$@" "$f" ;;
+      *) [ ! -f "$f" ] || [ ! -r "$f" ] || set -- "$@" "$f" ;;
+    esac
   done
-  case $daemon in *--no-persistence-mode*) daemon= ;; esac
-  # A unit that wants it, or udev, starts the daemon.
-  set -- /etc/systemd/system/*.wants/nvidia-persistenced.service \
-    /usr/lib/systemd/system/*.wants/nvidia-persistenced.service \
-    /lib/systemd/system/*.wants/nvidia-persistenced.service
-  started=
-  for f; do [ ! -e "$f" ] || started=yes; done
-  set -- /etc/udev/rules.d/*.rules /usr/lib/udev/rules.d/*.rules /lib/udev/rules.d/*.rules
-  ! grep -Eqs '^[^#]*nvidia-persistenced' "$@" || started=yes
-  if [ -n "$started" ] && [ -n "$daemon" ] ||
-    in_force "^Exec[A-Za-z]*=.*$turns_on" /etc/systemd/system/*.wants/*.service \
-      /usr/lib/systemd/system/*.wants/*.service /lib/systemd/system/*.wants/*.service ||
-    in_force "^[^#]*$turns_on" "$@" ||
-    in_force "^[^#]*(nvidia-persistenced|$turns_on)" /etc/rc.local /etc/rc.d/rc.local \
-      /etc/rc[235].d/S* /etc/crontab /etc/cron.d/* /var/spool/cron/root \
-      /var/spool/cron/crontabs/root
-  then
-    echo 'persistence kept'
-  else
-    echo 'persistence lost'
-  fi
+  # The command of the daemon is in its unit, or in the last file that changes it: Ubuntu's unit
+  # starts it with persistence mode off.
+  awk -v started="$started" '
+    BEGIN { turns_on = "nvidia-smi.*(-pm|persistence-mode)[ =]*(1|ENABLED)" }
+    kind == "daemon" && /^ExecStart=./ { daemon = $0 }
+    kind == "udev" && /^[^#]*nvidia-persistenced/ { started = "yes" }
+    /--no-persistence-mode/ { next }
+    kind == "unit" && $0 ~ ("^Exec[A-Za-z]*=.*" turns_on) { kept = 1 }
+    kind == "udev" && $0 ~ ("^[^#]*" turns_on) { kept = 1 }
+    kind == "start" && $0 ~ ("^[^#]*(nvidia-persistenced|" turns_on ")") { kept = 1 }
+    END {
+      if (started != "" && daemon != "" && daemon !~ /--no-persistence-mode/) kept = 1
+      print "persistence " (kept ? "kept" : "lost")
+    }' "$@" </dev/null
 fi
 set --
 for f in /proc/cmdline /etc/modprobe.conf /etc/modprobe.d/*.conf /run/modprobe.d/*.conf \

@@ -4,28 +4,40 @@
 PATH=$PATH:/usr/sbin:/sbin; export PATH
 word='[[:space:]]+nouveau'
 barred="^[[:space:]]*(blacklist${word}|install${word}[[:space:]]+/(usr/)?bin/(true|false))[[:space:]]*$"
-barrier=
-for folder in /etc /run /usr/lib /lib; do
-  for f in "$folder"/modprobe.d/*.conf; do
-    grep -Eqs "$barred" "$f" || continue
-    printf 'blacklist %s\n' "$f"
-    barrier=${barrier:-$f}
-  done
+set --
+for f in /etc/modprobe.d/*.conf /run/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf \
+  /lib/modprobe.d/*.conf; do
+  [ ! -f "$f" ] || [ ! -r "$f" ] || set -- "$@" "$f"
 done
+found=
+[ $# = 0 ] || found=$(grep -El "$barred" "$@" 2>/dev/null)
+newline='
+'
+barrier=${found%%"$newline"*}
+while IFS= read -r f; do
+  [ -z "$f" ] || printf 'blacklist %s\n' "$f"
+done <<END
+$found
+END
 grep -Eqs '(^| )([a-z.]*blacklist=[^ ]*nouveau|nouveau\.modeset=0)' /proc/cmdline && echo cmdline
 now() { date +%s; }
-started=$(now)
+started=
 # list IMAGE: sets $held to its files with sizes; empty where it cannot be read.
 list() {
   [ "$1" != "${listed:-}" ] || return 0
   listed=$1 held=
+  [ -n "$started" ] || started=$(now)
   [ -r "$1" ] && [ $(($(now) - started)) -lt 20 ] || return 0
   ! command -v lsinitramfs >/dev/null 2>&1 || held=$(lsinitramfs -l "$1" 2>/dev/null)
   [ -z "$held" ] || return 0
   ! command -v lsinitrd >/dev/null 2>&1 || held=$(lsinitrd "$1" 2>/dev/null)
 }
 # A package preserves the time at which a file was built: compare with its time of installation (%Z).
-is_before() { [ "$(stat -c %Y "$1")" -le "$(stat -c %Z "$2")" ]; }
+is_before() {
+  times=$(stat -c '%Y %Z' "$1" "$2") && case $times in *"$newline"*) ;; *) false ;; esac || return 1
+  built=${times%%"$newline"*} times=${times#*"$newline"}
+  [ "${built% *}" -le "${times#* }" ]
+}
 nouveau_in() {
   answer=no
   [ -z "$barrier" ] || is_before "$1" "$barrier" || return 0

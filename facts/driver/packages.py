@@ -31,7 +31,7 @@ def sections(names: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _section(names: Sequence[str]) -> Section:
-    return Section(NAME, f"set -- {shlex.join(names)}\n{_INSTALLED}")
+    return Section(NAME, f"set -- {shlex.join(names)}\n{_INSTALLED}", light=True)
 
 
 def parse_packages(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
-SECTIONS = (Section("driver.secure-boot", shell("driver/secure_boot")),)
+SECTIONS = (Section("driver.secure-boot", shell("driver/secure_boot"), light=True),)
 
 Firmware = Literal["on", "off", "none"]
 

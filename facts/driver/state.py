@@ -52,8 +52,8 @@ SECTIONS = (
     *images.SECTIONS,
     *secure_boot.SECTIONS,
     *upgrades.SECTIONS,
-    Section("driver.updates", _updates()),
-    Section("driver.units", shell("driver/units")),
+    Section("driver.updates", _updates(), light=True),
+    Section("driver.units", shell("driver/units"), light=True),
 )
 
 

@@ -19,7 +19,7 @@ _COMMAND = (
     + shell("packages/lock_files")
     + shell("driver/upgrade_locks")
 )
-SECTIONS = (Section("driver.upgrade", _COMMAND, seconds=30, root=True),)
+SECTIONS = (Section("driver.upgrade", _COMMAND, seconds=30, root=True, light=True),)
 
 
 class Upgrade(State):

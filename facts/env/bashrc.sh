@@ -1,8 +1,8 @@
 # Prints our blocks of ~/.bashrc. Of the user's lines it prints only the words that show where
 # a non-interactive shell returns. Bytes that are not ASCII do not matter in either.
 [ -e "$home/.bashrc" ] || { echo absent; exit 0; }
-users_file "$home/.bashrc" || exit 1
-users_text "$home/.bashrc" | awk -v names="$names" "$gn_hide$gn_lines"'
+users_files "$home/.bashrc" || exit 1
+awk -v names="$names" "$gn_hide$gn_lines"'
   function words(text,   found) {
     if (text ~ /^[ \t\r]*#/) return ""
     if (text ~ /\$-|PS1|(^|[ \t])-t [01]|(^|[^A-Za-z0-9_])tty([^A-Za-z0-9_]|$)/) found = "$- "
@@ -21,4 +21,4 @@ users_text "$home/.bashrc" | awk -v names="$names" "$gn_hide$gn_lines"'
   /^# >>> gpu-node/ { inside = 1 }
   { text = inside ? own($0) : words($0); if (text != "") print NR "\t" text }
   /^# <<< gpu-node/ { inside = 0 }
-  END { print "lines\t" NR }'
+  END { print "lines\t" NR }' "$home/.bashrc"

@@ -1,6 +1,6 @@
 # Lists files of the SSH user with a block of ours, where the training user is another account now:
 # no step updates these blocks any more.
-me=$(id -un) || exit 1
+me=${gn_me:-$(id -un)} || exit 1
 [ -n "$user" ] && [ "$user" != "$me" ] || exit 0
 entry=$(getent passwd "$me" 2>/dev/null || grep -F "$me:" /etc/passwd |
   name=$me awk -F: '$1 == ENVIRON["name"]' | grep .) || exit 1

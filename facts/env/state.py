@@ -54,25 +54,28 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     # For another user than the SSH user: only root may read that home and start that shell.
     apart = request.trains_apart
     return (
-        Section("env.user", head + _USER, shared=(AS_USER,), root=apart),
-        Section("env.places", places, shared=(SHARED, AS_USER), root=apart),
+        Section("env.user", head + _USER, shared=(AS_USER,), root=apart, light=True),
+        Section("env.places", places, shared=(SHARED, AS_USER), root=apart, light=True),
         Section(
             "env.launcher",
             head + given + shell("env/launcher", hidden=HIDDEN),
             shared=(HIDE, AS_USER),
             root=apart,
+            # Another user's start files run in it.
+            light=not apart,
         ),
         _at_home("env.bashrc", request, given + BASHRC),
-        Section("env.file", _ENV_FILE),
+        Section("env.file", _ENV_FILE, light=True),
         _at_home("env.settings", request, settings),
         _at_home("env.conf", request, given + CONF),
         Section("env.processes", head + given + PROCESSES, shared=(HIDE, AS_USER), root=apart),
-        Section("env.left", assigned(user=request.user) + shell("env/left")),
+        Section("env.left", assigned(user=request.user) + shell("env/left"), light=True),
         Section(
             "env.proxies",
             head + proxy_settings.ASK,
             shared=(proxy_settings.SHARED, AS_USER),
             root=True,
+            light=True,
         ),
         Section("env.prints", head + shell("env/prints"), shared=(HIDE, AS_USER), root=apart),
     )
@@ -87,7 +90,8 @@ gn_lines='$gn_lines'
 def _at_home(name: str, request: ProbeRequest, script: str) -> Section:
     """Return a section about files in a home; they are read as the owner of the home."""
     command = f"{assigned(user=request.user)}{_WHO}{_HANDED}{shlex.quote(_OPEN + script)}"
-    return Section(name, command, shared=(HIDE, LINES, AS_USER), root=request.trains_apart)
+    shared = (HIDE, LINES, AS_USER)
+    return Section(name, command, shared=shared, root=request.trains_apart, light=True)
 
 
 # At most this many of our lines that read our file add its content: one is enough.

@@ -5,5 +5,7 @@ entry=$(getent passwd "$user" 2>/dev/null || grep -F "$user:" /etc/passwd |
 home=${entry%:*} home=${home##*:}
 # at_home SCRIPT: runs sh as the owner of the home: root may have no access to a mounted home. An
 # ordinary user reads it without sudo.
-at_home() { if [ "$(id -u)" = 0 ]; then as_user "$1"; else sh -c "$1"; fi; }
+at_home() {
+  if [ "$user" != "$me" ] && [ "${gn_uid:-$(id -u)}" = 0 ]; then as_user "$1"; else sh -c "$1"; fi
+}
 export home

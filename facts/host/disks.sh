@@ -2,8 +2,9 @@
 # file system is touched: a dead server would block it. The kinds are those of local disks and memory.
 # A path on a mount of another kind is left out, before and after its links are followed.
 [ -r /proc/self/mountinfo ] || { echo 'no /proc/self/mountinfo'; exit 1; }
-user=${user:-${gn_user:-$(id -un)}}
-home=$({ getent passwd "$user" || grep "^$user:" /etc/passwd; } 2>/dev/null | cut -d : -f 6)
+user=${user:-${gn_user:-${gn_me:-$(id -un)}}}
+home=$(getent passwd "$user" 2>/dev/null || grep "^$user:" /etc/passwd 2>/dev/null)
+home=${home%:*} home=${home##*:}
 # Reads lines of `PATH<tab>PLACE`, and prints `MOUNT<tab>PATH` for each place on a local file system.
 on_local() {
   awk -F '\t' '
@@ -25,7 +26,7 @@ on_local() {
         print nearest "\t" $1
     }' /proc/self/mountinfo -
 }
-tab=$(printf '\t')
+tab='	'
 newline='
 '
 lexical() {
@@ -38,8 +39,9 @@ followed() {
   while IFS=$tab read -r _ path; do
     place=$path
     while [ -n "$place" ] && [ ! -d "$place" ]; do place=${place%/*}; done
-    real=$(cd -P "${place:-/}" 2>/dev/null && pwd -P) || real=$place
-    printf '%s\t%s\n' "$path" "${real:-/}"
+    # This is a subshell: its own folder is of no importance.
+    if cd -P "${place:-/}" 2>/dev/null; then place=$PWD; fi
+    printf '%s\t%s\n' "$path" "${place:-/}"
   done
 }
 held=$(lexical "$@" | on_local | followed | on_local)
@@ -52,6 +54,9 @@ done <<END
 $held
 END
 [ $# -gt 0 ] || exit 0
-df -Pk "$@" | sed '1d; s/^/bytes	/'
-df -Pi "$@" 2>/dev/null | sed '1d; s/^/inodes	/'
+{ df -Pk "$@"; echo '=='; df -Pi "$@" 2>/dev/null; } | awk '
+  BEGIN { kind = "bytes"; is_head = 1 }
+  $0 == "==" { kind = "inodes"; is_head = 1; next }
+  is_head { is_head = 0; next }
+  { print kind "\t" $0 }'
 exit 0

@@ -36,12 +36,12 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS)
     boots = shell("host/boots", space=FIRST_PID_SPACE)
     return (
-        Section("host.swap", shell("host/swap"), place="first"),
-        Section("host.log", log, seconds=8, root=True),
-        Section("host.boots", boots, seconds=15, root=True),
-        Section("host.disks", disks, seconds=8, root=request.trains_apart),
-        Section("host.name", shell("host/name"), seconds=8),
-        Section("host.memory", shell("host/memory"), place="last"),
+        Section("host.swap", shell("host/swap"), place="first", light=True),
+        Section("host.log", log, seconds=8, root=True, light=True),
+        Section("host.boots", boots, seconds=15, root=True, light=True),
+        Section("host.disks", disks, 8, root=request.trains_apart, light=True),
+        Section("host.name", shell("host/name"), seconds=8, light=True),
+        Section("host.memory", shell("host/memory"), place="last", light=True),
     )
 
 

@@ -10,7 +10,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
-SECTION = Section("limits.services", shell("limits/services"), root=True)
+SECTION = Section("limits.services", shell("limits/services"), root=True, light=True)
 _HEAD = re.compile(r"service (sshd|slurmd) (-|[A-Za-z0-9@_.\\-]{1,100}\.service)")
 _SET = re.compile(r"unit (/[^:]{1,255}):(\d{1,4}):\s*Limit([A-Z]+)\s*=\s*(.*)")
 _MOST_LINES = 100

@@ -35,19 +35,20 @@ PAM_STACK = "/etc/pam.d/sshd"
 
 # The probe's connection is a separate session, so its shell has what any new session gets.
 SECTIONS = (
-    Section("limits.session", "cat /proc/self/limits"),
-    Section("limits.user", shell("limits/user")),
-    Section("limits.nr-open", "cat /proc/sys/fs/nr_open"),
+    Section("limits.session", "cat /proc/self/limits", light=True),
+    Section("limits.user", shell("limits/user"), light=True),
+    Section("limits.nr-open", "cat /proc/sys/fs/nr_open", light=True),
     # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
-    Section("limits.files", shell("limits/files"), root=True),
+    Section("limits.files", shell("limits/files"), root=True, light=True),
     Section(
         "limits.pending",
         "".join(shell("limits/pending", own_file=each) for each in OWN_FILES),
         root=True,
+        light=True,
     ),
-    Section("limits.pam", shell("limits/pam", stack=PAM_STACK), root=True),
+    Section("limits.pam", shell("limits/pam", stack=PAM_STACK), root=True, light=True),
     unsettled.SECTION,
-    Section("limits.tasks", shell("limits/tasks")),
+    Section("limits.tasks", shell("limits/tasks"), light=True),
     daemons.SECTION,
 )
 

@@ -42,7 +42,7 @@ def listing(folder: str = FOLDER) -> str:
     return assigned(folder=folder) + _RECORDS
 
 
-SECTION = Section("limits.unsettled", listing(), root=True)
+SECTION = Section("limits.unsettled", listing(), root=True, light=True)
 
 
 def parse(text: str, files: Collection[str] = FILES) -> tuple[Waiting, ...]:

@@ -31,9 +31,9 @@ of_trainers() {
 }
 of_launcher() {
   asked='command -v python3; command -v python'
-  if [ "$user" = "$(id -un)" ]; then
+  if [ "$user" = "${gn_me:-$(id -un)}" ]; then
     paths=$(eval "$asked")
-  elif [ "$(id -u)" = 0 ]; then
+  elif [ "${gn_uid:-$(id -u)}" = 0 ]; then
     paths=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
       su -s /bin/bash "$user" -c "$asked" 2>/dev/null)
   fi
@@ -50,7 +50,7 @@ of_launcher() {
 of_shim() (
   # shellcheck disable=SC2034 # of as_account
   owner_seconds=5
-  account=$(id -un)
+  account=${gn_me:-$(id -un)}
   [ "$account" != root ] || account=$(owner_of "$1") || exit 1
   as_account "$account" "$1" -I -c 'import sys; print(sys.prefix)'
 )

@@ -19,18 +19,19 @@ DEB = ("libnccl2", "libnccl-dev")
 
 
 SECTIONS = (
-    Section("nccl.packages", shell("nccl/packages")),
-    Section("nccl.manager", shell("nccl/manager")),
+    Section("nccl.packages", shell("nccl/packages"), light=True),
+    Section("nccl.manager", shell("nccl/manager"), light=True),
     package_locks.SECTION,
     Section(
         "nccl.files",
         assigned(rpm=" ".join(RPM), deb=" ".join(DEB)) + shell("nccl/files"),
         seconds=20,
+        light=True,
     ),
-    Section("nccl.loader", shell("nccl/loader")),
-    Section("nccl.settings", shell("nccl/settings"), shared=(HIDE, LINES)),
+    Section("nccl.loader", shell("nccl/loader"), light=True),
+    Section("nccl.settings", shell("nccl/settings"), shared=(HIDE, LINES), light=True),
     Section("nccl.programs", shell("nccl/programs"), shared=(owner.SHARED,)),
-    Section("nccl.gpus", shell("nccl/gpus")),
+    Section("nccl.gpus", shell("nccl/gpus"), light=True),
 )
 
 

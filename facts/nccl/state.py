@@ -54,7 +54,9 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
 def places(prefixes: Sequence[str]) -> Section:
     """Return the section about the file systems of environments."""
     asked = "\n".join(f"environment_places {shlex.quote(prefix)}" for prefix in prefixes)
-    return Section(PLACES_SECTION, USE + _PLACES + asked, ENVIRONMENT_SECONDS, (SHARED,))
+    return Section(
+        PLACES_SECTION, USE + _PLACES + asked, ENVIRONMENT_SECONDS, (SHARED,), light=True
+    )
 
 
 # As in sm_70 and sm_90a: the compute capability is the number, its last digit the minor one.

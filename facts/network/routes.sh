@@ -1,10 +1,13 @@
+# Prints `NODE ADDRESS` and the route to it, for each line of $asked.
 PATH=$PATH:/usr/sbin:/sbin; export PATH
-route_to() {
-  address=$2
+while read -r node address; do
   case $address in
+    '') continue ;;
     *:*) ;;
-    *[!0-9.]*) address=$(getent ahosts "$address" 2>/dev/null | sed -n '1s/[[:space:]].*//p') ;;
+    *[!0-9.]*)
+      address=$(getent ahosts "$address" 2>/dev/null </dev/null | sed -n '1s/[[:space:]].*//p') ;;
   esac
-  [ -n "$address" ] || { echo "$1 - no address"; return; }
-  echo "$1 $address $(ip -o route get "$address" 2>&1 | head -n 1)"
-}
+  printf '%s %s\n' "$node" "${address:--}"
+done <<END | routes_to
+$asked
+END

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -13,10 +12,11 @@ from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.peers import Peer, spread
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.shell import assigned, shell
 
 # Bit of IFF_UP in an interface's flags (net/if.h).
 _IFF_UP = 0x1
+ROUTES_TO = shell("network/routes_to")
 
 
 Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback"]
@@ -26,16 +26,16 @@ _MOST_ROUTES = 16
 
 def sections(request: ProbeRequest, most: int = _MOST_ROUTES) -> tuple[Section, ...]:
     """Return the sections about the network; routes are read to at most so many named nodes."""
-    nodes = spread(request.nodes, most)
     return (
-        Section("network.links", shell("network/links")),
-        Section("network.addresses", shell("network/addresses")),
-        Section("network.routes", shell("network/routes") + "\n".join(map(_call, nodes))),
+        Section("network.links", shell("network/links"), light=True),
+        Section("network.addresses", shell("network/addresses"), light=True),
+        Section("network.routes", _routes(spread(request.nodes, most)), light=True),
     )
 
 
-def _call(node: Peer) -> str:
-    return f"route_to {shlex.quote(node.name)} {shlex.quote(node.address)}"
+def _routes(nodes: Sequence[Peer]) -> str:
+    rows = assigned(asked="\n".join(f"{node.name} {node.address}" for node in nodes))
+    return rows + ROUTES_TO + shell("network/routes") if nodes else ":"
 
 
 _MOST_LINES = 4096

@@ -25,6 +25,7 @@ SECTION = Section(
     + shell("packages/lock_files")
     + shell("packages/locks"),
     root=True,
+    light=True,
 )
 
 

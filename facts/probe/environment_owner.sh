@@ -13,14 +13,16 @@ environment_owner() (
     ! private_group 0 || alone='! -group 0'
     # shellcheck disable=SC2086 # into words
     parts=$(
-      for each in "$1" "$base"; do
-        set -- "$each/bin" "$each"/bin/python* "$each/lib" "$each/lib64" "$each"/lib*/*.so*
-        find "$@" "$each/pyvenv.cfg" -maxdepth 0 @odd@
-        find "$each"/lib*/python3* -maxdepth 2 @odd@
-        for package in pip nvidia/nccl; do
-          find "$each"/lib*/python3*/site-packages/"$package" @odd@
-        done
-      done 2>/dev/null | sed -n -e '/^\//p' \
+      {
+        [ "$base" != "$1" ] || base=/nonexistent
+        find "$1/bin" "$1"/bin/python* "$1/lib" "$1/lib64" "$1"/lib*/*.so* "$1/pyvenv.cfg" \
+          "$base/bin" "$base"/bin/python* "$base/lib" "$base/lib64" "$base"/lib*/*.so* \
+          "$base/pyvenv.cfg" -maxdepth 0 @odd@
+        find "$1"/lib*/python3* "$base"/lib*/python3* -maxdepth 2 @odd@
+        find "$1"/lib*/python3*/site-packages/pip "$1"/lib*/python3*/site-packages/nvidia/nccl \
+          "$base"/lib*/python3*/site-packages/pip \
+          "$base"/lib*/python3*/site-packages/nvidia/nccl @odd@
+      } 2>/dev/null | sed -n -e '/^\//p' \
         -e "s/^[^/ ]*+$field$field$field$field$field$field$field *//p" | head -n 50
       # A link, or a line of a .pth file, may point to a path that does not exist yet.
       {

@@ -2,5 +2,7 @@
 name=$(id -un) || exit 1
 entry=$(getent passwd "$name" 2>/dev/null || 
   name=$name awk -F: '$1 == ENVIRON["name"]' /etc/passwd)
-home=$(printf '%s\n' "$entry" | awk -F: '{ print $6; exit }')
+IFS=: read -r _ _ _ _ _ home _ <<END
+$entry
+END
 [ -n "$home" ] || { echo "$name has no home"; exit 1; }

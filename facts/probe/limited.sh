@@ -2,8 +2,8 @@
 # 137: killed at the time limit. `limited SECONDS both PROGRAM ...` adds stderr to $output. dash
 # prints "Killed" itself where timeout kills a program. Without timeout(1) there is no time limit.
 # If a program prints more than 256 KiB, $output is empty and $code is 153.
-has_timeout=no
-! timeout --version >/dev/null 2>&1 || has_timeout=yes
+has_timeout=${gn_timeout-}
+[ -n "$has_timeout" ] || { timeout --version >/dev/null 2>&1 && has_timeout=yes; } || has_timeout=no
 # shellcheck disable=SC2034 # some callers need no code
 limited() {
   seconds=$1 errors=
@@ -16,7 +16,11 @@ limited() {
     } | head -c 262144); } 2>/dev/null
   code=${output##*[!0-9]}
   if [ "${#output}" -lt 262144 ] && [ -n "$code" ]; then
-    output=$(printf '%s' "${output%?"$code"}")
+    output=${output%?"$code"}
+    while :; do
+      case $output in *"
+") output=${output%?} ;; *) break ;; esac
+    done
   else
     output='' code=153
   fi

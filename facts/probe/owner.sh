@@ -7,6 +7,11 @@
 # programs of root or their own; with $owner_sudo=yes also those of another account.
 owner_fail() { printf '%s\n' "$1" >&2; exit "${2:-1}"; }
 owner_account() {
+  # Every system has the account of root in the first line of this file.
+  case $1 in 0 | root)
+    { IFS= read -r owner_line </etc/passwd; } 2>/dev/null
+    case $owner_line in root:[!:]:0:*:*:*:*) printf '%s\n' "$owner_line"; return ;; esac
+  esac
   getent passwd "$1" 2>/dev/null ||
     awk -F: -v key="$1" '$1 == key || $3 == key { print; exit }' /etc/passwd | grep .
 }
@@ -27,6 +32,21 @@ give it to one account: chown -R"
     ?????w*) doubts="$doubts$4 $here$newline" ;;
   esac
 }
+# owner_ahead: sets $looks to the lines of ls about $here and all folders ahead of it, up to `..`; it
+# is empty where one of them cannot be examined. One ls costs less than one for each folder, and a
+# folder precedes those below it.
+owner_ahead() {
+  ahead=$rest at=$here
+  set -- "$here"
+  while :; do
+    case $ahead in *[!/]*) ;; *) break ;; esac
+    next=${ahead%%/*} ahead=${ahead#*/}
+    case $next in '' | .) continue ;; ..) break ;; esac
+    at=${at%/}/$next
+    set -- "$@" "$at"
+  done
+  looks=$(ls -ldn "$@" 2>/dev/null) && looks=$looks$newline || looks=
+}
 owner_of() (
   set -f
   unset IFS
@@ -34,15 +54,22 @@ owner_of() (
 '
   for start; do
     case $start in '' | *"$newline"* | [!/]*) owner_fail "no path to run: $start" ;; esac
-    here=/ rest=$start/ links=0
+    here=/ rest=$start/ links=0 looks='' new=''
+    owner_ahead
     while :; do
-      look=$(ls -ldn "$here" 2>&1) || {
-        case $look in *'ermission denied'*) [ "$found" = 0 ] || break ;; esac
-        owner_fail "$start is not run: cannot look at $here: ${look##*: }"
-      }
+      if [ -n "$looks" ]; then
+        look=${looks%%"$newline"*} looks=${looks#*"$newline"}
+      else
+        look=$(ls -ldn "$here" 2>&1) || {
+          case $look in *'ermission denied'*) [ "$found" = 0 ] || break ;; esac
+          owner_fail "$start is not run: cannot look at $here: ${look##*: }"
+        }
+      fi
       # shellcheck disable=SC2086 # into words
       owner_look $look
+      # What ls has printed after a link is about its target.
       if [ -L "$here" ]; then
+        looks='' new=yes
         links=$((links + 1))
         [ "$links" -lt 40 ] && to=$(readlink "$here") || owner_fail "$start: cannot follow $here"
         rest=$to/$rest
@@ -51,9 +78,10 @@ owner_of() (
       while :; do
         case $rest in *[!/]*) ;; *) break 2 ;; esac
         part=${rest%%/*} rest=${rest#*/}
-        case $part in '' | .) ;; ..) here=${here%/*} ;; *) break ;; esac
+        case $part in '' | .) ;; ..) here=${here%/*} looks='' new=yes ;; *) break ;; esac
       done
       here=${here%/}/$part
+      [ -z "$new" ] || { owner_ahead; new=; }
     done
   done
   account=$(owner_account "$found") || owner_fail "$1 is not run: uid $found has no account here"
@@ -73,24 +101,26 @@ owner_quoted() {
 }
 as_account() (
   cd / && entry=$(owner_account "$1") || owner_fail "$1 has no account here" 126
-  asked=$1 me=$(id -u)
+  asked=$1 me=${gn_uid:-$(id -u)}
   IFS=: read -r name _ uid gid _ home _ <<END
 $entry
 END
   shift
-  [ "$uid" != 0 ] || [ "$me" = 0 ] || { uid=$me name=$(id -un); home=${HOME:-/}; }
+  [ "$uid" != 0 ] || [ "$me" = 0 ] || { uid=$me name=${gn_me:-$(id -un)}; home=${HOME:-/}; }
   path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   set -- env -i PATH="$path" HOME="$home" USER="$name" LOGNAME="$name" LC_ALL=C "$@"
   limit='timeout -s KILL '${owner_seconds:-20}
   # Without timeout(1) the time limit of the caller kills the whole process group.
-  apart=$(command -v setsid) && timeout --version >/dev/null 2>&1 || limit='' apart=
+  if command -v setsid >/dev/null 2>&1 &&
+    { [ "${gn_timeout-}" = yes ] || timeout --version >/dev/null 2>&1; }; then apart=setsid
+  else limit='' apart=''; fi
   # shellcheck disable=SC2086 # into words
   if [ "$uid" = "$me" ]; then
     set -- $limit "$@"
     apart='' # its terminal is its own
   elif [ "$me" != 0 ]; then
     [ "${owner_sudo:-no}" = yes ] ||
-      owner_fail "$asked owns it, and $(id -un) runs only what is root's or its own" 126
+      owner_fail "$asked owns it, and ${gn_me:-$(id -un)} runs only what is root's or its own" 126
     set -- sudo -n -u "$name" -- $limit "$@"
   elif setpriv --reuid "$uid" --regid "$gid" --init-groups true 2>/dev/null; then
     set -- $limit setpriv --reuid "$uid" --regid "$gid" --init-groups "$@"

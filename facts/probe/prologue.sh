@@ -5,16 +5,23 @@
 LC_ALL=C; export LC_ALL
 unset CDPATH GREP_OPTIONS
 gn_preload=${LD_PRELOAD-}; export gn_preload; unset LD_PRELOAD
+# Who this is, for this shell and its sections: a program must not inherit it, because it may run as
+# another user. A name with a quote is asked for again each time.
+unset gn_me gn_uid
+gn_me=$(id -un 2>/dev/null) gn_uid=$(id -u 2>/dev/null)
+case $gn_me in *"'"*) gn_me= ;; esac
+gn_who="gn_me='$gn_me' gn_uid='$gn_uid'"
 gn_run='gn_text=$({ (eval "$1") 2>&1; printf "\n%s" "$?"; } | head -c "$2")
 gn_rc=${gn_text##*[!0-9]}
 [ "${#gn_text}" -lt "$2" ] && [ -n "$gn_rc" ] || exit @too_long@
 printf "%s" "${gn_text%?"$gn_rc"}"; exit "$gn_rc"'
-gn_blank=$(printf '\t\nx'); gn_blank=${gn_blank%x}
 gn_timeout=no
 ! timeout --version >/dev/null 2>&1 || gn_timeout=yes
+export gn_timeout
+# It replaces the shell that calls it: one process less.
 gn_limit() {
   if [ "$gn_timeout" = yes ]; then
-    timeout -s KILL "$1" sh -c "$gn_run" sh "$2" "$3"
+    exec timeout -s KILL "$1" sh -c "$gn_run" sh "$2" "$3"
   else
     gn_apart=; gn_group=
     ! command -v setsid >/dev/null 2>&1 || { gn_apart=setsid; gn_group=-; }
@@ -25,16 +32,64 @@ gn_limit() {
     return "$gn_code"
   fi
 }
+# gn_section NAME SECONDS COMMAND BYTES VARIABLES
 gn_section() {
-  gn_text=$( { gn_limit "$2" "$3" "${4:-@most@}"; } 2>&1 </dev/null ); gn_rc=$?
+  # shellcheck disable=SC2034 # for gn_print
+  { gn_text=$(
+    { [ -z "${5-}" ] || eval "export $5"; gn_limit "$2" "$gn_who
+$3" "${4:-@most@}"; } 2>&1 </dev/null
+  ); gn_rc=$?; } 2>/dev/null # dash prints that a shell was killed
   gn_print "$1"
 }
+# The sh of light sections has these too.
+gn_printing='gn_blank=$(printf "\t\nx"); gn_blank=${gn_blank%x}
 gn_print() {
   gn_coding=raw
   case $gn_text in
     *[!\ -~"$gn_blank"]*) gn_coding=hex
-      gn_text=$(printf '%s' "$gn_text" | od -An -v -tx1 | tr -d ' \n') ;;
+      gn_text=$(printf "%s" "$gn_text" | od -An -v -tx1 | tr -d " \n") ;;
   esac
-  printf '\n%s begin %s %s %s %s\n' "$gn_mark" "$1" "$gn_rc" "$gn_coding" "${#gn_text}"
-  printf '%s\n%s end %s\n' "$gn_text" "$gn_mark" "$1"
+  printf "\n%s begin %s %s %s %s\n" "$gn_mark" "$1" "$gn_rc" "$gn_coding" "${#gn_text}"
+  printf "%s\n%s end %s\n" "$gn_text" "$gn_mark" "$1${gn_at:+ $gn_at}"
+}'
+eval "$gn_printing"
+# Light sections share one shell and one time limit. Each collects the output of its section in a
+# pipe, so that a program that cannot be killed does not keep the pipe of that shell open. The number
+# of a section is behind its end.
+gn_lightly='gn_at=0
+gn_light() {
+  gn_at=$((gn_at + 1))
+  [ "$gn_at" != "$gn_alone" ] || { gn_light_section; exit; }
+  [ "$gn_at" -gt "$gn_skip" ] || return 0
+  { gn_text=$(gn_light_section 2>&1 </dev/null); gn_rc=$?; } 2>/dev/null
+  [ "${#gn_text}" -lt @most@ ] || { gn_text=; gn_rc=@too_long@; }
+  gn_print "$1"
+}'
+# gn_lights SECONDS CALLS SECONDS:NAME ...: runs them. Where the shell is killed, the section that it
+# was at runs again, with a limit of its own, and the others after it share a limit again. CALLS are
+# as in protocol.py.
+gn_lights() {
+  gn_most=$1 gn_calls="gn_mark='$gn_mark' $gn_who
+$gn_printing
+$gn_lightly
+$2"
+  shift 2
+  gn_done=0
+  while [ "$gn_done" -lt $# ]; do
+    gn_rc=1 gn_all=''
+    [ "$gn_timeout" = no ] || {
+      gn_all=$(exec timeout -s KILL "$gn_most" sh -c "gn_skip=$gn_done gn_alone=
+$gn_calls" </dev/null)
+      gn_rc=$?
+    } 2>/dev/null
+    [ -z "$gn_all" ] || printf '%s\n' "$gn_all"
+    [ "$gn_rc" != 0 ] || break
+    gn_last=${gn_all##* }
+    case $gn_last in '' | *[!0-9]*) ;; *) [ "$gn_last" -gt $# ] || gn_done=$gn_last ;; esac
+    gn_done=$((gn_done + 1))
+    [ "$gn_done" -le $# ] || break
+    eval "gn_this=\${$gn_done}"
+    gn_section "${gn_this#*:}" "${gn_this%%:*}" "gn_skip=$gn_done gn_alone=$gn_done
+$gn_calls"
+  done
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -22,6 +22,8 @@ MARK = frame.MARK
 DEFAULT_SECONDS = 10
 # The characters of sudo's output that are kept.
 _MOST_OF_SUDO = 1000
+# Of the calls of light sections, in bytes: Linux limits an argument to 128 KiB.
+_MOST_OF_LIGHT = 100_000
 _CUT = "too long: it printed more than a section may; the rest was not sent"
 # The limit for the output of all sections of a node, without lists of files. An honest node with
 # many environments needs a tenth of it; a line of 20 bytes becomes objects of 2 KiB here.
@@ -52,7 +54,9 @@ class Section:
     `shared` are variables with values, in the command's environment: a text that several sections
     need is sent once. A command is one argument of at most 128 KiB. A section with `root` runs with
     sudo where an inventory allows it; then `gn_user` is the SSH user. `place` puts it before or
-    after all others, for a clock that is read at both ends of a probe.
+    after all others, for a clock that is read at both ends of a probe. `light` sections share one
+    shell and one time limit: such a section reads files and knows a bound for what it prints, and
+    leaves no process behind. If that shell is killed, the section runs again with its own limit.
     """
 
     name: str
@@ -62,6 +66,7 @@ class Section:
     root: bool = False
     bytes: int = DEFAULT_BYTES
     place: Literal["first", "between", "last"] = "between"
+    light: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ def render(sections: Iterable[Section], sudo: bool = False) -> str:
         [f"gn_prologue={shlex.quote(prologue)}", 'eval "$gn_prologue"'] if rooted else [prologue]
     )
     last = [_packed("gn_rooted", rooted), BY_SUDO, f"gn_by_sudo {_sudo_seconds(rooted)}"]
-    script = [*first, _packed("gn_own", own), 'eval "$gn_own"', *(last if rooted else ())]
+    script = [*first, *_calls(own), *(last if rooted else ())]
     return "\n".join([BEGIN, *script, *_calls(ends), END])
 
 
@@ -172,26 +177,80 @@ def _packed(name: str, sections: list[Section]) -> str:
 
 def _sudo_seconds(sections: Iterable[Section]) -> int:
     """Return the time limit of the sudo that runs the sections with `root`."""
-    return SUDO_SECONDS + sum(section.seconds for section in sections if section.root)
+    return SUDO_SECONDS + _seconds(section for section in sections if section.root)
+
+
+def _seconds(sections: Iterable[Section]) -> int:
+    """Return the seconds that sections take at most: a light one may run twice."""
+    return sum(section.seconds * (2 if section.light else 1) for section in sections)
 
 
 def _calls(sections: list[Section]) -> list[str]:
+    """Return sh that runs sections: heavy ones that are to be first, light ones, the others."""
     shared = dict(pair for section in sections for pair in section.shared)
     given = [f"{name}={shlex.quote(text)}" for name, text in shared.items()]
-    return [*given, *map(_call, sections)]
+    light = [each for each in sections if each.light]
+    heavy = [each for each in sections if not each.light]
+    first = [each for each in heavy if each.place == "first"]
+    rest = [each for each in heavy if each.place != "first"]
+    if len(light) < 2:
+        return [*given, *map(_call, sections)]
+    return [*given, *map(_call, first), *map(_together, _parted(light)), *map(_call, rest)]
+
+
+def _parted(light: list[Section]) -> Iterator[list[Section]]:
+    """Yield light sections in parts whose calls are one argument of sh.
+
+    Those with long time limits are apart: they would give all others the same limit.
+    """
+    part: list[Section] = []
+    size = 0
+    for each in sorted(light, key=_is_long):
+        length = len(_light_call(each).encode()) + sum(len(text) for _, text in each.shared)
+        if part and (size + length > _MOST_OF_LIGHT or _is_long(part[-1]) != _is_long(each)):
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += length
+    if part:
+        yield part
+
+
+def _is_long(section: Section) -> bool:
+    return section.seconds > 2 * DEFAULT_SECONDS
+
+
+def _together(sections: list[Section]) -> str:
+    """Return the call of light sections; their shell inherits the shared variables.
+
+    The programs that it starts do not: a section prints its variables.
+    """
+    names = dict.fromkeys(name for each in sections for name, _ in each.shared)
+    kept = [f"gn_kept=${name}; unset {name}; {name}=$gn_kept" for name in names]
+    calls = shlex.quote("\n".join([*kept, *map(_light_call, sections)]))
+    words = " ".join(shlex.quote(f"{each.seconds}:{each.name}") for each in sections)
+    call = f"gn_lights {max(each.seconds for each in sections)} {calls} {words}"
+    return f"( export {' '.join(names)}; {call} )" if names else call
+
+
+def _light_call(section: Section) -> str:
+    """Return a section as the function that `gn_light` calls."""
+    name = shlex.quote(section.name)
+    return f"gn_light_section() {{\n{section.command.strip()}\n}}\ngn_light {name}"
 
 
 def _call(section: Section) -> str:
     command = shlex.quote(section.command.strip())
     call = f"gn_section {shlex.quote(section.name)} {section.seconds} {command}"
-    call += f" {section.bytes}" if section.bytes != DEFAULT_BYTES else ""
     exports = " ".join(name for name, _ in section.shared)
-    return f"( export {exports}; {call} )" if exports else call
+    if section.bytes != DEFAULT_BYTES or exports:
+        call += f" {section.bytes}"
+    return f"{call} {shlex.quote(exports)}" if exports else call
 
 
 def time_limit(sections: Iterable[Section]) -> int:
     """Return the seconds after which a node without any output is given up."""
-    return 10 + SUDO_SECONDS + sum(section.seconds for section in sections)
+    return 10 + SUDO_SECONDS + _seconds(sections)
 
 
 def read(

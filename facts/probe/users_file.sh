@@ -1,10 +1,11 @@
-# users_file FILE: whether it can be read; prints the reason if not. Reading a pipe or a device
-# would not end. users_text FILE: prints a file that passed this check.
-users_file() {
-  most=@most@
-  [ -f "$1" ] || { echo "$1 is not a regular file"; return 1; }
-  head -c @too_many@ "$1" >/dev/null || return 1
-  [ "$(head -c @too_many@ "$1" | wc -c)" -le "$most" ] ||
-    { echo "$1 has more than @most_mib@ MiB"; return 1; }
+# users_files FILE ...: whether these files can be read; prints the reason if not. Reading a pipe or a
+# device would not end.
+users_files() {
+  for file; do
+    [ -f "$file" ] || { echo "$file is not a regular file"; return 1; }
+    [ -r "$file" ] || { head -c 1 "$file" >/dev/null && continue || return 1; }
+  done
+  large=$(find -L "$@" -maxdepth 0 -size +@most@c) || return 1
+  [ -z "$large" ] || { echo "${large%%
+*} has more than @most_mib@ MiB"; return 1; }
 }
-users_text() { head -c @most@ "$1"; }

@@ -19,8 +19,13 @@ from gpu_node.facts.probe.shell import shell
 SECTION, CONTAINERS = "shm.docker", "shm.containers"
 _MOST_CONTAINERS = 64
 SECTIONS = (
-    Section(SECTION, shell("shm/docker"), root=True),
-    Section(CONTAINERS, shell("shm/gpu_containers", most=_MOST_CONTAINERS), root=True),
+    Section(SECTION, shell("shm/docker"), root=True, light=True),
+    Section(
+        CONTAINERS,
+        shell("shm/gpu_containers", most=_MOST_CONTAINERS),
+        root=True,
+        light=True,
+    ),
 )
 Kind = Literal["root", "snap", "rootless"]
 _KINDS: dict[str, Kind] = {"root": "root", "snap": "snap", "rootless": "rootless"}

@@ -62,7 +62,7 @@ class RemoveIpc(State):
 
 def section(user: str = "") -> Section:
     """Return the section; `user` trains, empty for the SSH user."""
-    return Section(SECTION, assigned(user=user) + _ASK)
+    return Section(SECTION, assigned(user=user) + _ASK, light=True)
 
 
 def parse(text: str) -> RemoveIpc:

@@ -4,7 +4,7 @@
 # order in which they are read, `set FILE LINE SECONDS VALUE`. `absent`: logind does not run here. It
 # makes seats when it starts; so does systemd-tmpfiles, also in an image where no systemd runs.
 [ -d "${root-}/run/systemd/system" ] && [ -d "${root-}/run/systemd/seats" ] || { echo absent; exit 0; }
-user=${user:-$(id -un)}
+user=${user:-${gn_me:-$(id -un)}}
 linger=no
 [ ! -e "${root-}/var/lib/systemd/linger/$user" ] || linger=yes
 printf 'user\t%s\t%s\t%s\n' "$user" "$(id -u "$user" 2>/dev/null)" "$linger"

@@ -21,12 +21,12 @@ CAP_SYS_ADMIN = 21
 
 
 _MEMORY = (
-    Section("shm.mount", shell("shm/mount")),
-    Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5),
-    Section("shm.mode", "ls -ldn /dev/shm/."),
-    Section("shm.fstab", shell("shm/fstab") + shm_boot.ASK),
-    Section("shm.container", shell("shm/container"), root=True),
-    Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo"),
+    Section("shm.mount", shell("shm/mount"), light=True),
+    Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5, light=True),
+    Section("shm.mode", "ls -ldn /dev/shm/.", light=True),
+    Section("shm.fstab", shell("shm/fstab") + shm_boot.ASK, light=True),
+    Section("shm.container", shell("shm/container"), root=True, light=True),
+    Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo", light=True),
 )
 
 

@@ -1,9 +1,18 @@
 printf 'user %s\nuid %s\nhome %s\n' "$name" "$(id -u)" "$home"
-for each in "home $home" "folder $home/.ssh" "authorized $home/.ssh/authorized_keys" \
-  "key $home/.ssh/id_ed25519"; do
-  [ ! -e "${each#* }" ] || printf 'mode %s %s\n' "${each%% *}" "$(ls -ldnL "${each#* }")"
-done
 key=$home/.ssh/id_ed25519
+set --
+for each in "$home" "$home/.ssh" "$home/.ssh/authorized_keys" "$key"; do
+  [ ! -e "$each" ] || set -- "$@" "$each"
+done
+[ $# = 0 ] || ls -ldnL "$@" | while IFS= read -r line; do
+  case $line in
+    *" $key") kind=key ;;
+    *" $home/.ssh/authorized_keys") kind=authorized ;;
+    *" $home/.ssh") kind=folder ;;
+    *) kind=home ;;
+  esac
+  printf 'mode %s %s\n' "$kind" "$line"
+done
 places "$home" "$home/.ssh" "$home/.ssh/authorized_keys" "$key" | sed 's/^/place /'
 [ -e "$key" ] || [ ! -e "$key.pub" ] || echo "stray $key.pub"
 [ -e "$key" ] || exit 0

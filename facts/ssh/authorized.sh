@@ -1,4 +1,4 @@
 file=$home/.ssh/authorized_keys
 [ -e "$file" ] || exit 0
-users_file "$file" || exit 1
-users_text "$file" | managed_block
+users_files "$file" || exit 1
+managed_block <"$file"

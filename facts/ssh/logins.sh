@@ -13,9 +13,14 @@ try() {
   last=
   [ "$code" != 0 ] || return 0
   # The output of the other node's shell may be in any encoding.
-  output=$(printf '%s\n' "$output" | tr -d '\r' | LC_ALL=C tr -c '\n -~' '?')
-  last=$(printf '%s\n' "$output" | sed '/^debug[1-3]: /d; /^OpenSSH_/d; /^Authenticated to /d
-    /^Transferred: sent /d; /^Bytes per second: /d; /^[[:space:]]*$/d' | tail -n 1)
+  output=$(printf '%s\n' "$output" | LC_ALL=C awk '
+    { gsub(/\r/, ""); gsub(/[^ -~]/, "?"); print }
+    /^(debug[1-3]: |OpenSSH_|Authenticated to |Transferred: sent |Bytes per second: )/ { next }
+    /[^ ]/ { last = $0 }
+    END { printf "%s.", last }')
+  last=${output##*"
+"}
+  output=${output%"$last"} last=${last%.}
 }
 # Whether sshd closed the connection before it sent its version: then it counts no failed login.
 is_dropped() {

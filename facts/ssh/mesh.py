@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 
+from gpu_node.facts.network.state import ROUTES_TO
 from gpu_node.facts.probe.file_systems import SHARED
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.managed_block import BEGIN, END, MANAGED_BLOCK
@@ -31,7 +32,9 @@ NAME_SECONDS = 8
 _AUTHORIZED = USERS_FILE + MANAGED_BLOCK + shell("ssh/authorized")
 _KNOWN = shell("ssh/known", users_known_hosts=USERS_KNOWN_HOSTS, known_hosts=KNOWN_HOSTS)
 _KNOWN_BLOCK = MANAGED_BLOCK + shell("ssh/known_block", known_hosts=KNOWN_HOSTS)
-_NAMES = LIMITED + shell("ssh/names", seconds=NAME_SECONDS)
+# All names are asked about at once first, within _SOON seconds.
+_SOON = 2
+_NAMES = LIMITED + ROUTES_TO + shell("ssh/names", seconds=NAME_SECONDS, soon=_SOON)
 _HOSTS = MANAGED_BLOCK + shell("ssh/hosts", hosts=HOSTS) + shell("ssh/hosts_managed")
 
 
@@ -47,14 +50,17 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     login, apart = _as_user(request, logins.script(request)), request.trains_apart
     authorized, pending = _as_user(request, _AUTHORIZED), _as_user(request, shell("ssh/pending"))
     return (
-        Section("ssh.host-keys", shell("ssh/host_keys"), root=True),
+        Section("ssh.host-keys", shell("ssh/host_keys"), root=True, light=True),
         account(request),
-        Section("ssh.authorized", authorized, shared=(AS_USER,), root=apart),
-        Section("ssh.sshd", ssh_settings.sshd(request), 20, shared=(AS_USER,), root=True),
-        Section("ssh.pending", pending, shared=(AS_USER,), root=apart),
+        Section("ssh.authorized", authorized, shared=(AS_USER,), root=apart, light=True),
+        Section(
+            "ssh.sshd", ssh_settings.sshd(request), 20, shared=(AS_USER,), root=True, light=True
+        ),
+        Section("ssh.pending", pending, shared=(AS_USER,), root=apart, light=True),
         Section("ssh.known", known, 20, shared=(HIDE, AS_USER), root=apart),
-        Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4),
-        Section("ssh.hosts", _hosts(request), root=True),  # only root can read user-data
+        Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4, light=True),
+        # Only root can read user-data.
+        Section("ssh.hosts", _hosts(request), root=True, light=True),
         Section("ssh.logins", login, logins.seconds(request), shared=(AS_USER,), root=apart),
     )
 
@@ -68,6 +74,7 @@ def account(request: ProbeRequest) -> Section:
         f"{_user(request)}as_user {body}",
         shared=(SHARED, AS_USER),
         root=request.trains_apart,
+        light=True,
     )
 
 

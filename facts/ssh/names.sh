@@ -13,12 +13,35 @@ resolve() {
 ask() {
   resolve name "$1" "$1"
   resolve address "$1" "$2"
-  source=$(ip -o route get "$2" 2>/dev/null | sed -n 's/.* src \([0-9A-Fa-f.:]*\).*/\1/p')
-  [ -z "$source" ] || printf 'source %s %s\n' "$1" "$source"
 }
+# One getent asks for all: the first line of each answer has the canonical name. Where one has no
+# answer, or not soon, there is one for each.
+set --
 while read -r node address; do
-  [ -z "$node" ] || ask "$node" "$address" &
+  [ -z "$node" ] || set -- "$@" "$node" "$address"
 done <<END
 $asked
 END
-wait
+limited @soon@ getent ahosts "$@"
+all=
+[ "$code" != 0 ] || all=$(printf '%s\n=\n%s\n' "$asked" "$output" | awk '
+  !answers && $0 == "=" { answers = 1; next }
+  !answers { if (NF > 1) { what[++asked] = "name " $1; what[++asked] = "address " $1 }; next }
+  NF > 2 { count++; split("", seen) }
+  !seen[$1]++ { found[count] = found[count] " " $1 }
+  END {
+    if (count != asked || (0 in found)) exit 1
+    for (i = 1; i <= count; i++) print what[i] found[i]
+  }') || all=
+if [ -n "$all" ]; then
+  printf '%s\n' "$all"
+else
+  while read -r node address; do
+    [ -z "$node" ] || ask "$node" "$address" &
+  done <<END
+$asked
+END
+  wait
+fi
+printf '%s\n' "$asked" | sed '/ [^ ]*[^0-9A-Fa-f.: ][^ ]*$/s/ [^ ]*$/ -/' | routes_to |
+  sed -n 's/^\([^ ]*\) .* src \([0-9A-Fa-f.:]*\).*/source \1 \2/p'

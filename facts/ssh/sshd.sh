@@ -1,12 +1,14 @@
 PATH=$PATH:/usr/sbin:/sbin; export PATH
 # With sudo, gn_user is the SSH user.
-user=${user:-${gn_user-}}
+user=${user:-${gn_user-}} newline='
+'
 eval "$gn_as_user"
 entry=$(getent passwd "$user" 2>/dev/null ||
   name=$user awk -F: '$1 == ENVIRON["name"]' /etc/passwd)
-home=$(printf '%s\n' "$entry" | awk -F: '{ print $6; exit }')
-uid=$(printf '%s\n' "$entry" | awk -F: '{ print $3; exit }')
-[ "$(id -u)" = 0 ] || exit 0
+IFS=: read -r _ _ uid _ _ home _ <<END
+$entry
+END
+[ "${gn_uid:-$(id -u)}" = 0 ] || exit 0
 # Without a Match block one answer is valid for all nodes; the default needs no question.
 set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
   awk '$2 ~ /^\/etc\/ssh\/sshd_config\.d\// { next }
@@ -46,7 +48,12 @@ each() {
   while read -r node address; do
     [ -n "$node" ] || continue
     [ -n "$answer" ] && [ -z "$many" ] || answer=$(ask "$node" "$address")
-    [ -z "$answer" ] || printf '%s\n' "$answer" | sed "s/^/server $node /"
+    # No process for each node.
+    rest=$answer
+    while [ -n "$rest" ]; do
+      printf 'server %s %s\n' "$node" "${rest%%"$newline"*}"
+      case $rest in *"$newline"*) rest=${rest#*"$newline"} ;; *) rest= ;; esac
+    done
   done <<END
 $asked
 END

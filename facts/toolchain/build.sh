@@ -8,7 +8,7 @@ owner_seconds=4
 names='PATH CUDA_HOME CUDA_PATH CXX CC NVCC_CCBIN TORCH_EXTENSIONS_DIR XDG_CACHE_HOME DS_SKIP_CUDA_CHECK TORCH_DONT_CHECK_COMPILER_ABI'
 way=$PATH
 if [ "$user" != "$me" ]; then
-  [ "$(id -u)" = 0 ] || { echo "only root and $user can tell what a shell of $user has"; exit 1; }
+  [ "${gn_uid:-$(id -u)}" = 0 ] || { echo "only root and $user can tell what a shell of $user has"; exit 1; }
   given=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
     su -s /bin/bash "$user" -c "for name in $names; do printf '\ngn:%s=%s' \$name \"\${!name}\"; done" \
     2>/dev/null) || { echo "cannot start a shell of $user"; exit 1; }

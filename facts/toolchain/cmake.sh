@@ -4,13 +4,14 @@ echo "$PATH"
 # Longer than the limit of the section: a cmake that hangs makes it unreadable.
 # shellcheck disable=SC2034
 owner_seconds=6
+me=${gn_me:-$(id -un)}
 IFS=:; set -f
 for d in $PATH; do
   p=${d:-.}/cmake
   [ -f "$p" ] && [ -x "$p" ] || continue
   printf '%s\n%s\n' "$p" "$(readlink -f "$p" || echo "$p")"
   case $p in /*) ;; *) p=$PWD/$p ;; esac
-  account=$(id -un)
+  account=$me
   [ "$account" != root ] || account=$(owner_of "$p") || exit 1
   way=$PATH
   [ "$account" != root ] || way=/usr/local/bin:/usr/bin:/bin
@@ -22,7 +23,8 @@ set +f
 for p in cmake cpack ctest ccmake cmake-gui; do
   p=@link_dir@/$p
   [ -e "$p" ] || [ -L "$p" ] || continue
-  to=$(readlink "$p")
+  to=
+  [ ! -L "$p" ] || to=$(readlink "$p")
   case $to in /opt/cmake-*/bin/"${p##*/}") continue ;; esac
   printf 'taken\t%s\n' "$p"
 done

@@ -20,8 +20,8 @@ from gpu_node.facts.toolchain.build import Build
 LINK_DIR = "/usr/local/bin"
 
 _OF_NODE = (
-    Section("toolchain.os", shell("toolchain/os")),
-    Section("toolchain.kernel", "uname -r"),
+    Section("toolchain.os", shell("toolchain/os"), light=True),
+    Section("toolchain.kernel", "uname -r", light=True),
     Section(
         "toolchain.cmake",
         shell("toolchain/cmake", link_dir=LINK_DIR),

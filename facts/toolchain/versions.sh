@@ -6,7 +6,7 @@ owner_seconds=5
 say() { printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%s' "$3" | tr '\001-\037\177' '?' | cut -c 1-200)"; }
 # of_program PATH: what it prints about its version.
 of_program() {
-  account=$(id -un)
+  account=${gn_me:-$(id -un)}
   [ "$account" != root ] || account=$(owner_of "$1" 2>&1) || { echo "$account"; return; }
   as_account "$account" env LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" "$1" --version 2>&1
 }

@@ -9,7 +9,7 @@ code() { if command -v base64 >/dev/null; then base64; else od -An -v -tx1; fi; 
 # Root lists as the one account that can change the tree, which may have links in it;
 # if several accounts can, as the training user.
 who=
-if [ "$(id -u)" = 0 ]; then
+if [ "${gn_uid:-$(id -u)}" = 0 ]; then
   eval "$gn_owner"
   # shellcheck disable=SC2034
   owner_seconds=@seconds@

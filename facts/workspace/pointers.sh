@@ -29,7 +29,7 @@ owner_seconds=@all_seconds@
 for path; do
   [ -d "$path/" ] || continue
   who=
-  [ "$(id -u)" != 0 ] || who=$(owner_of "$path" 2>/dev/null) || who=$user
+  [ "${gn_uid:-$(id -u)}" != 0 ] || who=$(owner_of "$path" 2>/dev/null) || who=$user
   printf 'tree\t%s\n' "$path"
   case $who in
     '' | root) sh -c "$look" sh "$path" 2>/dev/null ;;

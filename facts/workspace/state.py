@@ -44,7 +44,7 @@ _ROOM = shell("workspace/room")
 ROOM_SECTION = "workspace.room"
 _PLACES = USE + shell("workspace/places")
 PLACES_SECTION = "workspace.places"
-RSYNC = Section("workspace.rsync", _RSYNC)
+RSYNC = Section("workspace.rsync", _RSYNC, light=True)
 SECTIONS = (RSYNC,)
 
 
@@ -70,7 +70,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         paths = list(dict.fromkeys(path for each in request.copies for path in each.paths))
         found += [_tree(each, trees[each], request.user) for each in paths]
         places = f"set -- {shlex.join(paths)}\n{_PLACES}"
-        found.append(Section(PLACES_SECTION, places, shared=(SHARED,)))
+        found.append(Section(PLACES_SECTION, places, shared=(SHARED,), light=True))
         found.append(lfs.section(paths, request.user))
         room = f"set -- {shlex.join(paths)}\n{_ROOM}"
         found.append(Section(ROOM_SECTION, room, seconds=5 + 6 * len(paths)))
