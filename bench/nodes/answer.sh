@@ -1,6 +1,7 @@
 # The one command of a node that answers at once: it reads all that is sent, and sends the stored
 # answer of the address that was called, with the time of now where the probe prints its clock.
 cat >/dev/null
+# shellcheck disable=SC2086 # into words
 set -- $SSH_CONNECTION
 now=$(date +%s.%N)
 for name in clock.begin clock.end; do

@@ -80,6 +80,8 @@ def _package_rows(nodes: list[NodeState]) -> list[Fact]:
 
 def _node(host: HostReport) -> NodeState | None:
     """Return a node's state; a report of an older version may lack an area."""
+    if isinstance(host.facts, NodeState):
+        return host.facts
     return NodeState.model_validate({**unread_areas(), **host.facts}) if host.facts else None
 
 

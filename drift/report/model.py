@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.differences import Difference, differences
@@ -33,12 +33,39 @@ class Tool(_Part):
     version: str
 
 
+# Whole lists of files, packed: the report has their number, bytes and digest.
+_LEFT_OUT: dict[str, Any] = {
+    "unreadable": True,
+    "limits": {"unsettled"},
+    "workspace": {
+        "trees": {"__all__": {"packed"}},
+        "source": {"packed"},
+        "sources": {"__all__": {"packed"}},
+    },
+}
+PlainFacts = dict[str, dict[str, Any]]
+
+
+def _plain(facts: NodeState | PlainFacts) -> PlainFacts:
+    """Return facts in plain types, as the JSON has them; only that needs them."""
+    if isinstance(facts, NodeState):
+        return facts.model_dump(mode="json", exclude=_LEFT_OUT)
+    return facts
+
+
+Facts = Annotated[
+    PlainFacts | NodeState,
+    Field(union_mode="left_to_right"),
+    PlainSerializer(_plain, return_type=PlainFacts),
+]
+
+
 class HostReport(_Part):
     """One node: its status, the reason when nothing could be read, its facts and findings."""
 
     status: Status
     error: str | None = None
-    facts: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    facts: Facts = Field(default_factory=dict)
     findings: list[Finding] = Field(default_factory=list)
     # The Slurm job that read its facts: they are what a job sees. None where a login read them.
     slurm_job: int | None = None
@@ -92,18 +119,6 @@ class Report(_Part):
         if not all(each.is_known for each in compared):
             return 1
         return 2 if self.summary.drift else 0
-
-
-# Whole lists of files, packed: the report has their number, bytes and digest.
-_LEFT_OUT: dict[str, Any] = {
-    "unreadable": True,
-    "limits": {"unsettled"},
-    "workspace": {
-        "trees": {"__all__": {"packed"}},
-        "source": {"packed"},
-        "sources": {"__all__": {"packed"}},
-    },
-}
 
 
 # How a fact is read that a Slurm job's user may not read.
@@ -178,12 +193,11 @@ def _judged(seen: Mapping[str, Seen], states: Mapping[str, NodeState]) -> dict[s
 def _host(node: Seen, findings: list[Finding]) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
-    facts = node.state.model_dump(mode="json", exclude=_LEFT_OUT)
     if node.slurm_job is not None:
         findings = [_of_job(each) for each in findings]
     return HostReport(
         status=_status(findings),
-        facts=facts,
+        facts=node.state,
         findings=findings,
         slurm_job=node.slurm_job,
         without_root=node.without_root,

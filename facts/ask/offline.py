@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -101,11 +101,10 @@ def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> 
     """
     asked = {node: each for each in scripts(hosts, version) for node in each.nodes}
     requests = _requests(hosts)
-    texts = {name: _text(folder / f"{name}{ANSWER_SUFFIX}") for name in hosts}
-    twice = _of_one_machine(texts)
+    twice = _of_one_machine(folder, hosts)
     found = {}
     for name, data in hosts.items():
-        text = texts[name]
+        text = _text(folder, name)  # all of them at the same time would fill the memory
         if isinstance(text, OSError):
             found[name] = Answer(data, error=_no_file(folder, name, text))
             continue
@@ -117,7 +116,8 @@ def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> 
     return found
 
 
-def _text(file: Path) -> str | OSError:
+def _text(folder: Path, name: str) -> str | OSError:
+    file = folder / f"{name}{ANSWER_SUFFIX}"
     try:
         if not file.is_file():  # a pipe would wait for a writer
             raise FileNotFoundError(2, "no such file", str(file))
@@ -165,18 +165,19 @@ def _check(text: str, name: str, digest: str, twice: Mapping[str, str]) -> None:
         raise ProbeError(f"it was cut off before its end; next: {_AGAIN}")
 
 
-def _of_one_machine(texts: Mapping[str, str | OSError]) -> dict[str, str]:
+def _of_one_machine(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Return each node whose answer comes from the machine of another one's, and that one."""
     by_machine: dict[tuple[str, str], list[str]] = {}
-    for name, machine in _machines(texts):
+    for name, machine in _machines(folder, names):
         by_machine.setdefault(machine, []).append(name)
     shared = [names for names in by_machine.values() if len(names) > 1]
     return {name: names[name == names[0]] for names in shared for name in names}
 
 
-def _machines(texts: Mapping[str, str | OSError]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _machines(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the nodes with the name and the boot of the machine that answered for each."""
-    for name, text in texts.items():
+    for name in names:
+        text = _text(folder, name)
         stamp = STAMP.search(text) if isinstance(text, str) else None
         if stamp and stamp["boot"] != "-":
             yield name, (stamp["host"], stamp["boot"])

@@ -67,7 +67,9 @@ def _require_entries(values: Collection[Any], longest: int, depth: int) -> None:
         _require_entries(values.keys(), longest, depth)
         values = values.values()
     for each in values:
-        _require(each, longest, depth - 1)
+        # Most are texts, and of a large cluster there are millions: they need no call.
+        if type(each) is not str or len(each) > longest or not each.isascii():
+            _require(each, longest, depth - 1)
 
 
 def in_words(error: BaseException) -> str:

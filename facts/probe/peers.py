@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
 SSH_PORT = 22
+# How many different texts about all nodes are kept parsed: nodes that are configured alike have the
+# same ones.
+ALIKE = 8
 
 
 class Peer(BaseModel):

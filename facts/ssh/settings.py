@@ -7,9 +7,10 @@ for a user who logs in from a node: without -C no Match block is applied.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.peers import SSH_PORT
+from gpu_node.facts.probe.peers import ALIKE, SSH_PORT
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -83,8 +84,12 @@ def sshd(request: ProbeRequest) -> str:
     return assigned(user=request.user, own=own, asked=rows) + shell("ssh/sshd")
 
 
+@lru_cache(maxsize=ALIKE)
 def parse_client(text: str) -> ClientSettings:
-    """Parse `client NODE keyword value` and `setting LINE keyword FILE<tab>text`."""
+    """Parse `client NODE keyword value` and `setting LINE keyword FILE<tab>text`.
+
+    Nodes that are configured alike answer alike about all N nodes: this is then done once.
+    """
     settings: dict[str, dict[str, str]] = {}
     lines: list[SettingLine] = []
     for line in text.splitlines():

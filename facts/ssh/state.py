@@ -16,6 +16,7 @@ from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
 from gpu_node.facts.probe.file_systems import Place, parse_places
 from gpu_node.facts.probe.managed_block import Block, parse_block
+from gpu_node.facts.probe.peers import ALIKE
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable, read
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.shm.state import Mode, parse_mode
@@ -165,6 +166,7 @@ def parse_account(text: str) -> Account:
     )
 
 
+@lru_cache(maxsize=ALIKE)
 def parse_known(text: str) -> Known:
     """Parse lines `known LOOKUP type key`, and those of the block."""
     keys: dict[str, list[str]] = {}
@@ -176,18 +178,32 @@ def parse_known(text: str) -> Known:
     return Known(keys=found, block=parse_block(_about(text, "block ")))
 
 
+@lru_cache(maxsize=1 << 13)
+def _answer(line: str) -> tuple[str, str, tuple[str, ...] | None]:
+    """Return a word, a node and its addresses; other nodes answer the same, which is kept once."""
+    word, node, *addresses = line.split()
+    return word, node, None if addresses == ["?"] else checked.addresses(addresses)
+
+
+@lru_cache(maxsize=ALIKE)
+def parse_authorized(text: str) -> Block:
+    """Parse the lines of our block of authorized_keys."""
+    return parse_block(text.splitlines())
+
+
 def parse_names(text: str) -> Names:
     """Parse lines of a word, a node and addresses; ? means no answer."""
     answers: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
     for line in text.splitlines():
-        word, node, *addresses = line.split()
-        if addresses != ["?"]:
-            answers[word][node] = checked.addresses(addresses)
+        word, node, addresses = _answer(line)
+        if addresses is not None:
+            answers[word][node] = addresses
     sources = {node: found[0] for node, found in answers["source"].items()}
     checked.addresses(sources.values())
     return Names(names=answers["name"], addresses=answers["address"], sources=sources)
 
 
+@lru_cache(maxsize=ALIKE)
 def parse_hosts(text: str) -> Hosts:
     """Parse `line NUMBER text` of others, `managed NUMBER FILE<tab>value`, and the block."""
     numbered = [line.split(" ", 1) for line in _about(text, "line ")]
@@ -252,7 +268,7 @@ def parse(readings: Readings) -> SshState:
         left_out=False,
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
         account=readings.take("ssh.account", parse_account),
-        authorized=readings.take("ssh.authorized", lambda text: parse_block(text.splitlines())),
+        authorized=readings.take("ssh.authorized", parse_authorized),
         pending=readings.take("ssh.pending", lambda text: tuple(text.splitlines())),
         known_hosts=known,
         names=readings.take("ssh.names", parse_names),

@@ -1,6 +1,7 @@
 """What the probe costs a node: CPU milliseconds and processes, of each section and of all.
 
-    python bench/probe_cost.py INVENTORY HOST CONTAINER [--commit COMMIT] [--nodes N] [--rounds 5]
+    python tests/facts/probe_cost.py INVENTORY HOST CONTAINER
+        [--commit COMMIT] [--nodes N] [--rounds 5]
 
 It renders the script for HOST of INVENTORY, in this tree and in a git commit, and runs both in
 turn in a container of podman, such as gpu-node-lab-v100-01. It prints user and system time of the
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE, EMPTY = "whole probe", "no section"
 # Runs in each tree: what a section is made of differs between commits.
 RENDER = """
