@@ -107,7 +107,7 @@ class Deployment:
             if closed:
                 return 1
             self.console.say(nothing_to_repair(before))
-            return _code(before)
+            return _unanswered(before) if self.run.dry else _code(before)
         if self.run.dry:
             return self._foreseen(before, seen, to_repair)
         self.console.confirm(_question(before, to_repair), "the repair", "nothing was changed")
@@ -223,4 +223,9 @@ def _code(report: Report) -> int:
     """Return 1 where an error is left or a node did not answer, else 0."""
     hosts = report.hosts.values()
     is_wrong = any(each.severity == "error" for host in hosts for each in host.findings)
-    return 1 if is_wrong or any(host.error for host in hosts) else 0
+    return 1 if is_wrong else _unanswered(report)
+
+
+def _unanswered(report: Report) -> int:
+    """Return 1 where a node did not answer, else 0."""
+    return 1 if any(host.error for host in report.hosts.values()) else 0

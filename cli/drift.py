@@ -98,6 +98,11 @@ def drift(
         seen = ask_via(via, inventory, limit, deep, data)
     else:
         seen = ask(inventory, limit, deep, data)
+    wants_logins = any(each.wanted.ssh and each.wanted.ssh.mesh for each in seen.values())
+    if mesh and not wants_logins:
+        why = "the inventory asks for no logins between the nodes"
+        problem = worded(f"{mesh!r}", why, "an inventory with ssh: {mesh: true}", "set it there")
+        raise click.UsageError(f"--mesh: {problem}")
     report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)

@@ -35,13 +35,18 @@ _NOT_LET_IN = (
     "the log of sshd (journalctl -t sshd, /var/log/secure or auth.log)"
 )
 
+_LOCKED = (
+    "the key has a passphrase and was not offered: only an agent opens it; "
+    'eval "$(ssh-agent)" if none runs, ssh-add, then the same command'
+)
+
 
 def refusal(error: BaseException | None) -> SSHException | None:
-    """Return the refusal of a host key, or of a login, that an error of pyinfra's stands for."""
+    """Return the refusal of a host key, a login or an own key that pyinfra's error stands for."""
     for each in (error, error.__context__ if error else None):
         if isinstance(each, RefusedJumpHost):  # not the node's own
             return None
-        if isinstance(each, BadHostKeyException) or _is_login(each):
+        if isinstance(each, (BadHostKeyException, PasswordRequiredException)) or _is_login(each):
             return each
         if isinstance(each, SSHException) and _UNKNOWN.search(str(each)):
             return each
@@ -58,6 +63,8 @@ def next_step(refused: SSHException, inventory: str, node: str) -> str:
     """Say what was refused, by fingerprints, and what to do; nothing is ever accepted by itself."""
     if _is_login(refused):
         return _NOT_LET_IN
+    if isinstance(refused, PasswordRequiredException):
+        return _LOCKED
     command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
     if not isinstance(refused, BadHostKeyException):
         return f"its host key is not pinned; {LOOK}; then: {command}"

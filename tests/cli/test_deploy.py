@@ -158,6 +158,15 @@ def test_nothing_to_repair(world: World, deploy: Deploy) -> None:
     assert "shm.container" in out and "manual" in out
 
 
+def test_a_dry_run_with_nothing_to_repair(world: World, deploy: Deploy) -> None:
+    """It fails where a node does not answer; what a person repairs is no failure of it."""
+    world.changes = {"a100-01": {}, "v100-01": CLOSED}
+    code, _, err = deploy("--dry")
+    assert (code, world.runs, err) == (0, [], "Nothing to repair.\n")
+    world.changes["a100-01"] = GONE
+    assert deploy("--dry")[0] == 1
+
+
 def test_no_node_answers(world: World, deploy: Deploy) -> None:
     """That is not "nothing to repair"."""
     world.changes = {"a100-01": GONE}

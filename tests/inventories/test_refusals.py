@@ -74,9 +74,12 @@ def test_a_login_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     assert "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in message and "the log of sshd" in message
 
 
-def test_a_key_with_a_passphrase_is_another_matter() -> None:
-    """It was not offered, so no node has refused it."""
-    assert refusal(PasswordRequiredException("private key file is encrypted")) is None
+def test_a_key_with_a_passphrase(caplog: pytest.LogCaptureFixture) -> None:
+    """It was not offered, so nothing on the node is wrong: the agent is the next step."""
+    _refuse(PasswordRequiredException("Private key file is encrypted"), "Authentication error")
+    (message,) = caplog.messages
+    assert message.startswith("[v100-01] Authentication error: the key has a passphrase")
+    assert "ssh-add" in message and "authorized_keys" not in message
 
 
 def test_any_other_line_stays(caplog: pytest.LogCaptureFixture) -> None:
