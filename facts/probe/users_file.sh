@@ -5,7 +5,8 @@ users_files() {
     [ -f "$file" ] || { echo "$file is not a regular file"; return 1; }
     [ -r "$file" ] || { head -c 1 "$file" >/dev/null && continue || return 1; }
   done
-  large=$(find -L "$@" -maxdepth 0 -size +@most@c) || return 1
+  # find goes back to where it began, which may be root's home.
+  large=$(cd / && find -L "$@" -maxdepth 0 -size +@most@c) || return 1
   [ -z "$large" ] || { echo "${large%%
 *} has more than @most_mib@ MiB"; return 1; }
 }
