@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import IO
 
 import click
@@ -29,6 +30,9 @@ def show(renderable: RenderableType, in_pipe: int | None = None) -> None:
     click.echo(printed(renderable, console), nl=False, color=console.is_terminal)
 
 
-def working(stage: str) -> Status:
+def working(stage: str) -> AbstractContextManager[Status]:
     """Return what shows a stage of the work on stderr, on a terminal, while it lasts."""
-    return plain_console(stderr=True).status(Text(visible(stage)))
+    console = plain_console(stderr=True)
+    status = console.status(Text(visible(stage)))
+    # rich would write nothing to what is no terminal, but that fails on a full disk, too.
+    return status if console.is_terminal else nullcontext(status)

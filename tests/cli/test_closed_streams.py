@@ -49,6 +49,12 @@ def test_a_full_stderr(folder: Path, words: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
 
 
+def test_a_report_with_a_full_stderr(folder: Path) -> None:
+    """What goes to stdout is not lost with it: the report says that no node answers."""
+    done = shell("gpu-node drift site.py 2>/dev/full", folder)
+    assert done.returncode == 1 and "unreachable" in done.stdout
+
+
 def test_both_are_full(folder: Path) -> None:
     done = shell("gpu-node rules >/dev/full 2>&1", folder)
     assert done.returncode == 1
