@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.nodes.root import as_root
 from bench.places import HERE
 
 PACKAGES = ("openssh-server", "libwrap0")
@@ -47,7 +48,7 @@ def _unpack() -> None:
     made = _UNPACKED.with_name("openssh.new")
     shutil.rmtree(made, ignore_errors=True)
     try:
-        _run(folder, "apt-get", "download", "-qq", *PACKAGES)
+        _download(folder)
         for each in folder.glob("*.deb"):
             _run(folder, "dpkg-deb", "-x", each.name, str(made))
     except (OSError, subprocess.CalledProcessError) as error:
@@ -57,6 +58,16 @@ def _unpack() -> None:
             f"{words.strip()}; next: run apt-get update"
         ) from error
     made.rename(_UNPACKED)
+
+
+def _download(folder: Path) -> None:
+    """Download the packages; a new machine, or an old one, has no list or an old one of them."""
+    words = ("apt-get", "download", "-qq", *PACKAGES)
+    try:
+        _run(folder, *words)
+    except subprocess.CalledProcessError:
+        _run(folder, *as_root(), "apt-get", "update", "-qq")
+        _run(folder, *words)
 
 
 def _run(folder: Path, *words: str) -> None:
