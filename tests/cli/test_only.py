@@ -87,7 +87,7 @@ def test_no_node_is_asked(
 
 
 def test_all_logins_of_an_inventory_without_any(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--mesh all would try none of them: that is said, not passed over."""
+    """--mesh all would try none of them: that is an error, and not passed over."""
     wanted = {**states.BASE["wanted"], "ssh_mesh": None}
     answer = Answer(wanted, states.found({}), reached=True)
     monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
