@@ -225,7 +225,7 @@ def test_what_needs_manual_action_is_reported() -> None:
     on(NODE, "sed -i 's|^tmpfs /dev/shm.*|/dev/sdz1 /dev/shm ext4 noauto 0 0|' /etc/fstab")
     done = _converge()
     assert (done.code, done.executed) == (0, {})
-    assert "shm.not-persistent: /etc/fstab: line" in done.err and "manually" in done.err
+    assert "shm.not-persistent: /etc/fstab: line" in done.err and "; manual: " in done.err
 
 
 def _refuse_logins_with(condition: str) -> str:
