@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +12,9 @@ from gpu_node.cli.console import working
 from gpu_node.drift.report.model import Seen
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
 from gpu_node.facts.ask.offline import answers
-from gpu_node.facts.ask.via.login import ChangedHostKey
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection import handshake
-from gpu_node.inventories.connection.refused_keys import LOOK, explained, refusal
+from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.schema import InventoryError, NodeWanted
@@ -96,19 +94,7 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
 
 def _with_next_step(inventory: str, name: str, answer: Answer) -> str | None:
     """Add the next step to the error of an unknown or changed host key; it is never accepted."""
-    if answer.cause is not None and isinstance(answer.cause.__context__, ChangedHostKey):
-        return _changed(answer.cause.__context__, inventory, name)
     refused = refusal(answer.cause)
     if answer.error is None or refused is None:
         return answer.error
     return explained(answer.error, refused, inventory, name)
-
-
-def _changed(refused: ChangedHostKey, inventory: str, name: str) -> str:
-    """Return the reason and the next step for a changed key that ssh refused."""
-    command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(name)}"
-    offered = f"offered {refused.offered}; " if refused.offered else ""
-    accept = f" --accept {refused.offered}" if refused.offered else ""
-    return (
-        f"its host key has changed: {offered}if it was reinstalled, {LOOK}; then: {command}{accept}"
-    )

@@ -84,12 +84,9 @@ def drift(
         raise click.UsageError(worded(found, "for the table alone", "one of them"))
     if only and full:
         raise click.UsageError(worded("--only with --full", "", "one of them"))
-    if answers is not None and deep:
-        raise click.UsageError(worded("--deep with --answers", "", "one of them"))
-    if answers is not None and via != VIAS[0]:
-        raise click.UsageError(worded(f"--via {via} with --answers", "", "one of them"))
-    if answers is not None and mesh:
-        raise click.UsageError(worded("--mesh with --answers", "", "one of them"))
+    contacting = {"--deep": deep, f"--via {via}": via != VIAS[0], "--mesh": bool(mesh)}
+    for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
+        raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))
     check_given(output, only)
     data = {MESH: mesh} if mesh else {}
     if answers is not None:

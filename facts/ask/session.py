@@ -124,15 +124,11 @@ def fresh(host: Host, user: str = "") -> Iterator[BaseConnector]:
 
 
 def tune(connector: BaseConnector) -> None:
-    """Send small packets at once (paramiko leaves Nagle on, about 40 ms a round trip).
-
-    Also detect within `GONE_SECONDS` that a node is gone, see tcp(7).
-    """
+    """Detect within `GONE_SECONDS` that a node is gone, see tcp(7)."""
     transport = _transport(connector)
     sock = transport.sock if transport else None
     if not isinstance(sock, socket.socket):  # behind a jump host it is a channel
         return
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _GONE.items():
         if hasattr(socket, name):

@@ -23,7 +23,7 @@ from gpu_node.inventories.connection.handshake import RefusedJumpHost
 # The end of pyinfra's message about a changed host key.
 _CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
-LOOK = (
+_LOOK = (
     "compare with what the node shows on its console: "
     "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 )
@@ -41,12 +41,26 @@ _LOCKED = (
 )
 
 
+class ChangedHostKey(SSHException):
+    """A node that offers another key than the pinned one, which the program ssh does not show.
+
+    `offered` is its fingerprint, empty where ssh does not print it.
+    """
+
+    def __init__(self, offered: str) -> None:
+        super().__init__(f"host key {offered} does not match")
+        self.offered = offered
+
+
+_CHANGES = (BadHostKeyException, ChangedHostKey)
+
+
 def refusal(error: BaseException | None) -> SSHException | None:
     """Return the refusal of a host key, a login or an own key that pyinfra's error stands for."""
     for each in (error, error.__context__ if error else None):
         if isinstance(each, RefusedJumpHost):  # not the node's own
             return None
-        if isinstance(each, (BadHostKeyException, PasswordRequiredException)) or _is_login(each):
+        if isinstance(each, (*_CHANGES, PasswordRequiredException)) or _is_login(each):
             return each
         if isinstance(each, SSHException) and _UNKNOWN.search(str(each)):
             return each
@@ -66,20 +80,23 @@ def next_step(refused: SSHException, inventory: str, node: str) -> str:
     if isinstance(refused, PasswordRequiredException):
         return _LOCKED
     command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
-    if not isinstance(refused, BadHostKeyException):
-        return f"its host key is not pinned; {LOOK}; then: {command}"
-    offered = refused.key.fingerprint
+    if isinstance(refused, ChangedHostKey):
+        keys, offered = f"offered {refused.offered}; " if refused.offered else "", refused.offered
+    elif isinstance(refused, BadHostKeyException):
+        offered = refused.key.fingerprint
+        keys = f"pinned {_shown(refused.expected_key)}, offered {_shown(refused.key)}; "
+    else:
+        return f"its host key is not pinned; {_LOOK}; then: {command}"
+    accept = f" --accept {offered}" if offered else ""
     return (
-        f"its host key has changed: pinned {_shown(refused.expected_key)}, offered "
-        f"{_shown(refused.key)}; if it was reinstalled, {LOOK}; then: {command} "
-        f"--accept {offered}"
+        f"its host key has changed: {keys}if it was reinstalled, {_LOOK}; then: {command}{accept}"
     )
 
 
 def explained(message: str, refused: SSHException, inventory: str, node: str) -> str:
     """Return pyinfra's message with the next step behind it, or in place of its last words."""
     step = next_step(refused, inventory, node)
-    if isinstance(refused, BadHostKeyException) and (head := _CHANGED.search(message)):
+    if isinstance(refused, _CHANGES) and (head := _CHANGED.search(message)):
         return message[: head.start()] + step
     return f"{message}: {step}"
 

@@ -46,7 +46,7 @@ RAISED = [
     AssertionError(),
     ZeroDivisionError(),
     StopIteration("x"),
-    NotImplementedError(),
+    NotImplementedError(),  # paramiko: what a kind of key cannot do
 ]
 UNFIT: dict[str, Callable[[str], Any]] = {
     "a number of 5000 digits": lambda _: int(LONG),

@@ -18,18 +18,16 @@ from typing import Any
 
 import pytest
 from paramiko import AuthenticationException, Channel, ECDSAKey, SSHException
-from pyinfra.connectors import ssh
-from pyinfra.connectors.sshuserclient import client
 
 from gpu_node.facts.ask.gather import Answer, gather
 from gpu_node.facts.ask.via import clustershell, engines
-from gpu_node.facts.ask.via.login import ChangedHostKey, failure, words
+from gpu_node.facts.ask.via.login import failure, words
 from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ssh.options import STRICT
-from gpu_node.inventories.connection import handshake, trusted
+from gpu_node.inventories.connection.refused_keys import ChangedHostKey
 from tests.cli.running import run
 from tests.hostile_nodes import endless, garbage, reply
-from tests.onboarding.serving import Sshd, serving
+from tests.onboarding.serving import Sshd, at_home, serving
 
 MINE, OTHER = ECDSAKey.generate(), ECDSAKey.generate()
 Data = dict[str, Any]
@@ -38,14 +36,9 @@ Data = dict[str, Any]
 @pytest.fixture
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """A server that lets MINE in, with the site's ClusterShell without a tree."""
-    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
-    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
-    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
-    monkeypatch.setattr(trusted, "GLOBAL", tmp_path / "ssh_known_hosts")
-    monkeypatch.setenv("HOME", str(tmp_path))
+    at_home(monkeypatch, tmp_path)
     monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path / "clustershell"))
     (tmp_path / "server").mkdir()
-    handshake.install()
     with serving(tmp_path / "server") as server:
         server.authorized = [MINE]
         MINE.write_private_key_file(str(tmp_path / "key"))

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 from paramiko import ECDSAKey
-from pyinfra.connectors import ssh
-from pyinfra.connectors.sshuserclient import client
 
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.facts.probe.protocol import Readings, Section
-from gpu_node.inventories.connection import handshake, trusted
-from tests.onboarding.serving import Sshd, serving
+from tests.onboarding.serving import Sshd, at_home, serving
 
 MINE = ECDSAKey.generate()
 
@@ -22,14 +19,9 @@ MINE = ECDSAKey.generate()
 @pytest.fixture
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """A server that lets MINE in; pyinfra's own client comes back afterwards."""
-    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
-    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
-    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
-    monkeypatch.setattr(trusted, "GLOBAL", tmp_path / "ssh_known_hosts")
-    monkeypatch.setenv("HOME", str(tmp_path))
+    at_home(monkeypatch, tmp_path)
     home = tmp_path / "server"
     home.mkdir()
-    handshake.install()
     with serving(home) as server:
         server.authorized = [MINE]
         yield server

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from paramiko import Channel, ECDSAKey, Message, PKey, ServerInterface, SSHException, Transport
 from paramiko.common import (
     AUTH_FAILED,
@@ -21,8 +22,11 @@ from paramiko.common import (
     OPEN_SUCCEEDED,
 )
 from paramiko.server import InteractiveQuery
+from pyinfra.connectors import ssh
+from pyinfra.connectors.sshuserclient import client
 from typing_extensions import override
 
+from gpu_node.inventories.connection import handshake, trusted
 from gpu_node.onboarding.trust.host_keys import Server
 
 PASSWORD = "s3cr3t hunter2 \xfc"
@@ -232,6 +236,16 @@ def _serve(listener: socket.socket, sshd: Sshd) -> None:
             with suppress(SSHException, EOFError):
                 transport.start_server(event=threading.Event(), server=login)
             threading.Thread(target=_accept, args=(transport, login), daemon=True).start()
+
+
+def at_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Log in by pyinfra as a user with this home; its own client comes back after the test."""
+    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
+    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
+    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
+    monkeypatch.setattr(trusted, "GLOBAL", home / "ssh_known_hosts")
+    monkeypatch.setenv("HOME", str(home))
+    handshake.install()
 
 
 @contextmanager

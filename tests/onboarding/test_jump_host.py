@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from paramiko import ECDSAKey, PKey
-from pyinfra.connectors import ssh
-from pyinfra.connectors.sshuserclient import client
 
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.facts.ask.host_key import NoHostKey, offered
 from gpu_node.facts.probe.protocol import Readings, Section
-from gpu_node.inventories.connection import handshake, trusted
+from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import refusal
 from gpu_node.inventories.connection.ssh_config import check
-from tests.onboarding.serving import Sshd, serving
+from tests.onboarding.serving import Sshd, at_home, serving
 
 MINE, JUMP, HOST, OTHER = (ECDSAKey.generate() for _ in range(4))
 
@@ -25,12 +23,7 @@ MINE, JUMP, HOST, OTHER = (ECDSAKey.generate() for _ in range(4))
 @pytest.fixture
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sshd, Sshd]]:
     """A jump host and a node behind it; ssh's configuration names the way."""
-    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
-    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
-    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
-    monkeypatch.setattr(trusted, "GLOBAL", tmp_path / "ssh_known_hosts")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    handshake.install()
+    at_home(monkeypatch, tmp_path)
     for name in ("jump", "node", ".ssh"):
         (tmp_path / name).mkdir()
     MINE.write_private_key_file(str(tmp_path / ".ssh" / "id_ecdsa"))

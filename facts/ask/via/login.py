@@ -13,6 +13,7 @@ from pyinfra.api.exceptions import ConnectError
 
 from gpu_node.facts.ask.gather import CONNECT_SECONDS
 from gpu_node.facts.ssh.options import STRICT
+from gpu_node.inventories.connection.refused_keys import ChangedHostKey
 
 # The exit code of ssh for an error of its own.
 FAILED = 255
@@ -31,14 +32,6 @@ _OFFERED = re.compile(r"^(SHA256:[A-Za-z0-9+/=]+)\.?$")
 _DENIED = re.compile(r"Permission denied \(")
 # Lines that follow an error and have no reason.
 _AFTER = ("Host key verification failed.", "Connection closed by")
-
-
-class ChangedHostKey(SSHException):
-    """A node that offers another key than the pinned one; `offered` is its fingerprint."""
-
-    def __init__(self, offered: str) -> None:
-        super().__init__(f"host key {offered} does not match")
-        self.offered = offered
 
 
 def words(name: str, data: Mapping[str, Any]) -> list[str]:

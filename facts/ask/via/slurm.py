@@ -152,12 +152,10 @@ def _errand(question: Question, member: Member) -> Errand:
 
 def _answer(question: Question, carried: Carried) -> Answer:
     """Return the answer of a node; without any of its output the job did not start."""
-    if MARK.encode() in carried.out:
+    if MARK.encode() in carried.out or carried.code in (None, 0):
         return question.answer(carried)
-    why = carried.problem or _last(carried.errors)
-    if carried.code in (None, 0):
-        return question.answer(carried)
-    return Answer(dict(question.data), error=f"Slurm started no job on it: {why or 'no reason'}")
+    why = _last(carried.errors) or "no reason"
+    return Answer(dict(question.data), error=f"Slurm started no job on it: {why}")
 
 
 def _last(lines: Sequence[str]) -> str:
