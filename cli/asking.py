@@ -63,6 +63,11 @@ def ask_via(
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
+def wants_logins(inventory: str, limit: Iterable[str]) -> bool:
+    """Whether an inventory asks for logins between the nodes; contacts none."""
+    return any(data.get("ssh_mesh") is True for data in limited_data(inventory, limit).values())
+
+
 def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str, Seen]:
     """Return what the answers in a folder say about the nodes of an inventory; contacts none."""
     if not Path(folder).is_dir():

@@ -74,7 +74,7 @@ def drift(
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
     with loading():
-        from gpu_node.cli.asking import ask, ask_via, read_answers
+        from gpu_node.cli.asking import ask, ask_via, read_answers, wants_logins
         from gpu_node.cli.reporting import check_given, check_only, report_of, write
         from gpu_node.facts.probe.request import MESH
     given = {"--only": bool(only), "--facts": facts, "--full": full}
@@ -88,6 +88,10 @@ def drift(
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
         raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))
     check_given(output, only)
+    if mesh and not wants_logins(inventory, limit):
+        why = "the inventory asks for no logins between the nodes"
+        problem = worded(f"{mesh!r}", why, "an inventory with ssh: {mesh: true}", "set it there")
+        raise click.UsageError(f"--mesh: {problem}")
     data = {MESH: mesh} if mesh else {}
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
@@ -95,11 +99,6 @@ def drift(
         seen = ask_via(via, inventory, limit, deep, data)
     else:
         seen = ask(inventory, limit, deep, data)
-    wants_logins = any(each.wanted.ssh and each.wanted.ssh.mesh for each in seen.values())
-    if mesh and not wants_logins:
-        why = "the inventory asks for no logins between the nodes"
-        problem = worded(f"{mesh!r}", why, "an inventory with ssh: {mesh: true}", "set it there")
-        raise click.UsageError(f"--mesh: {problem}")
     report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)

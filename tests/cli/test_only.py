@@ -8,9 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gpu_node.cli.main import main
-from gpu_node.facts.ask.gather import Answer
 from tests.cli.answering import gathered
-from tests.drift import states
 
 Run = Callable[..., tuple[object, str, str]]
 
@@ -84,16 +82,6 @@ def test_no_node_is_asked(
     code, out, err = run(*words)
     assert (code, out) == (1, "")
     assert err.startswith(f"gpu-node: {found}") and len(err) < 300
-
-
-def test_all_logins_of_an_inventory_without_any(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--mesh all would try none of them: that is an error, and not passed over."""
-    wanted = {**states.BASE["wanted"], "ssh_mesh": None}
-    answer = Answer(wanted, states.found({}), reached=True)
-    monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
-    code, out, err = run("--mesh", "all")
-    assert (code, out) == (1, "")
-    assert err.startswith("gpu-node: --mesh: found 'all' (the inventory asks for no logins")
 
 
 @pytest.mark.parametrize("path", ["a" * 100_000, f"{'a' * 100_000}.yml", f"b/{'a' * 100_000}.py"])
