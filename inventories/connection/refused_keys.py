@@ -23,6 +23,8 @@ from gpu_node.inventories.connection.handshake import RefusedJumpHost
 # The end of pyinfra's message about a changed host key.
 _CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
+# From the program ssh, which shows a fingerprint and no key (facts/ask/via/login.py).
+_OFFERED = re.compile(r"Host key changed: offered (SHA256:[A-Za-z0-9+/=]+|unknown)")
 _LOOK = (
     "compare with what the node shows on its console: "
     "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
@@ -41,26 +43,12 @@ _LOCKED = (
 )
 
 
-class ChangedHostKey(SSHException):
-    """A node that offers another key than the pinned one, which the program ssh does not show.
-
-    `offered` is its fingerprint, empty where ssh does not print it.
-    """
-
-    def __init__(self, offered: str) -> None:
-        super().__init__(f"host key {offered} does not match")
-        self.offered = offered
-
-
-_CHANGES = (BadHostKeyException, ChangedHostKey)
-
-
 def refusal(error: BaseException | None) -> SSHException | None:
     """Return the refusal of a host key, a login or an own key that pyinfra's error stands for."""
     for each in (error, error.__context__ if error else None):
         if isinstance(each, RefusedJumpHost):  # not the node's own
             return None
-        if isinstance(each, (*_CHANGES, PasswordRequiredException)) or _is_login(each):
+        if isinstance(each, PasswordRequiredException) or _is_login(each) or _is_change(each):
             return each
         if isinstance(each, SSHException) and _UNKNOWN.search(str(each)):
             return each
@@ -73,6 +61,12 @@ def _is_login(error: BaseException | None) -> TypeGuard[AuthenticationException]
     return isinstance(error, AuthenticationException) and not is_own
 
 
+def _is_change(error: BaseException | None) -> TypeGuard[SSHException]:
+    """Whether the node offered another key than the pinned one."""
+    is_of_ssh = isinstance(error, SSHException) and _OFFERED.fullmatch(str(error))
+    return isinstance(error, BadHostKeyException) or bool(is_of_ssh)
+
+
 def next_step(refused: SSHException, inventory: str, node: str) -> str:
     """Say what was refused, by fingerprints, and what to do; nothing is ever accepted by itself."""
     if _is_login(refused):
@@ -80,23 +74,30 @@ def next_step(refused: SSHException, inventory: str, node: str) -> str:
     if isinstance(refused, PasswordRequiredException):
         return _LOCKED
     command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
-    if isinstance(refused, ChangedHostKey):
-        keys, offered = f"offered {refused.offered}; " if refused.offered else "", refused.offered
-    elif isinstance(refused, BadHostKeyException):
-        offered = refused.key.fingerprint
-        keys = f"pinned {_shown(refused.expected_key)}, offered {_shown(refused.key)}; "
-    else:
+    if not _is_change(refused):
         return f"its host key is not pinned; {_LOOK}; then: {command}"
+    keys, offered = _offered(refused)
     accept = f" --accept {offered}" if offered else ""
     return (
         f"its host key has changed: {keys}if it was reinstalled, {_LOOK}; then: {command}{accept}"
     )
 
 
+def _offered(refused: SSHException) -> tuple[str, str]:
+    """Return the words about a changed key, and its fingerprint, empty where ssh shows none."""
+    if isinstance(refused, BadHostKeyException):
+        keys = f"pinned {_shown(refused.expected_key)}, offered {_shown(refused.key)}; "
+        return keys, refused.key.fingerprint
+    found = _OFFERED.fullmatch(str(refused))
+    if found is None or found[1] == "unknown":
+        return "", ""
+    return f"offered {found[1]}; ", found[1]
+
+
 def explained(message: str, refused: SSHException, inventory: str, node: str) -> str:
     """Return pyinfra's message with the next step behind it, or in place of its last words."""
     step = next_step(refused, inventory, node)
-    if isinstance(refused, _CHANGES) and (head := _CHANGED.search(message)):
+    if _is_change(refused) and (head := _CHANGED.search(message)):
         return message[: head.start()] + step
     return f"{message}: {step}"
 

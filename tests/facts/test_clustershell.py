@@ -24,7 +24,7 @@ from gpu_node.facts.ask.via import clustershell, engines
 from gpu_node.facts.ask.via.login import failure, words
 from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ssh.options import STRICT
-from gpu_node.inventories.connection.refused_keys import ChangedHostKey
+from gpu_node.inventories.connection.refused_keys import explained, refusal
 from tests.cli.running import run
 from tests.hostile_nodes import endless, garbage, reply
 from tests.onboarding.serving import Sshd, at_home, serving
@@ -146,9 +146,14 @@ def test_the_errors_of_a_login(sshd: Sshd) -> None:
     context = {name: each.cause and each.cause.__context__ for name, each in found.items()}
     assert isinstance(context["unknown"], SSHException)
     assert isinstance(context["denied"], AuthenticationException)
-    changed = context["changed"]
-    assert isinstance(changed, ChangedHostKey)
-    assert changed.offered == sshd.keys[0].fingerprint
+    changed = refusal(found["changed"].cause)
+    assert changed is not None
+    fingerprint = sshd.keys[0].fingerprint
+    assert explained(found["changed"].error or "", changed, "site.yml", "a") == (
+        f"its host key has changed: offered {fingerprint}; if it was reinstalled, compare with "
+        "what the node shows on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; "
+        f"then: gpu-node host-key site.yml a --accept {fingerprint}"
+    )
     assert "empty" in {each.name for each in folder.iterdir()}
     assert not (folder / "empty").read_text()  # no key was pinned
 
@@ -374,3 +379,12 @@ def _with(word: str) -> list[bytes]:
         with suppress(OSError):
             found.append(file.read_bytes())
     return [each for each in found if word.encode() in each]
+
+
+def test_a_changed_key_without_its_fingerprint() -> None:
+    error = failure(["@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @"], {})
+    refused = refusal(error)
+    assert refused is not None
+    step = explained(str(error), refused, "site.yml", "a")
+    assert step.startswith("its host key has changed: if it was reinstalled, ")
+    assert step.endswith("then: gpu-node host-key site.yml a")

@@ -13,7 +13,6 @@ from pyinfra.api.exceptions import ConnectError
 
 from gpu_node.facts.ask.gather import CONNECT_SECONDS
 from gpu_node.facts.ssh.options import STRICT
-from gpu_node.inventories.connection.refused_keys import ChangedHostKey
 
 # The exit code of ssh for an error of its own.
 FAILED = 255
@@ -73,8 +72,9 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
         refused = SSHException(f"StrictPolicy: No host key for {found[1]} found in known_hosts")
         return _because(f"SSH error ({refused})", refused)
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "host key has changed" in text:
-        offered = next((each[1] for line in errors if (each := _OFFERED.match(line))), "")
-        return _because("SSH host key error", ChangedHostKey(offered))
+        offered = next((each[1] for line in errors if (each := _OFFERED.match(line))), "unknown")
+        changed = SSHException(f"Host key changed: offered {offered}")
+        return _because("SSH host key error", changed)
     if _DENIED.search(text):
         user = data.get("ssh_user")
         given = [f"username={user}"] if user else []
