@@ -17,8 +17,9 @@ from gpu_node.deploy.engine.summary import nothing_to_repair
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.entry import whole
-from gpu_node.drift.report.model import Report, Seen
+from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.pyinfra_file import deploy_command

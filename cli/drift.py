@@ -75,7 +75,7 @@ def drift(
     """
     with loading():
         from gpu_node.cli.asking import ask, ask_via, read_answers, wants_logins
-        from gpu_node.cli.reporting import check_given, check_only, report_of, write
+        from gpu_node.cli.output import check_given
         from gpu_node.facts.probe.request import MESH
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
@@ -99,6 +99,8 @@ def drift(
         seen = ask_via(via, inventory, limit, deep, data)
     else:
         seen = ask(inventory, limit, deep, data)
+    with loading():
+        from gpu_node.cli.reporting import check_only, report_of, write
     report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)

@@ -17,8 +17,25 @@ def loading() -> Iterator[None]:
     """
     with during_imports():
         cooperate()
+        _import_paramiko()
         _set_up()
         yield
+
+
+def _import_paramiko() -> None:
+    """Import paramiko without invoke, a tenth of all imports: ssh_config.py has what it is for."""
+    import sys
+
+    is_unknown = "invoke" not in sys.modules
+    if "paramiko" in sys.modules:
+        return
+    if is_unknown:
+        sys.modules["invoke"] = None  # type: ignore[assignment]
+    try:
+        import paramiko  # noqa: F401
+    finally:
+        if is_unknown:
+            del sys.modules["invoke"]
 
 
 def _set_up() -> None:

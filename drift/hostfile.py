@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
 
 # A machine that says that it has more has not been counted.

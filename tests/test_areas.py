@@ -217,7 +217,8 @@ areas.AREAS = (*areas.AREAS, "uptime")
 gpu_node.facts.__path__.append(folder + "/facts")
 gpu_node.drift.__path__.append(folder + "/drift")
 
-from gpu_node.drift.report.model import Seen, Tool, build
+from gpu_node.drift.report.model import Tool, build
+from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeProbe, parse
 from gpu_node.facts.probe.frame import READER, by_stdin

@@ -24,7 +24,8 @@ from gpu_node.deploy.engine.run import NodeRun, run_of
 from gpu_node.deploy.engine.scope import part_of
 from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.formats import printed
-from gpu_node.drift.report.model import Report, Seen, Tool, build
+from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
@@ -15,9 +14,8 @@ from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.guard import Judged, Judgement
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.subject import RootOnly
+from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.peers import Peer
-from gpu_node.inventories.schema import NodeWanted
 
 Status = Literal["ok", "drift", "unreachable", "unreadable"]
 
@@ -123,33 +121,6 @@ class Report(_Part):
 
 # How a fact is read that a Slurm job's user may not read.
 _OVER_SSH = "report without --via slurm, as root or with `ssh: {sudo: true}`"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What came back from one node: a state, or the error that stands for it."""
-
-    wanted: NodeWanted
-    state: NodeState | None = None
-    error: str | None = None
-    # Whether the node answered at all: an answer that makes no sense is "unreadable".
-    reached: bool = True
-    # Every node of its cluster, itself among them.
-    nodes: tuple[Peer, ...] = ()
-    # Whether the inventory allows sudo.
-    sudo: bool = False
-    # Whether a run may delete what a copy has more than its source: --data allow_deletions=true.
-    allow_deletions: bool = False
-    # The Slurm job that read the state.
-    slurm_job: int | None = None
-
-    @property
-    def without_root(self) -> bool:
-        """Whether the SSH user is known, is not root, and did not become root by sudo."""
-        if self.state is None or self.state.limits.user is None:
-            return False
-        has_sudo = self.sudo and self.state.ssh.sudo_refusal is None
-        return self.state.limits.user.uid != 0 and not has_sudo
 
 
 def build(

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from traceback import extract_tb
 from typing import Any, Generic, TypeVar
 
+import gevent
 from pyinfra.api import Config, Host, Inventory, State
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.state import StateStage
@@ -94,16 +95,20 @@ def gather(
     limits: Iterable[str] = (),
     deep: bool = False,
     data: Mapping[str, object] | None = None,
+    meanwhile: Iterable[None] = (),
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
     `deep` also reads whole files, to compare their checksums; `data` has values in place of the
-    inventory's, as pyinfra's --data.
+    inventory's, as pyinfra's --data. `meanwhile` is work of this machine in short parts, done one
+    by one while the nodes answer.
 
     Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
     last = DEEP_LAST_SECONDS if deep else None
-    replies = _each(inventory_path, limits, lambda host: probe(host, deep=deep), last, data or {})
+    replies = _each(
+        inventory_path, limits, lambda host: probe(host, deep=deep), last, data or {}, meanwhile
+    )
     return {
         name: Answer(reply.data, reply.result, reply.error, reply.reached, reply.cause)
         for name, reply in replies.items()
@@ -130,11 +135,16 @@ def _each(
     work: Callable[[Host], T],
     last: float | None = None,
     data: Mapping[str, object] | None = None,
+    meanwhile: Iterable[None] = (),
 ) -> dict[str, _Reply[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
     with chosen(inventory_path, limits, data or {}) as (state, hosts):
         patience = Patience(len(hosts), last)
-        replies = state.pool.map(lambda host: _reply(state, host, work, patience), hosts)
+        asked = state.pool.map_async(lambda host: _reply(state, host, work, patience), hosts)
+        gevent.sleep()  # the connections begin
+        for _ in meanwhile:
+            gevent.sleep()
+        replies = asked.get()
     return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from gpu_node.cli import onboarding
 from gpu_node.cli.onboarding import Onboarding
-from gpu_node.drift.report.model import Report, Seen
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.seen import Seen
 from gpu_node.onboarding import joining, journal
 from gpu_node.onboarding.admission import Admission, Options, Request
 from gpu_node.onboarding.console import UserConsole

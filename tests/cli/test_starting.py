@@ -107,6 +107,38 @@ def test_sockets_are_cooperative_first(tmp_path: Path) -> None:
     assert done.stderr == "patched: True\n"
 
 
+def test_invoke_is_left_out_and_there_for_others() -> None:
+    """paramiko imports it where it is installed; an inventory of a user may need it."""
+    text = (
+        "import sys\n"
+        "from gpu_node.cli.loading import loading\n"
+        "with loading():\n"
+        "    from paramiko.config import SSHConfig\n"
+        "print('invoke' in sys.modules)\n"
+        "config = SSHConfig.from_text('Match exec true\\nUser u\\n')\n"
+        "print(config.lookup('a')['user'])\n"
+        "import invoke\n"
+        "print(callable(invoke.run))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "u", "True"], done
+
+
+def test_what_judges_is_imported_while_nodes_answer(tmp_path: Path) -> None:
+    """Not before the first one is asked: here none is, as the inventory has a mistake."""
+    file = tmp_path / "site.py"
+    file.write_text("import sys\nhosts = sorted(each for each in sys.modules if 'drift' in each)\n")
+    text = (
+        "import sys\n"
+        "from gpu_node.cli import drift\n"
+        f"sys.argv = ['drift', {str(file)!r}, '--limit', 'none']\n"
+        "drift.drift(standalone_mode=False)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert "gpu_node.drift.report.seen" in done.stderr, done
+    assert "gpu_node.drift.engine" not in done.stderr
+
+
 def _children_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

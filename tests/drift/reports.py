@@ -10,7 +10,8 @@ from rich.console import Console, RenderableType
 
 from gpu_node.drift.report import full, table
 from gpu_node.drift.report.formats import printed
-from gpu_node.drift.report.model import Report, Seen, Tool, build
+from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 
 FRESH = {

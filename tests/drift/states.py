@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState, unread_areas
 from gpu_node.facts.probe.peers import peers
 from gpu_node.facts.workspace.state import tree

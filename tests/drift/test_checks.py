@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_node.drift.engine.check import check
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import report
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report import full, json
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import WRONG
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_node.drift.hostfile import NoHostfile, hostfile
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 
 FELL_OFF = {

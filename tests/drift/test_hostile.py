@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from gpu_node.drift.report.json import render
-from gpu_node.drift.report.model import HostReport, Report, Seen
+from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.seen import Seen
 from tests.drift import hostile, reports, states
 from tests.drift.hostile import ASKED, NAME, ODD, PEERS
 from tests.examples import examples

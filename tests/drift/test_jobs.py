@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from gpu_node.drift.report import json
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import concise, drawn, report
 from tests.drift.test_without_root import ALICE, CLOSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_node.drift.report.model import Seen
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import drawn, report
 

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.report import table
-from gpu_node.drift.report.model import HostReport, Report, Seen
+from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, concise, report
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.report import explained
-from gpu_node.drift.report.model import Seen
 from gpu_node.drift.report.problems import NEEDS_ROOT, problems
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import FRESH, concise, drawn, report
 

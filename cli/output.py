@@ -1,0 +1,71 @@
+"""What a report's options say: the file it is written to, and the words that choose from it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from gpu_node.inventories.atomic_write import replace
+from gpu_node.inventories.errors import did_you_mean, quoted, reason, shown, worded
+
+_LONGEST_NAME = 255
+
+
+def check_given(output: str | None, only: Iterable[str]) -> None:
+    """Refuse an output that cannot be written, and an empty word, before any node is asked."""
+    if "" in only:
+        raise unknown_word("", ())
+    if output is None:
+        return
+    try:
+        _check_target(_target(output))
+    except OSError as error:
+        raise _unwritable(output, error) from None
+
+
+def unknown_word(word: str, known: Iterable[str]) -> click.UsageError:
+    """Return the error for a word of --only that is not `known`."""
+    why = f"an unknown word{did_you_mean(word, known)}"
+    allowed = "a rule, an area or a node of the report"
+    return click.UsageError(f"--only: {worded(shown(word), why, allowed, 'gpu-node rules')}")
+
+
+def save(text: str, output: str) -> None:
+    """Write a report; a plain file is replaced as a whole, so that no reader sees half of one."""
+    try:
+        target = _target(output)
+        if target.is_file() or not target.exists():
+            replace(target, text.encode(), 0o666)
+        else:  # a pipe or a device is written into; a folder is an error
+            target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(output, error) from None
+
+
+def _target(output: str) -> Path:
+    return Path(output).resolve() if output else Path(output)
+
+
+def _check_target(target: Path) -> None:
+    """Raise OSError for a folder, and where a file cannot be put in place or written into."""
+    if target.is_dir():
+        raise _error(errno.EISDIR)
+    is_replaced = target.is_file() or not target.exists()
+    if is_replaced:
+        os.stat(f"{target.parent}/.")  # why there is no such folder
+    if not os.access(target.parent if is_replaced else target, os.W_OK):
+        raise _error(errno.EACCES)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _unwritable(output: str, error: OSError) -> click.ClickException:
+    name = output if 0 < len(output) <= _LONGEST_NAME else quoted(output)
+    problem = worded(reason(error), f"cannot write {name}", "a file")
+    return click.ClickException(f"--output: {problem}")

@@ -1,0 +1,36 @@
+"""What came back from a node; without what judges it, which is imported while nodes answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.inventories.schema import NodeWanted
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came back from one node: a state, or the error that stands for it."""
+
+    wanted: NodeWanted
+    state: NodeState | None = None
+    error: str | None = None
+    # Whether the node answered at all: an answer that makes no sense is "unreadable".
+    reached: bool = True
+    # Every node of its cluster, itself among them.
+    nodes: tuple[Peer, ...] = ()
+    # Whether the inventory allows sudo.
+    sudo: bool = False
+    # Whether a run may delete what a copy has more than its source: --data allow_deletions=true.
+    allow_deletions: bool = False
+    # The Slurm job that read the state.
+    slurm_job: int | None = None
+
+    @property
+    def without_root(self) -> bool:
+        """Whether the SSH user is known, is not root, and did not become root by sudo."""
+        if self.state is None or self.state.limits.user is None:
+            return False
+        has_sudo = self.sudo and self.state.ssh.sudo_refusal is None
+        return self.state.limits.user.uid != 0 and not has_sudo

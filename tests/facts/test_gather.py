@@ -1,0 +1,48 @@
+"""What this machine does while nodes answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import socket, sys
+from gpu_node.cli.loading import loading
+with loading():
+    import gevent, gevent.event
+    from gpu_node.facts.ask.gather import gather
+
+order, worked = [], gevent.event.Event()
+listener = socket.create_server(("127.0.0.1", 0))
+
+def node():
+    connection = listener.accept()[0]
+    order.append("asked")
+    worked.wait()
+    order.append("answers")
+    connection.close()
+
+def work():
+    while not order:
+        yield
+    order.append("work")
+    worked.set()
+
+gevent.spawn(node)
+file = sys.argv[1]
+with open(file, "w") as inventory:
+    port = listener.getsockname()[1]
+    inventory.write(f"hosts = [('a', {{'ssh_hostname': '127.0.0.1', 'ssh_port': {port}}})]")
+error = gather(file, meanwhile=work())["a"].error
+print(*order, error, sep="; ")
+"""
+
+
+def test_work_is_done_while_nodes_answer(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", SCRIPT, str(tmp_path / "site.py")]
+    home = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(words, env=home, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("asked; work; answers; "), done
+    assert "SSH" in done.stdout
