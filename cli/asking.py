@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from gpu_node.cli.console import working
+from gpu_node.cli.loading import loading
 from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
-from gpu_node.facts.ask.offline import answers
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
@@ -32,17 +34,27 @@ def ask(
     `data` has values in place of the inventory's.
     """
     handshake.install()
-    with at_once(), working(f"Reading the nodes of {inventory}"):
+    with at_once(), _working(f"Reading the nodes of {inventory}"):
         found = gather(inventory, limit, deep, data or {}, meanwhile=_importing())
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
+def _working(stage: str) -> AbstractContextManager[object]:
+    """Show a stage of the work; where it is not shown, rich is imported with the report."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from gpu_node.cli.console import working
+
+    return working(stage)
+
+
 def _importing() -> Iterator[None]:
-    """Import what judges the nodes and writes about them, a sixth of all imports, in parts."""
-    for name in ("finding", "rule", "shown_facts", "guard", "differences", "check"):
-        import_module(f"gpu_node.drift.engine.{name}")
+    """Import the areas, and what judges and reports: a third of all imports, in short parts."""
+    areas = (f"gpu_node.facts.{area}" for area in AREAS)
+    engine = (f"gpu_node.drift.engine.{name}" for name in ("finding", "rule", "rules", "check"))
+    for name in (*areas, "gpu_node.facts.node", *engine, "gpu_node.cli.reporting"):
+        import_module(name)
         yield
-    import_module("gpu_node.cli.reporting")
 
 
 def ask_via(
@@ -56,7 +68,7 @@ def ask_via(
     from gpu_node.facts.ask.via import engines
 
     try:
-        with at_once(), working(f"Reading the nodes of {inventory}"):
+        with at_once(), _working(f"Reading the nodes of {inventory}"):
             found = engines.gather_via(via, inventory, limit, deep, data)
     except engines.NotANode as error:
         why = "a host that is not reached by SSH"
@@ -83,7 +95,9 @@ def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str,
         allowed = "a folder with NODE.txt of each node"
         problem = worded(shown(folder), "no such folder", allowed, "gpu-node probe")
         raise click.UsageError(f"--answers: {problem}")
-    with at_once(), working(f"Reading the answers in {folder}"):
+    with loading():
+        from gpu_node.facts.ask.offline import answers
+    with at_once(), _working(f"Reading the answers in {folder}"):
         found = answers(Path(folder), limited_data(inventory, limit), version("gpu-node"))
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -20,6 +21,7 @@ def loading() -> Iterator[None]:
         _import_paramiko()
         _set_up()
         yield
+    gc.freeze()  # none of it is ever garbage
 
 
 def _import_paramiko() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from gpu_node.facts.nccl.state import Torch
 
 DATA = Path(__file__).parent / "data"
+# Names of GPUs whose model is remembered: a node may lie, and send a new one each time.
+_NAMES = 256
 
 
 class Release(NamedTuple):
@@ -76,6 +78,7 @@ def capability(gpu: str) -> tuple[int, int] | None:
     return dict(_capabilities()).get(short_model(gpu) or "")
 
 
+@lru_cache(_NAMES)
 def short_model(gpu: str) -> str | None:
     """Return the model in a GPU's name, as gpus.tsv has it: V100 of Tesla V100-PCIE-32GB."""
     return next((model for model, _ in _capabilities() if is_model(gpu, model)), None)

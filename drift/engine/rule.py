@@ -200,8 +200,8 @@ def is_judged(rule: Rule, wanted: NodeWanted) -> bool:
 
 def is_on(rule_id: str, wanted: NodeWanted) -> bool:
     """Whether the inventory leaves a rule on: `checks` has rules and areas; a rule's own counts."""
-    checks = wanted.checks or {}
-    return checks.get(rule_id, checks.get(rule_id.partition(".")[0], True))
+    checks = wanted.checks
+    return not checks or checks.get(rule_id, checks.get(rule_id.partition(".")[0], True))
 
 
 def rule(

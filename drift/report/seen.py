@@ -1,12 +1,15 @@
-"""What came back from a node; without what judges it, which is imported while nodes answer."""
+"""What came back from a node: light, as areas and rules are imported while nodes answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.schema import NodeWanted
+
+if TYPE_CHECKING:
+    from gpu_node.facts.node import NodeState
 
 
 @dataclass(frozen=True)

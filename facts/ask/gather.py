@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from traceback import extract_tb
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import gevent
 from pyinfra.api import Config, Host, Inventory, State
@@ -25,9 +25,11 @@ from gpu_node.facts.ask.host_key import UNFINISHED
 from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
 from gpu_node.facts.ask.pyinfra_file import IMPORT, loadable
 from gpu_node.facts.ask.session import ProbeError, ask, close, probe, tune
-from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.protocol import Readings, Section
+
+if TYPE_CHECKING:
+    from gpu_node.facts.node import NodeState
 
 CONNECT_SECONDS = 10
 # Nodes probed at the same time; pyinfra's default is 20 for each processor.

@@ -6,18 +6,20 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from paramiko import Transport
 from pyinfra.api import Host
 from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
-from gpu_node.facts.node import NodeProbe, NodeState
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import ProbeRequest, request_of
-from gpu_node.facts.workspace.source import with_sources
+
+if TYPE_CHECKING:  # the areas are imported while the connections open, see gather
+    from gpu_node.facts.node import NodeProbe, NodeState
 
 # The error for a login shell that ends before our script begins.
 SILENT = "the login shell ended first (does ~/.bashrc exit?)"
@@ -48,6 +50,8 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     allows it, one sudo in the probe runs the sections that need root. pyinfra's get_fact would hide
     why a fact failed. Raises ProbeError.
     """
+    from gpu_node.facts.node import NodeProbe
+
     fact = NodeProbe()
     request = request_of(host.data.dict(), deep)
     script = fact.script_for(request)
@@ -59,6 +63,8 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
 
 def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeState:
     """Return the state in the lines of an answer to what `fact` asked. Raises ProbeError."""
+    from gpu_node.facts.workspace.source import with_sources
+
     try:
         found = fact.state_in(lines)
     except Exception as error:  # an error of one parser must not end the run for the others

@@ -124,10 +124,12 @@ def test_invoke_is_left_out_and_there_for_others() -> None:
     assert done.stdout.split() == ["False", "u", "True"], done
 
 
-def test_what_judges_is_imported_while_nodes_answer(tmp_path: Path) -> None:
+def test_areas_and_rules_are_imported_while_nodes_answer(tmp_path: Path) -> None:
     """Not before the first one is asked: here none is, as the inventory has a mistake."""
     file = tmp_path / "site.py"
-    file.write_text("import sys\nhosts = sorted(each for each in sys.modules if 'drift' in each)\n")
+    file.write_text(
+        "import sys\nhosts = sorted(each for each in sys.modules if 'gpu_node' in each)\n"
+    )
     text = (
         "import sys\n"
         "from gpu_node.cli import drift\n"
@@ -137,6 +139,7 @@ def test_what_judges_is_imported_while_nodes_answer(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert "gpu_node.drift.report.seen" in done.stderr, done
     assert "gpu_node.drift.engine" not in done.stderr
+    assert "gpu_node.facts.node" not in done.stderr
 
 
 def _children_seconds() -> float:
