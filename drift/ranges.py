@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 _LONGEST = 9
+# Nodes that are configured alike differ from the same others: so many such lists are kept.
+_ALIKE = 64
 
 
 def ranges(names: Iterable[str], of: Collection[str] = ()) -> str:
@@ -14,9 +17,14 @@ def ranges(names: Iterable[str], of: Collection[str] = ()) -> str:
 
     `all` stands for two or more names that are all those in `of`.
     """
-    given = list(dict.fromkeys(names))
+    given = tuple(dict.fromkeys(names))
     if len(given) > 1 and {*given} == {*of}:
         return "all"
+    return _ranges(given)
+
+
+@lru_cache(_ALIKE)
+def _ranges(given: tuple[str, ...]) -> str:
     groups: dict[tuple[str, int, str], list[str]] = {}
     alone: dict[str, tuple[str, int, str]] = {}
     for name in given:

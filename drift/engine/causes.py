@@ -10,8 +10,6 @@ from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.engine.rule import RULES, Cause
 from gpu_node.drift.engine.subject import Logins, RootOnly, Subject, about_one
 
-_Known = Mapping[tuple[str, str], Sequence[Finding]]
-
 
 class _Root(NamedTuple):
     """What `Root` has, for as many pairs of nodes as there are."""
@@ -19,6 +17,41 @@ class _Root(NamedTuple):
     node: str
     rule: str
     subject: str
+
+
+class _Known:
+    """The findings of all nodes, by node and rule, and the roots that are the same for many."""
+
+    def __init__(self, findings: Mapping[str, Iterable[Finding]]) -> None:
+        self._found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+        for name, each in findings.items():
+            for finding in each:
+                self._found[name, finding.rule].append(finding)
+        self._of_peers: dict[tuple[str, str], _Root | None] = {}
+
+    def get(self, name: str, rule: str) -> Sequence[Finding]:
+        return self._found.get((name, rule), ())
+
+    def of_login(self, name: str, rule: str, peer: str) -> _Root | None:
+        """Return the root of a finding of a node about its logins with one peer.
+
+        Where only the peer's own state explains it, it is the same for every node.
+        """
+        if (rule, peer) in self._of_peers:
+            return self._of_peers[rule, peer]
+        root = _root(name, rule, about_one(name, peer), self)
+        if self._is_of_peer(rule, peer):
+            self._of_peers[rule, peer] = root
+        return root
+
+    def _is_of_peer(self, rule: str, peer: str) -> bool:
+        causes = RULES[rule].because_of if rule in RULES else _UNREADABLE
+        return all(
+            cause.where == "peer"
+            and not cause.of
+            and not any(isinstance(each.about, Logins) for each in self.get(peer, cause.rule))
+            for cause in causes
+        )
 
 
 _UNREADABLE = (Cause("ssh.sudo-refused", of=(RootOnly,)),)
@@ -33,10 +66,7 @@ def with_roots(findings: Mapping[str, list[Finding]]) -> dict[str, list[Finding]
     A cause counts only where it is a finding itself: on the same node, or on the node that the
     finding is about. A finding about several peers becomes one for each root.
     """
-    known: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for name, each in findings.items():
-        for finding in each:
-            known[name, finding.rule].append(finding)
+    known = _Known(findings)
     return {
         name: [part for each in found for part in _explained(name, each, known)]
         for name, found in findings.items()
@@ -51,11 +81,10 @@ def _explained(name: str, finding: Finding, known: _Known) -> Iterator[Finding]:
         return
     roots: dict[_Root | None, list[str]] = {}
     for peer in (each for peers in about.peers for each in peers.names):
-        root = _root(name, finding.rule, about_one(name, peer), known)
-        roots.setdefault(root, []).append(peer)
+        roots.setdefault(known.of_login(name, finding.rule, peer), []).append(peer)
     for group in _merged(name, roots):
         peers = [peer for root in group for peer in roots[root]]
-        is_all = len(peers) == len(about.names)
+        is_all = len(peers) == about.count
         nodes = tuple(dict.fromkeys(root.node for root in group if root is not None))
         update: dict[str, object] = {"root": _made(group[0]), "root_nodes": nodes}
         if not is_all:
@@ -107,7 +136,7 @@ def _cause(
             if not isinstance(about, Logins) or (peer := about.peer) is None:
                 continue
             place = peer
-        for each in known.get((place, cause.rule), ()):
+        for each in known.get(place, cause.rule):
             if each.about is not None and cause.when(each.about):
                 part = _explaining(cause, each.about, name, about)
                 if part is not None:

@@ -180,6 +180,11 @@ class Logins(Subject):
         return frozenset(name for each in self.peers for name in each.names)
 
     @property
+    def count(self) -> int:
+        """The number of peers that it is about; `names` of many nodes would be much to keep."""
+        return sum(len(each.names) for each in self.peers)
+
+    @property
     def peer(self) -> str | None:
         """The peer that it is about if it is only one."""
         is_one = len(self.peers) == 1 and len(self.peers[0].names) == 1

@@ -142,9 +142,18 @@ def _known_wanted(among: Among) -> Lines:
 
 def unresolved_peers(names: Names, found: NodeState, among: Among) -> list[Peer]:
     """Return the nodes whose names mean something else here than their addresses."""
-    usual = of_run(_usual, found, among)
-    odd = (peer for peer in among.nodes if names.names.get(peer.name) != usual.get(peer.name))
+    answers = names.names
+    odd = (
+        peer
+        for peer, usual in of_run(_usual_pairs, found, among)
+        if answers.get(peer.name, usual) != usual
+    )
     return [peer for peer in odd if not resolves(peer, names)]
+
+
+def _usual_pairs(among: Among) -> list[tuple[Peer, tuple[str, ...] | None]]:
+    usual = _usual(among)
+    return [(peer, usual.get(peer.name)) for peer in among.nodes]
 
 
 def _usual(among: Among) -> dict[str, tuple[str, ...]]:

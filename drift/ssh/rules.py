@@ -175,13 +175,31 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 
 
 def _refusals(block: Block, found: NodeState, among: Among) -> Iterator[Link]:
-    lines = of_run(_usual_lines, found, among)
-    is_asked = found.ssh.server is not None and bool(found.ssh.server.reads)
+    lines, unlisted = of_run(_usual_lines, found, among), of_run(_unlisted, found, among)
     for peer in among.nodes:
-        usual = lines.get(peer.name)
-        is_usual = usual is not None and block.by_node.get(peer.name) == usual
-        if (is_asked or not is_usual) and (refused := refusal(peer, found, among)):
+        listed = block.by_node.get(peer.name)
+        if elsewhere(found.ssh, peer.name) is not None:
+            refused = refusal(peer, found, among)
+        elif listed is None:
+            refused = unlisted.get(peer.name)
+            refused = refused if refused is None or block.is_whole else _without_repair(refused)
+        else:
+            refused = None if listed == lines.get(peer.name) else refusal(peer, found, among)
+        if refused is not None:
             yield refused
+
+
+def _unlisted(among: Among) -> dict[str, Link]:
+    """Return the refusal of each node's key by a node that has no line for it."""
+    return {
+        peer.name: _not_let_in(peer, state.account.public, comes_from(peer, state))
+        for peer, state in asked(among)
+        if state.account is not None and (state.account.public or not state.account.unusable)
+    }
+
+
+def _without_repair(refused: Link) -> Link:
+    return refused._replace(fixable=False)
 
 
 def _usual_lines(among: Among) -> dict[str, tuple[str, ...]]:
@@ -215,13 +233,17 @@ def refusal(peer: Peer, found: NodeState, among: Among) -> Link | None:
         return _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, among)
     if public and lets_in(block, peer.name, public, addresses):
         return None
+    refused = _not_let_in(peer, public, addresses)
+    return refused if block.is_whole else _without_repair(refused)
+
+
+def _not_let_in(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> Link:
     return Link(
         peer=peer.name,
         words=f"{AUTHORIZED} has no line that accepts its key",
         wanted=f"its key, from {', '.join(addresses)}" if public else "its key, once it has one",
         cause="'Permission denied (publickey)' when the launcher logs in from there",
         fix=CONVERGE,
-        fixable=block.is_whole,
         kind="key" if public else "no key",
         wants="the key of each, from its addresses" if public else "their keys, once they have one",
         fixes=CONVERGE_ALL,

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_validator
 from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
@@ -29,11 +29,14 @@ class State(BaseModel):
     # The maximum length of a text, in characters.
     longest: ClassVar[int] = bounds.LONGEST
 
-    @model_validator(mode="after")
-    def _is_bounded(self) -> Self:
-        for each in vars(self).values():
-            bounds.require(each, self.longest)
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _is_bounded(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        made = validate(value)
+        if made is not value:  # as part of another state it is given again, and is checked
+            for each in vars(made).values():
+                bounds.require(each, cls.longest)
+        return made
 
     @classmethod
     def known(cls, fact: dict[str, Any]) -> Self:

@@ -63,13 +63,14 @@ def _require_entries(values: Collection[Any], longest: int, depth: int) -> None:
         raise ValueError(f"{len(values)} entries, more than {MOST_ENTRIES}")
     if depth == 0:
         raise ValueError(f"values nested more than {DEEPEST} deep")
-    if isinstance(values, Mapping):
+    if type(values) is not tuple and isinstance(values, Mapping):
         _require_entries(values.keys(), longest, depth)
         values = values.values()
     for each in values:
-        # Most are texts, and of a large cluster there are millions: they need no call.
-        if type(each) is not str or len(each) > longest or not each.isascii():
-            _require(each, longest, depth - 1)
+        # Most are a text, or one in a tuple, and of a large cluster millions: they need no call.
+        only = each[0] if type(each) is tuple and len(each) == 1 else each
+        if type(only) is not str or len(only) > longest or not only.isascii():
+            _require(only, longest, depth - 1)
 
 
 def in_words(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from typing_extensions import override
 
-from gpu_node.facts.probe import checked
+from gpu_node.facts.probe import bounds, checked
 from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
 from gpu_node.facts.probe.file_systems import Place, parse_places
 from gpu_node.facts.probe.managed_block import Block, parse_block
@@ -200,7 +200,20 @@ def parse_names(text: str) -> Names:
             answers[word][node] = addresses
     sources = {node: found[0] for node, found in answers["source"].items()}
     checked.addresses(sources.values())
-    return Names(names=answers["name"], addresses=answers["address"], sources=sources)
+    for each in (answers["name"], answers["address"], sources):
+        bounds.require(each)
+    # In a large cluster these are most of a report's memory, and validation would copy them.
+    return Names.model_construct(
+        names=answers["name"],
+        addresses=_shared(tuple(answers["address"].items())),
+        sources=sources,
+    )
+
+
+@lru_cache(maxsize=ALIKE)
+def _shared(answers: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, tuple[str, ...]]:
+    """Return answers by their nodes: one dict for all nodes that have the same."""
+    return dict(answers)
 
 
 @lru_cache(maxsize=ALIKE)
@@ -239,11 +252,12 @@ def _add_unanswered(readings: Readings) -> None:
         more = f", and {len(places) - _MOST_LEFT} more" if len(places) > _MOST_LEFT else ""
         reason = f"no time left for {pairs}{more}"
         readings.unread.append(Unread("ssh.logins", reason))
-    rows = [line.split() for line in _lines(readings, "ssh.names")]
+    rows = [line.split() for line in _lines(readings, "ssh.names") if line.endswith("?")]
     unknown = sorted((place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
-    silent = ", ".join(f"the {row[0]} of {row[1]}" for _, row in unknown)
-    if silent:
-        reason = f"the resolver gave no answer about {silent}"
+    if unknown:
+        silent = ", ".join(f"the {row[0]} of {row[1]}" for _, row in unknown[:_MOST_LEFT])
+        more = f", and {len(unknown) - _MOST_LEFT} more" if len(unknown) > _MOST_LEFT else ""
+        reason = f"the resolver gave no answer about {silent}{more}"
         readings.unread.append(Unread("ssh.names", reason))
 
 
