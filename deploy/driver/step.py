@@ -58,7 +58,10 @@ def converge(plan: Plan) -> None:
     if version is None:
         return
     running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
-    _kernels(plan, version, "error", lambda kernel: kernel == running)
+    # Where the running kernel needs nothing, the others do not wait for its module: pyinfra runs
+    # one operation on all nodes at a time, and nodes then build together.
+    is_first = plan.repairs(rules_risks.nouveau, *_LOADED)
+    _kernels(plan, version, "error", lambda kernel: kernel == running or not is_first)
     if plan.repairs(rules_risks.nouveau):
         driver.no_nouveau(
             name="Disable nouveau",
@@ -74,7 +77,7 @@ def converge(plan: Plan) -> None:
             later=plan.reboots,
         )
     # After the running kernel: the next kernel's headers may not be available.
-    _kernels(plan, version, "error", lambda kernel: kernel != running)
+    _kernels(plan, version, "error", lambda kernel: kernel != running and is_first)
 
 
 @deploy("Driver, what can wait")
@@ -171,11 +174,16 @@ def _dkms(plan: Plan, severity: Severity) -> None:
 def _kernels(
     plan: Plan, version: str, severity: Severity, is_chosen: Callable[[str], bool]
 ) -> None:
-    """Install headers and module for the chosen kernels of a severity's findings, one by one."""
+    """Install headers and module for the chosen kernels of a severity's findings, one by one.
+
+    The running one is first.
+    """
+    running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
     source, manager = source_of(plan.found.driver, version), plan.found.nccl.manager
     lacking = _releases(plan, severity, rules.headers_missing)
     bare = _releases(plan, severity, *_BUILT)
-    for kernel in filter(is_chosen, dict.fromkeys([*lacking, *bare])):
+    chosen = filter(is_chosen, dict.fromkeys([*lacking, *bare]))
+    for kernel in sorted(chosen, key=lambda each: each != running):
         if kernel in lacking and manager not in (None, "none"):
             driver.packages(
                 name=f"Install the headers of {kernel}",
