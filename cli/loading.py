@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 
 from gpu_node.inventories.interrupt import during_imports
 
@@ -34,7 +35,7 @@ def _import_paramiko() -> None:
     if is_unknown:
         sys.modules["invoke"] = None  # type: ignore[assignment]
     try:
-        import paramiko  # noqa: F401
+        import_module("paramiko")
     finally:
         if is_unknown:
             del sys.modules["invoke"]
