@@ -88,6 +88,7 @@ _ALWAYS = {
         "subnet-shared",
     ),
     "shm": (
+        "container",
         "differs",
         "docker-default",
         "orphaned-trainer",
@@ -142,7 +143,6 @@ NEEDS = {
     "network.address-missing": "network.interface",
     "network.ifname-missing": "network.interface",
     "network.interface-gone": "network.interface",
-    "shm.container": "shm.size",
     "shm.not-persistent": "shm.size",
     "shm.too-small": "shm.size",
     "toolchain.cmake-old": "toolchain.cmake",
