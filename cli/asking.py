@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from gpu_node.cli.loading import loading
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
@@ -95,8 +94,8 @@ def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str,
         allowed = "a folder with NODE.txt of each node"
         problem = worded(shown(folder), "no such folder", allowed, "gpu-node probe")
         raise click.UsageError(f"--answers: {problem}")
-    with loading():
-        from gpu_node.facts.ask.offline import answers
+    from gpu_node.facts.ask.offline import answers
+
     with at_once(), _working(f"Reading the answers in {folder}"):
         found = answers(Path(folder), limited_data(inventory, limit), version("gpu-node"))
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}

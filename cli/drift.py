@@ -99,8 +99,8 @@ def drift(
         seen = ask_via(via, inventory, limit, deep, data)
     else:
         seen = ask(inventory, limit, deep, data)
-    with loading():
-        from gpu_node.cli.reporting import check_only, report_of, write
+    from gpu_node.cli.reporting import check_only, report_of, write
+
     report = report_of(inventory, seen)
     check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,18 +28,13 @@ def loading() -> Iterator[None]:
 
 def _import_paramiko() -> None:
     """Import paramiko without invoke, a tenth of all imports: ssh_config.py has what it is for."""
-    import sys
-
-    is_unknown = "invoke" not in sys.modules
-    if "paramiko" in sys.modules:
+    if "paramiko" in sys.modules or "invoke" in sys.modules:
         return
-    if is_unknown:
-        sys.modules["invoke"] = None  # type: ignore[assignment]
+    sys.modules["invoke"] = None  # type: ignore[assignment]
     try:
         import_module("paramiko")
     finally:
-        if is_unknown:
-            del sys.modules["invoke"]
+        del sys.modules["invoke"]
 
 
 def _set_up() -> None:

@@ -57,11 +57,11 @@ def converge(plan: Plan) -> None:
     _install(plan)
     if version is None:
         return
-    running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
-    # Where the running kernel needs nothing, the others do not wait for its module: pyinfra runs
-    # one operation on all nodes at a time, and nodes then build together.
-    is_first = plan.repairs(rules_risks.nouveau, *_LOADED)
-    _kernels(plan, version, "error", lambda kernel: kernel == running or not is_first)
+    running = _running(plan)
+    # Where nothing is to be loaded, no kernel waits for the running one's module: pyinfra runs one
+    # operation on all nodes at a time, and nodes then build together.
+    loads = plan.repairs(rules_risks.nouveau, *_LOADED)
+    _kernels(plan, version, "error", lambda kernel: kernel == running or not loads)
     if plan.repairs(rules_risks.nouveau):
         driver.no_nouveau(
             name="Disable nouveau",
@@ -77,7 +77,7 @@ def converge(plan: Plan) -> None:
             later=plan.reboots,
         )
     # After the running kernel: the next kernel's headers may not be available.
-    _kernels(plan, version, "error", lambda kernel: kernel != running and is_first)
+    _kernels(plan, version, "error", lambda kernel: kernel != running and loads)
 
 
 @deploy("Driver, what can wait")
@@ -171,6 +171,10 @@ def _dkms(plan: Plan, severity: Severity) -> None:
         )
 
 
+def _running(plan: Plan) -> str:
+    return plan.found.driver.kernels.running if plan.found.driver.kernels else ""
+
+
 def _kernels(
     plan: Plan, version: str, severity: Severity, is_chosen: Callable[[str], bool]
 ) -> None:
@@ -178,7 +182,7 @@ def _kernels(
 
     The running one is first.
     """
-    running = plan.found.driver.kernels.running if plan.found.driver.kernels else ""
+    running = _running(plan)
     source, manager = source_of(plan.found.driver, version), plan.found.nccl.manager
     lacking = _releases(plan, severity, rules.headers_missing)
     bare = _releases(plan, severity, *_BUILT)

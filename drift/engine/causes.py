@@ -45,12 +45,10 @@ class _Known:
         return root
 
     def _is_of_peer(self, rule: str, peer: str) -> bool:
-        causes = RULES[rule].because_of if rule in RULES else _UNREADABLE
         return all(
             cause.where == "peer"
-            and not cause.of
             and not any(isinstance(each.about, Logins) for each in self.get(peer, cause.rule))
-            for cause in causes
+            for cause in _causes(rule)
         )
 
 
@@ -93,6 +91,11 @@ def _explained(name: str, finding: Finding, known: _Known) -> Iterator[Finding]:
         yield finding.model_copy(update=update)
 
 
+def _causes(rule_id: str) -> tuple[Cause, ...]:
+    rule = RULES.get(rule_id)
+    return rule.because_of if rule is not None else _UNREADABLE
+
+
 def _made(root: _Root | None) -> Root | None:
     return Root(node=root.node, rule=root.rule, subject=root.subject) if root is not None else None
 
@@ -125,8 +128,7 @@ def _cause(
 
     It comes with its node, and with what explains the other one of what it is about.
     """
-    rule = RULES.get(rule_id)
-    for cause in rule.because_of if rule is not None else _UNREADABLE:
+    for cause in _causes(rule_id):
         if cause.of and not isinstance(about, cause.of):
             continue
         if not cause.explains(about):

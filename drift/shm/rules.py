@@ -10,7 +10,7 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import kept, new_line, with_size
-from gpu_node.drift.shm.rules_docker import LEAST, has_gpus
+from gpu_node.drift.shm.rules_docker import LEAST, has_gpus, node_size
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.boot import BootLine
@@ -18,8 +18,6 @@ from gpu_node.facts.shm.state import FstabLine, ShmState
 from gpu_node.inventories.schema import NodeWanted, ShmWanted, format_size
 
 MODE = "1777"
-# For a container with GPUs of which the inventory names no size.
-_PROPOSED = 8 << 30
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
@@ -95,30 +93,28 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
 )
 def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
-    found, named = node.shm, expected.shm is not None
-    if (
-        found.container is None
-        or not _restricted(found)
-        or not (named or _has_gpus(node, expected))
+    found, wanted = node.shm, expected.shm
+    if found.container is None or not (
+        _restricted(found) and (wanted or _has_gpus(node, expected))
     ):
         return
-    size_wanted = expected.shm.size if expected.shm is not None else _PROPOSED
-    if not _is_too_small(found, expected.shm or ShmWanted.model_construct(size=LEAST)):
+    if not _is_too_small(found, wanted or ShmWanted.model_construct(size=LEAST)):
         return
-    enough = expected.model_copy(update={"shm": ShmWanted.model_construct(size=size_wanted)})
+    proposed = ShmWanted.model_construct(size=node_size(expected))
+    enough = expected.model_copy(update={"shm": proposed})
     kind = "" if found.container.kind == "none" else f"{found.container.kind} "
     program = "podman" if found.container.kind == "podman" else "docker"
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(found)}, in a {kind}container without CAP_SYS_ADMIN",
-        wanted=format_size(size_wanted) if named else f"at least {format_size(LEAST)} (proposed)",
+        wanted=format_size(wanted.size) if wanted else f"at least {format_size(LEAST)} (proposed)",
         cause="a container gets 64 MB by default, and cannot remount it; "
         "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
         fix=f"start the container with: {program} run {' '.join(run_options(node, enough))}; "
         "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
         "in the host's /etc/docker/daemon.json",
         fixable=False,
-        severity=None if named else "warning",
+        severity=None if wanted else "warning",
     )
 
 

@@ -88,7 +88,7 @@ def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator
     has = DEFAULT if given is None else size_of(given)
     if has is None or has >= (expected or LEAST):
         return
-    asked = format_size(expected or _node_size(wanted))
+    asked = format_size(expected or node_size(wanted))
     fixable, fix = _repair(daemon, expected is not None, SHM, f'"{SHM}": "{asked}"')
     yield Fault(
         subject=_subject(daemon),
@@ -100,7 +100,8 @@ def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator
     )
 
 
-def _node_size(wanted: NodeWanted) -> int:
+def node_size(wanted: NodeWanted) -> int:
+    """Return the size of /dev/shm that the inventory names, or the one that is proposed."""
     return wanted.shm.size if wanted.shm else 8 << 30
 
 
@@ -219,7 +220,7 @@ def _podman(sizes: tuple[PodmanSize, ...], wanted: NodeWanted) -> Iterator[Fault
     has = size_of(decides.value) if decides else DEFAULT
     if has is None or has >= LEAST:
         return
-    asked = format_size(_node_size(wanted)).lower()
+    asked = format_size(node_size(wanted)).lower()
     yield Fault(
         subject=Path(decides.path if decides else "/etc/containers/containers.conf"),
         found=f"shm_size {size(has)}, "
@@ -240,6 +241,6 @@ def _container(each: GpuContainer, wanted: NodeWanted) -> Fault:
         wanted=f"at least {format_size(LEAST)}",
         cause=_SHM_CAUSE,
         fix="a running container keeps its size: create it again with docker run "
-        f"--shm-size={format_size(_node_size(wanted)).lower()}",
+        f"--shm-size={format_size(node_size(wanted)).lower()}",
         fixable=False,
     )

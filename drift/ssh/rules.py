@@ -177,14 +177,13 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 def _refusals(block: Block, found: NodeState, among: Among) -> Iterator[Link]:
     lines, unlisted = of_run(_usual_lines, found, among), of_run(_unlisted, found, among)
     for peer in among.nodes:
-        listed = block.by_node.get(peer.name)
-        if elsewhere(found.ssh, peer.name) is not None:
-            refused = refusal(peer, found, among)
-        elif listed is None:
+        listed, is_here = block.by_node.get(peer.name), elsewhere(found.ssh, peer.name) is None
+        if is_here and listed is not None and listed == lines.get(peer.name):
+            continue
+        if is_here and listed is None and block.is_whole:
             refused = unlisted.get(peer.name)
-            refused = refused if refused is None or block.is_whole else _without_repair(refused)
         else:
-            refused = None if listed == lines.get(peer.name) else refusal(peer, found, among)
+            refused = refusal(peer, found, among)
         if refused is not None:
             yield refused
 
@@ -196,10 +195,6 @@ def _unlisted(among: Among) -> dict[str, Link]:
         for peer, state in asked(among)
         if state.account is not None and (state.account.public or not state.account.unusable)
     }
-
-
-def _without_repair(refused: Link) -> Link:
-    return refused._replace(fixable=False)
 
 
 def _usual_lines(among: Among) -> dict[str, tuple[str, ...]]:
@@ -233,8 +228,7 @@ def refusal(peer: Peer, found: NodeState, among: Among) -> Link | None:
         return _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, among)
     if public and lets_in(block, peer.name, public, addresses):
         return None
-    refused = _not_let_in(peer, public, addresses)
-    return refused if block.is_whole else _without_repair(refused)
+    return _not_let_in(peer, public, addresses)._replace(fixable=block.is_whole)
 
 
 def _not_let_in(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> Link:

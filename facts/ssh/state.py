@@ -248,17 +248,20 @@ def _add_unanswered(readings: Readings) -> None:
     left = [line.split() for line in _lines(readings, "ssh.logins") if is_left(line)]
     if left:
         places = sorted((place(node, how), f"{node} by {how}") for _, node, how, _ in left)
-        pairs = ", ".join(pair for _, pair in places[:_MOST_LEFT])
-        more = f", and {len(places) - _MOST_LEFT} more" if len(places) > _MOST_LEFT else ""
-        reason = f"no time left for {pairs}{more}"
+        reason = f"no time left for {_some([pair for _, pair in places])}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names") if line.endswith("?")]
     unknown = sorted((place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
     if unknown:
-        silent = ", ".join(f"the {row[0]} of {row[1]}" for _, row in unknown[:_MOST_LEFT])
-        more = f", and {len(unknown) - _MOST_LEFT} more" if len(unknown) > _MOST_LEFT else ""
-        reason = f"the resolver gave no answer about {silent}{more}"
+        silent = _some([f"the {row[0]} of {row[1]}" for _, row in unknown])
+        reason = f"the resolver gave no answer about {silent}"
         readings.unread.append(Unread("ssh.names", reason))
+
+
+def _some(texts: Sequence[str]) -> str:
+    """Return the first of some texts, with the number of the others."""
+    more = f", and {len(texts) - _MOST_LEFT} more" if len(texts) > _MOST_LEFT else ""
+    return f"{', '.join(texts[:_MOST_LEFT])}{more}"
 
 
 def _lines(readings: Readings, section: str) -> list[str]:

@@ -46,7 +46,6 @@ RAISED = [
     AssertionError(),
     ZeroDivisionError(),
     StopIteration("x"),
-    NotImplementedError(),  # paramiko: what a kind of key cannot do
 ]
 UNFIT: dict[str, Callable[[str], Any]] = {
     "a number of 5000 digits": lambda _: int(LONG),
@@ -55,8 +54,10 @@ UNFIT: dict[str, Callable[[str], Any]] = {
     "infinity": lambda _: {"a": [float("inf")]},
     "no number": lambda _: float("nan"),
     "half a character": lambda _: ("a", "\udcff"),
+    "half a character alone": lambda _: {"a": ("\udcff",)},
     "half a character in a name": lambda _: {"\ud800": 1},
     "a long text": lambda _: "x" * (bounds.LONGEST + 1),
+    "a long text alone": lambda _: [("x" * (bounds.LONGEST + 1),)],
     "many entries": lambda _: [0] * (bounds.MOST_ENTRIES + 1),
     "deep JSON": lambda _: _deep("[" * 100_000 + "]" * 100_000),
     "JSON that is too deep for us": lambda _: _deep("[" * 20 + "]" * 20),

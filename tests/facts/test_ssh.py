@@ -252,6 +252,16 @@ def test_a_silent_resolver_is_reported() -> None:
     assert reasons == ["the resolver gave no answer about the name of a, the address of c"]
 
 
+def test_many_silent_names_are_counted() -> None:
+    """A large cluster's would fill the report: the first are named, and how many there are more."""
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    text = "\n".join(f"name n{number:02} ?" for number in range(25))
+    readings = Readings({**others, "ssh.names": Reading(0, text)})
+    ssh.parse(readings)
+    [reason] = [each.reason for each in readings.unread if each.section == "ssh.names"]
+    assert reason.endswith("the name of n18, the name of n19, and 5 more")
+
+
 def test_each_node_begins_with_itself() -> None:
     """All of them at once would else begin with the same sshd, which drops some."""
     first = logins.tried(ProbeRequest(nodes=NODES, address="192.0.2.3"))
