@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from statistics import median
 
-from bench import lab
+from bench import copies, lab
 from bench.contenders import ours
 from bench.contenders.all import CONTENDERS
 from bench.contenders.setup import Setup
@@ -25,7 +25,7 @@ Shown = Callable[[str], object]
 def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
     """Measure everything, each at most in so many rounds; `shown` takes a line for each run.
 
-    Raises Failed, NotReal, Busy, NoServer.
+    Raises Failed, NotReal, Busy, NoServer, NoSshd.
     """
     found: list[Size] = []
     loads: list[float] = []
@@ -41,8 +41,11 @@ def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
     if lab.is_converged():
         shown("the lab")
         pair = lab.compare(rounds)
+    shown("copies of a tree")
+    trees = copies.compare()
     today = datetime.now(timezone.utc).date().isoformat()
-    return Results(today, machine.words(), machine.versions(), found, round(median(loads), 1), pair)
+    load = round(median(loads), 1)
+    return Results(today, machine.words(), machine.versions(), found, load, pair, trees)
 
 
 def _series(setup: Setup, real: Login, most: int, shown: Shown) -> Series:

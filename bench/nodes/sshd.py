@@ -23,9 +23,9 @@ HERE = Path(__file__).parent
 # MAX_LISTEN_SOCKS of OpenSSH.
 _ADDRESSES = 16
 _START_SECONDS = 20
-_PASSWD = "root:*:0:0::{home}:/bin/sh\nsshd:*:74:74::/run/sshd:/bin/false\n"
-_SHADOW = "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n"
-_CONFIG = """\
+PASSWD = "root:*:0:0::{home}:/bin/sh\nsshd:*:74:74::/run/sshd:/bin/false\n"
+SHADOW = "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n"
+CONFIG = """\
 Port {port}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/authorized_keys
@@ -34,7 +34,6 @@ PermitRootLogin yes
 StrictModes no
 UsePAM no
 UseDNS no
-PidFile none
 PrintMotd no
 PrintLastLog no
 MaxStartups 2000
@@ -73,9 +72,9 @@ def _write(folder: Path, hosts: Sequence[Node], answers: Path | None) -> Login:
     pin(login.known_hosts, hosts, port, make_key(folder / "host_key"))
     (folder / "authorized_keys").write_text(f"{make_key(login.key)}\n")
     (folder / "home").mkdir()
-    (folder / "passwd").write_text(_PASSWD.format(home=folder / "home"))
-    (folder / "shadow").write_text(_SHADOW)
-    config = _CONFIG.format(port=port, folder=folder)
+    (folder / "passwd").write_text(PASSWD.format(home=folder / "home"))
+    (folder / "shadow").write_text(SHADOW)
+    config = f"{CONFIG.format(port=port, folder=folder)}PidFile none\n"
     if answers is not None:
         command = f"ANSWERS={answers} exec sh {HERE / 'answer.sh'}"
         config += f"ForceCommand {command}\n"

@@ -55,6 +55,19 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Seconds in which a tree gets to one node, to `nodes`, and to these from the source alone.
+
+    Their lines are equally slow.
+    """
+
+    nodes: int
+    one: float
+    many: float
+    from_source: float
+
+
+@dataclass(frozen=True)
 class Results:
     """A whole benchmark; `lab` is None where no converged lab was there.
 
@@ -67,6 +80,7 @@ class Results:
     sizes: Sequence[Size]
     load: float
     lab: Pair | None = None
+    copies: Copies | None = None
 
     @classmethod
     def read(cls, text: str) -> Results:
