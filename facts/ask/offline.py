@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.session import ProbeError, state_of
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.frame import MARK
-from gpu_node.facts.probe.protocol import render
+from gpu_node.facts.probe.protocol import Section, render
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.probe.shell import shell
 
@@ -99,20 +99,41 @@ def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> 
     A node without a file is unreachable. A file that is no answer of its node to what would be
     asked today has no state, and the reason.
     """
-    asked = {node: each for each in scripts(hosts, version) for node in each.nodes}
-    requests = _requests(hosts)
-    twice = _of_one_machine(folder, hosts)
-    found = {}
-    for name, data in hosts.items():
+    found: dict[str, Answer] = {}
+    machines: dict[tuple[str, str], list[str]] = {}
+    for name, ask in _questions(hosts, version).items():
+        data = hosts[name]
         text = _text(folder, name)  # all of them at the same time would fill the memory
         if isinstance(text, OSError):
             found[name] = Answer(data, error=_no_file(folder, name, text))
             continue
         try:
-            _check(text, name, asked[name].digest, twice)
-            found[name] = Answer(data, _state(text, requests[name]), reached=True)
+            stamp = _stamp(text, name)
+            if stamp["boot"] != "-":
+                machines.setdefault((stamp["host"], stamp["boot"]), []).append(name)
+            _check(text, stamp, ask.digest)
+            found[name] = Answer(data, _state(text, ask), reached=True)
         except ProbeError as error:
             found[name] = Answer(data, error=str(error), reached=True)
+    return {name: found[name] for name in hosts} | _of_one_machine(machines, hosts)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a node was to be asked; nodes with the same script share its sections."""
+
+    request: ProbeRequest
+    digest: str
+    sections: Sequence[Section]
+
+
+def _questions(hosts: Mapping[str, Mapping[str, Any]], version: str) -> Mapping[str, _Question]:
+    requests = _requests(hosts)
+    found = {}
+    for script in scripts(hosts, version):
+        sections = NodeProbe().sections_for(requests[script.name])
+        for name in script.nodes:
+            found[name] = _Question(requests[name], script.digest, sections)
     return found
 
 
@@ -134,14 +155,14 @@ def _no_file(folder: Path, name: str, error: OSError) -> str:
     return f"cannot read {file}: {error.strerror}"
 
 
-def _state(text: str, request: ProbeRequest) -> Any:
+def _state(text: str, question: _Question) -> Any:
     fact = NodeProbe()
-    fact.asked = fact.sections_for(request)
-    return state_of(fact, text.split("\n"), request)
+    fact.asked = question.sections
+    return state_of(fact, text.split("\n"), question.request)
 
 
-def _check(text: str, name: str, digest: str, twice: Mapping[str, str]) -> None:
-    """Raise ProbeError for what is no answer of a node to the script with this digest."""
+def _stamp(text: str, name: str) -> re.Match[str]:
+    """Return the stamp of a node's answer. Raises ProbeError for what is none of that node."""
     if len(text) > MOST_BYTES:
         raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
     stamp = STAMP.search(text)
@@ -149,11 +170,11 @@ def _check(text: str, name: str, digest: str, twice: Mapping[str, str]) -> None:
         raise ProbeError("found no answer to a script of gpu-node probe; next: run it on the node")
     if stamp["node"] != name:
         raise ProbeError(f"it is the answer of {stamp['node']}; next: keep it as its file")
-    if name in twice:
-        raise ProbeError(
-            f"the answer of {twice[name]} is from the same machine, {stamp['host']}; next: run "
-            "each script on its node"
-        )
+    return stamp
+
+
+def _check(text: str, stamp: re.Match[str], digest: str) -> None:
+    """Raise ProbeError for an old answer, or one to another script than that with this digest."""
     if stamp["digest"] != digest:
         raise ProbeError(f"it answers another inventory or version of gpu-node; next: {_AGAIN}")
     hours = (time.time() - int(stamp["time"])) / 3600
@@ -165,19 +186,16 @@ def _check(text: str, name: str, digest: str, twice: Mapping[str, str]) -> None:
         raise ProbeError(f"it was cut off before its end; next: {_AGAIN}")
 
 
-def _of_one_machine(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return each node whose answer comes from the machine of another one's, and that one."""
-    by_machine: dict[tuple[str, str], list[str]] = {}
-    for name, machine in _machines(folder, names):
-        by_machine.setdefault(machine, []).append(name)
-    shared = [names for names in by_machine.values() if len(names) > 1]
-    return {name: names[name == names[0]] for names in shared for name in names}
-
-
-def _machines(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the nodes with the name and the boot of the machine that answered for each."""
-    for name in names:
-        text = _text(folder, name)
-        stamp = STAMP.search(text) if isinstance(text, str) else None
-        if stamp and stamp["boot"] != "-":
-            yield name, (stamp["host"], stamp["boot"])
+def _of_one_machine(
+    machines: Mapping[tuple[str, str], Sequence[str]], hosts: Mapping[str, dict[str, Any]]
+) -> dict[str, Answer]:
+    """Return what is known of each node whose answer comes from the machine of another one's."""
+    found = {}
+    for (host, _), names in machines.items():
+        for name in names if len(names) > 1 else ():
+            error = (
+                f"the answer of {names[name == names[0]]} is from the same machine, {host}; next: "
+                "run each script on its node"
+            )
+            found[name] = Answer(hosts[name], error=error, reached=True)
+    return found

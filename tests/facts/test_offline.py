@@ -156,6 +156,13 @@ def test_one_machine_for_two_nodes(answer: str, tmp_path: Path) -> None:
     assert "the answer of a100-01 is from the same machine" in (found["v100-01"].error or "")
 
 
+def test_an_answer_that_was_copied_for_another_node(answer: str, tmp_path: Path) -> None:
+    """Its own node keeps it; the other one has none."""
+    found = read(tmp_path, a100_01=answer, v100_01=answer)
+    assert found["a100-01"].state is not None
+    assert "it is the answer of a100-01" in (found["v100-01"].error or "")
+
+
 def test_a_fifo_in_place_of_an_answer(tmp_path: Path) -> None:
     """It would never end."""
     os.mkfifo(tmp_path / "a100-01.txt")
