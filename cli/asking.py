@@ -83,6 +83,11 @@ def ask_via(
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
+def nodes_of(inventory: str, limit: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the nodes that a report is about; contacts none."""
+    return tuple(limited_data(inventory, limit))
+
+
 def wants_logins(inventory: str, limit: Iterable[str]) -> bool:
     """Whether an inventory asks for logins between the nodes; contacts none."""
     return any(data.get("ssh_mesh") is True for data in limited_data(inventory, limit).values())

@@ -74,7 +74,7 @@ def drift(
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
     with loading():
-        from gpu_node.cli.asking import ask, ask_via, read_answers, wants_logins
+        from gpu_node.cli.asking import ask, ask_via, nodes_of, read_answers, wants_logins
         from gpu_node.cli.output import check_given
         from gpu_node.facts.probe.request import MESH
     given = {"--only": bool(only), "--facts": facts, "--full": full}
@@ -88,6 +88,10 @@ def drift(
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
         raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))
     check_given(output, only)
+    if only:
+        from gpu_node.cli.reporting import check_only
+
+        check_only(only, lambda: nodes_of(inventory, limit))
     if mesh and not wants_logins(inventory, limit):
         why = "the inventory asks for no logins between the nodes"
         problem = worded(f"{mesh!r}", why, "an inventory with ssh: {mesh: true}", "set it there")
@@ -99,9 +103,8 @@ def drift(
         seen = ask_via(via, inventory, limit, deep, data)
     else:
         seen = ask(inventory, limit, deep, data)
-    from gpu_node.cli.reporting import check_only, report_of, write
+    from gpu_node.cli.reporting import report_of, write
 
     report = report_of(inventory, seen)
-    check_only(report, only)
     write(report, form, output, full=full, facts=facts, only=only)
     return report.exit_code()

@@ -36,9 +36,14 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
         from gpu_node.facts.ask.gather import limited_data
         from gpu_node.facts.ask.offline import SCRIPT_SUFFIX, scripts
         from gpu_node.inventories.atomic_write import replace
+        from gpu_node.inventories.errors import reason, worded
     made = scripts(limited_data(inventory, limit), version("gpu-node"))
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = worded(reason(error), f"cannot write scripts into {folder}", "a directory")
+        raise click.ClickException(f"--output: {problem}") from None
     rows = []
     for script in made:
         replace(target / f"{script.name}{SCRIPT_SUFFIX}", script.text.encode(), 0o755)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from importlib.metadata import version
 
@@ -28,10 +28,13 @@ def report_of(inventory: str, seen: dict[str, Seen]) -> Report:
     return build(seen, tool, inventory, now)
 
 
-def check_only(report: Report, words: Iterable[str]) -> None:
-    """Refuse a word of --only that is no rule, no area and no node of the report."""
-    known = [*(each.id for each in in_order()), *UNREADABLE, *AREAS, *report.hosts]
-    for word in words:
+def check_only(words: Iterable[str], nodes: Callable[[], Iterable[str]]) -> None:
+    """Refuse a word of --only that is no rule, no area and none of the nodes of the report."""
+    known = [*(each.id for each in in_order()), *UNREADABLE, *AREAS]
+    others = [word for word in words if word not in known]
+    if others:
+        known += nodes()
+    for word in others:
         if word not in known:
             raise unknown_word(word, known)
 

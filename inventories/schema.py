@@ -92,6 +92,8 @@ class Layer(Areas):
 class HostEntry(Layer):
     """One node."""
 
+    EXAMPLE = "{address: 10.0.0.4, group: gpu}"
+
     address: fields.Address = Field(title="the address of the node; only under hosts")
     group: fields.Name | None = Field(
         default=None, title="the group of the node, a name under groups; only under hosts"

@@ -430,6 +430,8 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
 
 def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
     inner = _section(field) if field else holder
+    if inner and issubclass(inner, Model) and inner.EXAMPLE:
+        return f"a mapping, such as {inner.EXAMPLE}"
     if inner:
         keys = sorted(_keys(inner))
         mapping = f"a mapping with the {'keys' if keys[1:] else 'key'} {', '.join(keys)}"

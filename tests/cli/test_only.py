@@ -63,6 +63,7 @@ def test_an_unknown_word(run: Run, word: str, hint: str) -> None:
     ("words", "found"),
     [
         (["--only", ""], "--only: found '' (an unknown word)"),
+        (["--only", "a100-1"], "--only: found 'a100-1' (an unknown word, did you mean a100-01?)"),
         (["-o", ""], "--output: found a directory (cannot write '')"),
         (["-o", "/"], "--output: found a directory (cannot write /)"),
         (["-o", "/nope/x"], "--output: found no such file or directory (cannot write /nope/x)"),
