@@ -71,7 +71,8 @@ def lets_in_already(there: SshState, among: Among) -> bool:
 
 def client(ssh: SshState, peer: Peer) -> Client | None:
     """Return what ssh does for a node; None where it could not be asked."""
-    return ssh.client.nodes.get(peer.name) if ssh.client is not None else None
+    settings = ssh.client
+    return settings.nodes.get(peer.name, settings.others) if settings is not None else None
 
 
 def known_hosts_elsewhere(ssh: SshState, peer: Peer) -> str:
@@ -91,7 +92,7 @@ def detour(ssh: SshState, peer: Peer) -> str:
     straight = "ssh does not connect directly"
     if parsed.proxy:
         return f"{set_by(ssh, PROXIES) or f'a proxy, {redacted(parsed.proxy)}'}: {straight}"
-    if parsed.hostname not in (peer.name, peer.address):
+    if parsed.hostname not in ("", peer.name, peer.address):
         return f"{set_by(ssh, ('hostname',)) or f'HostName {parsed.hostname}'}: {straight}"
     if not parsed.offers_keys:
         return f"{set_by(ssh, OFFERS[1:]) or 'its settings'}: ssh offers no key"

@@ -57,6 +57,7 @@ class Section:
     after all others, for a clock that is read at both ends of a probe. `light` sections share one
     shell and one time limit: such a section reads files and knows a bound for what it prints, and
     leaves no process behind. If that shell is killed, the section runs again with its own limit.
+    `about` names what a complete answer is about, where the answer itself does not show it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Section:
     bytes: int = DEFAULT_BYTES
     place: Literal["first", "between", "last"] = "between"
     light: bool = False
+    about: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Readings:
     sudo: Reading | None = None
     # None if the caller did not record them.
     times: Times | None = None
+    # What the answers are about, by section, as asked.
+    about: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def refusal(self) -> str | None:
@@ -276,7 +280,8 @@ def read(
     if sudo.rc in TIMED_OUT:
         late = Reading(0, "", f"sudo: {sudo.problem}")
         found |= {each.name: late for each in sections if each.root and found[each.name] is lost}
-    return Readings(found, sudo=None if sudo is lost else sudo, times=times)
+    about = {each.name: each.about for each in sections if each.about}
+    return Readings(found, sudo=None if sudo is lost else sudo, times=times, about=about)
 
 
 def _reading(text: str, begin: re.Match[str], seconds: int, most: int) -> tuple[Reading, int]:

@@ -35,24 +35,35 @@ look_up() {
     [ ! -f "$file" ] || [ ! -r "$file" ] || known_in "$file" $together
     IFS=$newline
   done
+  unset IFS
 }
+# read_of SETTINGS: prints the known_hosts files that ssh reads; without settings the usual ones.
+read_of() {
+  printf '%s\n' "${1:-$unknown}" | awk '/^reads / { print substr($0, 7) }'
+}
+unknown="reads $home/@users_known_hosts@${newline}reads @known_hosts@"
+apart=$(apart_in 0 "$home/.ssh" "$home/.ssh/config"
+  apart_in 0 /etc/ssh /etc/ssh/ssh_config)
+# In front of each row: whether its node has settings of its own.
+asked=$(printf '%s\n=\n%s\n' "$apart" "$asked" | awk '
+  !rows && $0 == "=" { rows = 1; next }
+  !rows { if ($1 == "host") own[$2]; next }
+  NF { print ((tolower($1) in own) ? "own " : "same ") $0 }')
+same=$(same_for_all "$(printf '%s\n' "$asked" | awk '$1 == "same" { print $2; exit }')")
+printf '%s\n' "$same" | awk '/^client /'
+usual=$(read_of "$same")
 reads='' together=''
-while read -r node names; do
+while read -r kind node names; do
   [ -n "$node" ] || continue
-  settings=$(client "$node")
-  own=
-  IFS=$newline
-  for line in ${settings:-reads $home/@users_known_hosts@$newline"reads @known_hosts@"}; do
-    case $line in
-      'reads '*) own=$own${line#reads }$newline ;;
-      *) printf '%s\n' "$line" ;;
-    esac
-  done
+  own=$usual
+  if [ "$kind" = own ] || [ -z "$same" ]; then
+    settings=$(client "$node")
+    printf '%s\n' "$settings" | awk '/^client /'
+    own=$(read_of "$settings")
+  fi
   [ -z "$together" ] || [ "$own" = "$reads" ] || { look_up; together=''; }
   reads=$own together="${together:+$together }$names"
-  IFS=' '
 done <<END
 $asked
 END
 look_up
-unset IFS

@@ -7,6 +7,8 @@ From 9.8 on OpenSSH refuses an address for a while after logins from it have fai
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from typing import Literal
 
 from gpu_node.facts.probe import checked
@@ -32,6 +34,7 @@ SECONDS_EACH = 0.5
 # What sshd sends, instead of its version, to an address that it punishes.
 PUNISHED = "Not allowed at this time"
 
+_LEFT = re.compile(r"pair \S+ (name|address) -")
 _LOGINS = shell(
     "ssh/logins",
     ssh_port=SSH_PORT,
@@ -83,9 +86,10 @@ def script(request: ProbeRequest) -> str:
     peers = tried(request)
     if not peers or not request.logins:
         return ":"
-    # Where not all are tried, it is by name, as launchers do: addresses are compared.
-    addresses = {} if _is_partial(request) else {peer.name: peer.address for peer in peers}
-    rows = [f"{peer.name} {addresses.get(peer.name, '-')} {peer.port}" for peer in peers]
+    ways = _ways(request)
+    rows = [
+        f"{peer.name} {peer.address if 'address' in ways else '-'} {peer.port}" for peer in peers
+    ]
     given = assigned(
         all_seconds=_begin_seconds(request),
         login_seconds=_login_seconds(request),
@@ -96,6 +100,18 @@ def script(request: ProbeRequest) -> str:
         asked="\n".join(rows),
     )
     return LIMITED + given + _LOGINS
+
+
+def pairs(request: ProbeRequest) -> tuple[str, ...]:
+    """Return the logins that a node is asked about, as `NODE name` and `NODE address`."""
+    if not request.logins:
+        return ()
+    return tuple(f"{peer.name} {how}" for peer in tried(request) for how in _ways(request))
+
+
+def _ways(request: ProbeRequest) -> tuple[str, ...]:
+    """Return how logins are tried: by name alone, as launchers do, where not all nodes are."""
+    return ("name",) if _is_partial(request) else ("name", "address")
 
 
 def tried(request: ProbeRequest) -> list[Peer]:
@@ -155,7 +171,18 @@ def place(node: str, how: str) -> tuple[str, bool]:
 
 def is_left(line: str) -> bool:
     """Whether a line is about a login that there was no time for."""
-    return line.split(" ")[3:] == ["-"]
+    return _LEFT.fullmatch(line) is not None
+
+
+def lacking(asked: Iterable[str], text: str) -> list[str]:
+    """Return the logins that a node was asked about, and that its answer is not about.
+
+    After a login by name that was refused as a punishment none by address is tried.
+    """
+    rows = [line.split(" ", 4) for line in text.splitlines() if line.startswith("pair ")]
+    answered = {f"{row[1]} {row[2]}" for row in rows if len(row) > 3}
+    punished = {f"{row[1]} address" for row in rows if row[3:] == ["255", PUNISHED]}
+    return [each for each in asked if each not in answered | punished]
 
 
 def _login(line: str) -> Login:

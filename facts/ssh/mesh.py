@@ -61,7 +61,14 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4, light=True),
         # Only root can read user-data.
         Section("ssh.hosts", _hosts(request), root=True, light=True),
-        Section("ssh.logins", login, logins.seconds(request), shared=(AS_USER,), root=apart),
+        Section(
+            "ssh.logins",
+            login,
+            logins.seconds(request),
+            shared=(AS_USER,),
+            root=apart,
+            about=logins.pairs(request),
+        ),
     )
 
 

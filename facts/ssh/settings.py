@@ -23,7 +23,9 @@ KEYWORDS = ("hostname", "port", "user", "hostkeyalias", *PROXIES, GLOBAL_KNOWN_H
 # The folder for other packages' settings, which not every ssh_config includes.
 SSH_CONFIG, DROP_IN_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d"
 
-CLIENT = shell("ssh/client", keywords="|".join(KEYWORDS))
+# A name that no node has: what ssh does for it, it does for each node without settings of its own.
+_NO_NODE = "gpu-node.invalid"
+CLIENT = shell("ssh/client", keywords="|".join(KEYWORDS), no_node=_NO_NODE)
 SETTING_LINES = shell(
     "ssh/setting_lines",
     ssh_config=SSH_CONFIG,
@@ -35,7 +37,8 @@ SETTING_LINES = shell(
 class Client(State):
     """What ssh does for `ssh NAME`; `proxy` is empty if it connects directly.
 
-    `identities` are the files of the keys that it offers, if it `offers_keys` at all.
+    `hostname` is empty where it is NAME, for nodes without settings of their own. `identities` are
+    the files of the keys that it offers, if it `offers_keys` at all.
     """
 
     hostname: str
@@ -58,9 +61,13 @@ class SettingLine(State):
 
 
 class ClientSettings(State):
-    """What ssh does for each node, and the lines of its files that may cause it."""
+    """What ssh does for each node, and the lines of its files that may cause it.
+
+    `others` is for all that are not among the `nodes`, none where each was asked about.
+    """
 
     nodes: dict[str, Client]
+    others: Client | None = None
     lines: tuple[SettingLine, ...]
 
 
@@ -88,7 +95,8 @@ def sshd(request: ProbeRequest) -> str:
 def parse_client(text: str) -> ClientSettings:
     """Parse `client NODE keyword value` and `setting LINE keyword FILE<tab>text`.
 
-    Nodes that are configured alike answer alike about all N nodes: this is then done once.
+    NODE is * for all that have no settings of their own. Nodes that are configured alike answer
+    alike about all N nodes: this is then done once.
     """
     settings: dict[str, dict[str, str]] = {}
     lines: list[SettingLine] = []
@@ -101,8 +109,10 @@ def parse_client(text: str) -> ClientSettings:
             _, number, keyword, rest = line.split(" ", 3)
             path, _, own = rest.partition("\t")
             lines.append(SettingLine(path=path, line=int(number), keyword=keyword, text=own))
+    if "*" in settings:
+        settings["*"].setdefault("hostname", "")
     nodes = {node: _client(each) for node, each in settings.items()}
-    return ClientSettings(nodes=nodes, lines=tuple(lines))
+    return ClientSettings(others=nodes.pop("*", None), nodes=nodes, lines=tuple(lines))
 
 
 def _client(settings: dict[str, str]) -> Client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -21,7 +21,14 @@ from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable,
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.shm.state import Mode, parse_mode
 from gpu_node.facts.ssh import mesh
-from gpu_node.facts.ssh.logins import Login, is_left, parse_logins, parse_untried, place
+from gpu_node.facts.ssh.logins import (
+    Login,
+    is_left,
+    lacking,
+    parse_logins,
+    parse_untried,
+    place,
+)
 from gpu_node.facts.ssh.settings import ClientSettings, ServerSettings, parse_client, parse_sshd
 
 SECTIONS = mesh.sections(ProbeRequest())
@@ -241,21 +248,30 @@ _MOST_LEFT = 20
 
 
 def _add_unanswered(readings: Readings) -> None:
-    """Add the logins that there was no time for, and the names without an answer, to the unread.
+    """Add the logins without a result, and the names without an answer, to the unread.
 
     They are unknown, and do not count as right.
     """
-    left = [line.split() for line in _lines(readings, "ssh.logins") if is_left(line)]
+    lines = _lines(readings, "ssh.logins")
+    left = [line.split()[1:3] for line in lines if is_left(line)]
     if left:
-        places = sorted((place(node, how), f"{node} by {how}") for _, node, how, _ in left)
-        reason = f"no time left for {_some([pair for _, pair in places])}"
+        readings.unread.append(Unread("ssh.logins", f"no time left for {_logins(left)}"))
+    asked = readings.about.get("ssh.logins", ())
+    silent = lacking(asked, "\n".join(lines)) if _is_read(readings, "ssh.logins") else []
+    if silent:
+        reason = f"no result of {_logins([each.split() for each in silent])}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names") if line.endswith("?")]
     unknown = sorted((place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
     if unknown:
-        silent = _some([f"the {row[0]} of {row[1]}" for _, row in unknown])
-        reason = f"the resolver gave no answer about {silent}"
+        about = _some([f"the {row[0]} of {row[1]}" for _, row in unknown])
+        reason = f"the resolver gave no answer about {about}"
         readings.unread.append(Unread("ssh.names", reason))
+
+
+def _logins(pairs: Iterable[Sequence[str]]) -> str:
+    places = sorted((place(node, how), f"{node} by {how}") for node, how in pairs)
+    return _some([pair for _, pair in places])
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -266,8 +282,12 @@ def _some(texts: Sequence[str]) -> str:
 
 def _lines(readings: Readings, section: str) -> list[str]:
     """Return the lines of a section; none if the whole section is unreadable."""
+    return readings.sections[section].text.splitlines() if _is_read(readings, section) else []
+
+
+def _is_read(readings: Readings, section: str) -> bool:
     reading = readings.sections[section]
-    return [] if reading.problem or reading.rc else reading.text.splitlines()
+    return not reading.problem and not reading.rc
 
 
 def parse(readings: Readings) -> SshState:

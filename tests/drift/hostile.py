@@ -73,6 +73,11 @@ def answers() -> dict[str, tuple[str, ...]]:
         found.setdefault(path.parent.name, []).insert(
             len(found.get(path.parent.name, ())) if is_odd else 0, case["output"].rstrip("\n")
         )
+    for each in ASKED:
+        if each.about:  # the cases are about others
+            found.setdefault(each.name, []).insert(
+                0, "\n".join(f"pair {pair} 0 " for pair in each.about)
+            )
     known = {name: tuple(texts) for name, texts in found.items()}
     return {each.name: known.get(each.name) or (_other(each.name),) for each in ASKED}
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from gpu_node.drift.report.json import render
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.ssh.logins import PUNISHED
 from tests.drift import hostile, reports, states
 from tests.drift.hostile import ASKED, NAME, ODD, PEERS
 from tests.examples import examples
@@ -91,6 +92,26 @@ def test_a_section_of_nonsense_is_that_section(section: str, text: str) -> None:
     """The other sections of its node are read as before."""
     unread = {each.section for each in hostile.found({section: text}).unreadable}
     assert unread <= {section}
+
+
+def test_a_login_without_a_result_is_unreadable() -> None:
+    """Whatever the node says instead; after a punished one by name none by address is tried."""
+    honest = hostile.answers()["ssh.logins"][0].splitlines()
+    punished = honest[0].replace(" 0 ", f" 255 {PUNISHED}")
+    for lines, reason in {
+        (): "no result of a100-01 by name, a100-01 by address, hostile-01 by name",
+        (*honest[:3], *honest[4:]): "no result of a100-01 by address",
+        ("untried 3", *honest[1:]): "no result of",
+        ("pair nosuch name 0 ", *honest[1:]): "no result of",
+        (honest[0].replace(" 0 ", " -"), *honest[1:]): "no time left for",
+        ("pair  a -", *honest[1:]): "no result of",
+        (punished, *(line for line in honest if line not in (honest[0], honest[1]))): "",
+        tuple(honest): "",
+    }.items():
+        unread = hostile.found({"ssh.logins": "\n".join(lines)}).unreadable
+        reasons = [each.reason for each in unread if each.section == "ssh.logins"]
+        assert len(unread) == len(reasons) and bool(reasons) is bool(reason)
+        assert reason in "".join(reasons)
 
 
 @given(hostile.changes())

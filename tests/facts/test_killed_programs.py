@@ -29,7 +29,7 @@ def _of_mesh(name: str) -> Section:
 
 CASES = {
     "ssh": (_of_mesh("ssh.logins"), ["pair a address 137", "pair a name 137"]),
-    "getent": (_of_mesh("ssh.names"), ["address a ?", "name a ?"]),
+    "getent": (_of_mesh("ssh.names"), ["address a 192.0.2.1", "name a ?"]),
     "ssh-keyscan": (reach.scans([PEER], {}), ["none a no SSH answers there"]),
     "hostname": (newcomer.IDENTITY, ["full", "hostname"]),
 }

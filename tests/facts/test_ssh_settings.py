@@ -86,30 +86,82 @@ def test_without_a_match_block_sshd_is_asked_once(shell: str, folder: Path) -> N
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_ssh_is_asked_about_each_node(shell: str, folder: Path) -> None:
+def test_ssh_is_asked_about_nodes_with_settings_of_their_own(shell: str, folder: Path) -> None:
     """Keys are looked for in the files that it reads; lines that may decide are named."""
     (folder / "global").write_text(f"[a]:2222 {KEY}\n")
     (folder / "home" / ".ssh" / "mine").write_text(f"b {KEY}\n")
     (folder / "home" / ".ssh" / "known_hosts").write_text(f"c {KEY}\n")
     config = folder / "home" / ".ssh" / "config"
-    config.write_text("Host *\n\tproxyJump=jump\n# Port 1\n  Port 2222\nPortals 1\n")
+    config.write_text("Host *\n\tproxyJump=jump\n# Port 1\n  Port 2222\nPortals 1\nHost B\n")
     (folder / "config" / "ssh_config.d").mkdir()
     (folder / "config" / "ssh_config").write_text("Include x\nUser train")
     text = answer(shell, "ssh.known", folder)
     assert set(ssh.parse_known(text).keys) == {"[a]:2222", "b"}
     found = parse_client(text)
-    assert {name: each.proxy for name, each in found.nodes.items()} == {
-        "a": "",
-        "b": "jump",
-        "c": "",
-    }
-    assert found.nodes["a"].known_hosts == (f"{folder}/global",)
+    assert {name: each.proxy for name, each in found.nodes.items()} == {"b": "jump"}
+    assert found.others is not None
+    assert (found.others.hostname, found.others.proxy) == ("", "")
+    assert found.others.known_hosts == (f"{folder}/global",)
     assert [(each.path, each.line, each.text) for each in found.lines] == [
         (str(config), 2, "proxyJump=jump"),
         (str(config), 4, "Port 2222"),
         (f"{folder}/config/ssh_config", 1, "Include x"),
         (f"{folder}/config/ssh_config", 2, "User train"),
     ]
+
+
+# A user's file, and for which nodes ssh is asked: those that it names, or all.
+FILES = {
+    "": "",
+    "Host *\n  Port 2222\nMatch all\n": "",
+    "Match final all\r\n": "",
+    "CanonicalizeHostname=no\n": "",
+    "host= A other 192.0.2.9\n": "a",
+    "  Host *\n Host c b\n": "bc",
+    "Host other\n": "",
+    "Include more/*\n": "b",
+    "Include ~/.ssh/more/one /nowhere/*\n": "b",
+    "Include ~root/x\n": "abc",
+    "Host a*\n": "abc",
+    "Host !b *\n": "abc",
+    'Host "a"\n': "abc",
+    "Host a # the first\n": "abc",
+    "Match host b\n": "abc",
+    "Match exec true\n": "abc",
+    "CanonicalizeHostname yes\n": "abc",
+    "Include config\n": "abc",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("text", FILES)
+def test_nodes_that_have_settings_of_their_own(shell: str, folder: Path, text: str) -> None:
+    """What may be different is never taken for the same."""
+    home = folder / "home" / ".ssh"
+    (folder / "ssh").write_text('#!/bin/sh\nprintf "user root\\nport 22\\nhostname $2\\n"\n')
+    (home / "config").write_text(text)
+    (home / "more").mkdir()
+    (home / "more" / "one").write_text("Host b\n")
+    found = parse_client(answer(shell, "ssh.known", folder))
+    assert "".join(found.nodes) == FILES[text]
+    assert (found.others is None) is (FILES[text] == "abc")
+
+
+ODD = {
+    "its settings depend on the name": "hostname %s.example.com",
+    "a stand-in knows more": "hostname $([ $2 = a ] && echo x || echo $2)",
+    "a command has the name": "hostname %s\nproxycommand nc %s",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("odd", ODD)
+def test_settings_that_differ_by_name(shell: str, folder: Path, odd: str) -> None:
+    """Each node is asked about, whatever the files say."""
+    lines = ODD[odd].replace("%s", "$2")
+    (folder / "ssh").write_text(f'#!/bin/sh\nprintf "user root\\nport 22\\n{lines}\\n"\n')
+    found = parse_client(answer(shell, "ssh.known", folder))
+    assert list(found.nodes) == ["a", "b", "c"] and found.others is None
 
 
 PROXIES = {
@@ -130,7 +182,7 @@ def test_no_password_of_a_proxy_is_sent(shell: str, folder: Path) -> None:
         text = answer(shell, "ssh.known", folder)
         found = parse_client(text)
         assert "hunter2" not in text
-        assert found.nodes["a"].proxy == wanted
+        assert found.others is not None and found.others.proxy == wanted
         assert len(found.lines) == 2 * len(PROXIES)
         # A node may send what it likes.
         sent = parse_client(text.replace(wanted, proxy))
