@@ -34,14 +34,15 @@ def unknown_word(word: str, known: Iterable[str]) -> click.UsageError:
     return click.UsageError(f"--only: {worded(shown(word), why, allowed, 'gpu-node rules')}")
 
 
-def save(text: str, output: str) -> None:
+def save(parts: Iterable[str], output: str) -> None:
     """Write a report; a plain file is replaced as a whole, so that no reader sees half of one."""
     try:
         target = _target(output)
         if target.is_file() or not target.exists():
-            replace(target, text.encode(), 0o666)
+            replace(target, (part.encode() for part in parts), 0o666)
         else:  # a pipe or a device is written into; a folder is an error
-            target.write_text(text, encoding="utf-8")
+            with target.open("w", encoding="utf-8") as opened:
+                opened.writelines(parts)
     except OSError as error:
         raise _unwritable(output, error) from None
 

@@ -53,9 +53,10 @@ def write(
         file=io.StringIO() if is_file else sys.stdout, width=FILE_WIDTH if is_file else None
     )
     page = formats.Page(console, full, facts, only)
-    text = formats.text(form, report, page)
+    parts = formats.parts(form, report, page)
     if output is not None:
-        save(text, output)
+        save(parts, output)
         return
-    # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.
-    click.echo(text, file=sys.stdout, nl=False, color=console.is_terminal)
+    for part in parts:
+        # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.
+        click.echo(part, file=sys.stdout, nl=False, color=console.is_terminal)

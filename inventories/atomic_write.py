@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 
-def replace(file: Path, data: bytes, mode: int = 0o600) -> None:
-    """Put `data` in place of what a file holds; a link stays, and mode and owner are kept.
+def replace(file: Path, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
+    """Put `data`, or its parts, in place of what a file holds; a link, mode and owner are kept.
 
     A new file gets `mode`, less the umask. An OSError says why not: nothing has changed then, and
     nothing is left beside the file.
@@ -16,7 +17,7 @@ def replace(file: Path, data: bytes, mode: int = 0o600) -> None:
     real = file.resolve()
     with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as half:
         try:
-            half.write(data)
+            half.writelines([data] if isinstance(data, bytes) else data)
             half.flush()
             if real.exists():
                 shutil.copymode(real, half.name)

@@ -1,7 +1,8 @@
-"""The formats of a report: each is a module of this folder with a function `text`."""
+"""The formats of a report: each is a module of this folder with a function `parts`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -41,8 +42,8 @@ def printed(renderable: RenderableType, console: Console) -> str:
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def text(form: str, report: Report, page: Page) -> str:
-    """Return a report in one of FORMATS, for a page; it ends with a newline."""
+def parts(form: str, report: Report, page: Page) -> Iterable[str]:
+    """Return the parts of a report in one of FORMATS, for a page; the last ends with a newline."""
     module = import_module(f"gpu_node.drift.report.{form}")
-    written: str = module.text(report, page)
+    written: Iterable[str] = module.parts(report, page)
     return written

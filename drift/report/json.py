@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,42 @@ from gpu_node.drift.report.model import Report
 from gpu_node.inventories.escape import visible_json
 
 SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
+_NO_HOSTS = '"hosts": {}'
 
 
 def render(report: Report, encoding: str = "utf-8") -> str:
     """Return the report as indented JSON with a final newline, in characters of `encoding`."""
-    data = report.model_dump(mode="json", by_alias=True)
-    text = visible_json(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
+    return "".join(_parts(report, encoding))
+
+
+def parts(report: Report, page: Page) -> Iterator[str]:
+    """Yield the report for a page, in characters of its encoding: the nodes one after the other.
+
+    The facts of all nodes of a large cluster would fill the memory.
+    """
+    return _parts(report, page.console.encoding)
+
+
+def _parts(report: Report, encoding: str) -> Iterator[str]:
+    rest = report.model_copy(update={"hosts": {}}).model_dump(mode="json", by_alias=True)
+    before, _, after = _written(rest, encoding).partition(_NO_HOSTS)
+    yield f'{before}"hosts": {{'
+    between = ""
+    for name, host in report.hosts.items():
+        # A brace and a newline at each end are those of `hosts` itself.
+        one = _written({name: host.model_dump(mode="json", by_alias=True)}, encoding)[1:-2]
+        yield between + one.replace("\n", "\n  ")
+        between = ","
+    yield ("\n  }" if report.hosts else "}") + f"{after}\n"
+
+
+def _written(data: dict[str, Any], encoding: str) -> str:
+    text = visible_json(json.dumps(data, indent=2, ensure_ascii=False))
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return json.dumps(json.loads(text), indent=2) + "\n"
+        return json.dumps(json.loads(text), indent=2)
     return text
-
-
-def text(report: Report, page: Page) -> str:
-    """Return the report for a page, in characters of its encoding."""
-    return render(report, page.console.encoding)
 
 
 def schema() -> dict[str, Any]:

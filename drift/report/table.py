@@ -33,12 +33,12 @@ _HEADS = ("", "nodes", "problem", "repair", "findings")
 _MOST_ERRORS = 3
 
 
-def text(report: Report, page: Page) -> str:
+def parts(report: Report, page: Page) -> tuple[str]:
     """Return the report for a page, as its console prints it."""
     width = page.console.width
     if page.full:
-        return printed(full.render(report, width), page.console)
-    return printed(render(report, width, page.facts, page.only), page.console)
+        return (printed(full.render(report, width), page.console),)
+    return (printed(render(report, width, page.facts, page.only), page.console),)
 
 
 def render(

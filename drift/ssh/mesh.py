@@ -68,7 +68,7 @@ def comes_from(peer: Peer, state: SshState) -> tuple[str, ...]:
     own = (meant(peer, names) if names is not None else None) or ()
     if not own and is_address(peer.address):
         own = (checked.address(peer.address),)
-    sources = () if names is None else names.from_where
+    sources = () if names is None else names.sources
     outside = {each for each in (*own, *sources) if not is_loopback(each)}
     return tuple(sorted(outside))
 

@@ -341,11 +341,9 @@ def logins_partial(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     count = len(among.nodes)
     if count <= FULL_MESH or not has_mesh(wanted, among) or not found.ssh.logins:
         return
-    first, tried = of_run(_tried, found, among)
-    if first != among.name:
+    first, tried, is_every = of_run(_tried, found, among)
+    if first != among.name or is_every:
         return  # once a report
-    if tried == count * count:
-        return
     yield Fault(
         subject="logins",
         found=f"{tried} of {count * count} logins between nodes tried",
@@ -358,14 +356,18 @@ def logins_partial(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     )
 
 
-def _tried(among: Among) -> tuple[str, int]:
-    """Return the first node that tried logins, and how many all nodes tried."""
+def _tried(among: Among) -> tuple[str, int, bool]:
+    """Return the first node that tried logins, how many all nodes tried, and if all were asked for.
+
+    Then not only one node tried all: results that are missing are the findings of their nodes.
+    """
     logins = {peer.name: state.logins for peer, state in asked(among) if state.logins}
     places = {
         name: {each.node for each in tried or ()} & among.once(names_of)
         for name, tried in logins.items()
     }
-    return next(iter(logins), ""), sum(map(len, places.values()))
+    counts = [len(each) for each in places.values()]
+    return next(iter(logins), ""), sum(counts), counts.count(len(among.nodes)) > 1
 
 
 def _words(login: Login) -> str:

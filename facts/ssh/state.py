@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -71,18 +71,13 @@ class Known(State):
 class Names(State):
     """What the names and addresses of the nodes resolve to here, in the resolver's order.
 
-    `sources` are the addresses from which this node reaches each of them. A name is missing if the
-    resolver gave no answer.
+    `sources` are the addresses from which this node reaches them, each once. A name is missing if
+    the resolver gave no answer.
     """
 
     names: dict[str, tuple[str, ...]]
     addresses: dict[str, tuple[str, ...]]
-    sources: dict[str, str]
-
-    @cached_property
-    def from_where(self) -> tuple[str, ...]:
-        """The addresses of `sources`, each once: a node has few."""
-        return tuple(sorted({*self.sources.values()}))
+    sources: tuple[str, ...]
 
 
 class HostsLine(State):
@@ -205,14 +200,14 @@ def parse_names(text: str) -> Names:
         word, node, addresses = _answer(line)
         if addresses is not None:
             answers[word][node] = addresses
-    sources = {node: found[0] for node, found in answers["source"].items()}
-    checked.addresses(sources.values())
-    for each in (answers["name"], answers["address"], sources):
+    sources = tuple(sorted({found[0] for found in answers["source"].values()}))
+    checked.addresses(sources)
+    for each in (answers["name"], answers["address"]):
         bounds.require(each)
     # In a large cluster these are most of a report's memory, and validation would copy them.
     return Names.model_construct(
-        names=answers["name"],
-        addresses=_shared(tuple(answers["address"].items())),
+        names=_shared(tuple(sorted(answers["name"].items()))),
+        addresses=_shared(tuple(sorted(answers["address"].items()))),
         sources=sources,
     )
 

@@ -81,7 +81,7 @@ class Cluster:
         around = range(len(self.peers))
         state["logins"] = [self._login(here, there) for there in self.tried(here)]
         state["untried"] = len(self.peers) - len(state["logins"])
-        state["names"] = {**state["names"], "sources": dict.fromkeys(self.names, self.at(here))}
+        state["names"] = {**state["names"], "sources": (self.at(here),)}
         # Of the others' logins to this node, and of its own.
         came = {i: self.links[i, here] for i in around if (i, here) in self.links}
         goes = {i: self.links[here, i] for i in around if (here, i) in self.links}
@@ -124,7 +124,7 @@ class Cluster:
                 },
                 "block": {"lines": block},
             },
-            "names": {"names": by, "addresses": by, "sources": {}},
+            "names": {"names": by, "addresses": by, "sources": ()},
             "hosts": {"block": {"lines": []}, "lines": []},
         }
 

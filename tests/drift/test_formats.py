@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gpu_node.drift.report.formats import FORMATS, Page, text
+from gpu_node.drift.report.formats import FORMATS, Page, parts
 from tests.drift import reports, states
 
 
@@ -16,7 +16,7 @@ def test_a_format_writes_text(form: str) -> None:
     """It names each node and ends with a newline."""
     fresh, hangs = states.seen(reports.FRESH), states.seen(reports.HANGS)
     report = reports.report({"a100-01": fresh, "v100-01": hangs})
-    written = text(form, report, Page(Console(file=io.StringIO(), width=100)))
+    written = "".join(parts(form, report, Page(Console(file=io.StringIO(), width=100))))
     assert "a100-01" in written and "v100-01" in written
     assert written.endswith("\n")
 
@@ -25,6 +25,8 @@ def test_a_format_on_a_terminal_is_styled() -> None:
     """The table alone; a file has plain lines."""
     report = reports.report({"a100-01": states.seen()})
     terminal = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="256")
-    assert "\x1b[" in text("table", report, Page(terminal))
-    assert "\x1b[" not in text("json", report, Page(terminal))
-    assert "\x1b[" not in text("table", report, Page(Console(file=io.StringIO(), width=100)))
+    assert "\x1b[" in "".join(parts("table", report, Page(terminal)))
+    assert "\x1b[" not in "".join(parts("json", report, Page(terminal)))
+    assert "\x1b[" not in "".join(
+        parts("table", report, Page(Console(file=io.StringIO(), width=100)))
+    )

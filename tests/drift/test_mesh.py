@@ -54,6 +54,16 @@ def test_a_healthy_cluster_has_one_note() -> None:
     ] == []
 
 
+def test_a_result_that_is_missing_is_no_login_left_out() -> None:
+    """With `--mesh all` it is a finding of its node, and not one more run with --mesh all."""
+    cluster = Cluster(COUNT, every_login=True)
+    here = cluster.names[7]
+    state = cluster.states[here]
+    less = state.ssh.model_copy(update={"logins": (state.ssh.logins or ())[1:]})
+    cluster.states[here] = state.model_copy(update={"ssh": less})
+    assert [each for of in cluster.findings().values() for each in of] == []
+
+
 @given(BROKEN, st.dictionaries(PLACES, st.sampled_from(NODES), max_size=2), st.booleans())
 @settings(max_examples=examples(10), deadline=None)
 def test_what_is_broken_is_named(
@@ -138,7 +148,7 @@ def test_as_found_a_cluster_has_few_findings() -> None:
     bare: dict[str, Any] = {
         "authorized": {"lines": []},
         "known_hosts": {"keys": {}, "block": {"lines": []}},
-        "names": {"names": dict.fromkeys(cluster.names, ()), "addresses": {}, "sources": {}},
+        "names": {"names": dict.fromkeys(cluster.names, ()), "addresses": {}, "sources": ()},
     }
     for name, state in cluster.states.items():
         account = state.ssh.account

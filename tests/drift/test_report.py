@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json as stdlib_json
+from io import StringIO
 from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from gpu_node.drift.report import json
+from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
 
@@ -35,6 +39,16 @@ def test_json_validates(kind: str) -> None:
     schema = stdlib_json.loads(json.SCHEMA_FILE.read_text())
     for nodes in ({"n": KINDS[kind]}, {"n": KINDS[kind], "m": states.seen()}):
         jsonschema.validate(stdlib_json.loads(json.render(report(nodes))), schema)
+
+
+@pytest.mark.parametrize("nodes", [THREE, {}], ids=["three", "none"])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_parts_of_json_are_one_text(nodes: dict[str, Seen], encoding: str) -> None:
+    """The nodes are written one by one; a reader sees what one call would write."""
+    found = report(nodes)
+    plain = found.model_dump(mode="json", by_alias=True)
+    assert json.render(found, encoding) == stdlib_json.dumps(plain, indent=2) + "\n"
+    assert len(list(json.parts(found, Page(Console(file=StringIO()))))) == 2 + len(nodes)
 
 
 def test_json_uses_the_words_of_the_contract() -> None:

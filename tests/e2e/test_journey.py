@@ -15,7 +15,7 @@ from rich.console import Console
 
 from gpu_node.drift.report import brief
 from gpu_node.drift.report import json as json_report
-from gpu_node.drift.report.formats import Page, printed, text
+from gpu_node.drift.report.formats import Page, parts, printed
 from gpu_node.drift.report.model import Report
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, keep_converged
@@ -68,7 +68,7 @@ OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
 
 def shown(report: Report, width: int = 100) -> str:
     """Return the table of a report."""
-    return text("table", report, Page(Console(file=io.StringIO(), width=width)))
+    return "".join(parts("table", report, Page(Console(file=io.StringIO(), width=width))))
 
 
 @pytest.fixture(scope="module")
