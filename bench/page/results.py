@@ -68,6 +68,20 @@ class Copies:
 
 
 @dataclass(frozen=True)
+class Logins:
+    """Seconds of `count` logins between `nodes`: in the probe's section, and by OpenSSH alone.
+
+    `ratio` is the median of the ratios in each round.
+    """
+
+    nodes: int
+    count: int
+    mesh: float
+    plain: float
+    ratio: float
+
+
+@dataclass(frozen=True)
 class Results:
     """A whole benchmark; `lab` is None where no converged lab was there.
 
