@@ -82,6 +82,15 @@ class Logins:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """A report of the stored answers of `nodes`; with `mesh` each one knows all others."""
+
+    nodes: int
+    plain: Figures
+    mesh: Figures
+
+
+@dataclass(frozen=True)
 class Results:
     """A whole benchmark; `lab` is None where no converged lab was there.
 
