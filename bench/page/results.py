@@ -104,6 +104,8 @@ class Results:
     load: float
     lab: Pair | None = None
     copies: Copies | None = None
+    logins: Logins | None = None
+    answers: Answers | None = None
 
     @classmethod
     def read(cls, text: str) -> Results:
