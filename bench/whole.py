@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from statistics import median
 
-from bench import copies, lab
+from bench import answers_of_many, copies, lab, logins
 from bench.contenders import ours
 from bench.contenders.all import CONTENDERS
 from bench.contenders.setup import Setup
@@ -25,7 +25,7 @@ Shown = Callable[[str], object]
 def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
     """Measure everything, each at most in so many rounds; `shown` takes a line for each run.
 
-    Raises Failed, NotReal, Busy, NoServer, NoSshd.
+    Raises Failed, NotReal, NoAnswer, Busy, NoServer, NoSshd.
     """
     found: list[Size] = []
     loads: list[float] = []
@@ -43,9 +43,14 @@ def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
         pair = lab.compare(rounds)
     shown("copies of a tree")
     trees = copies.compare()
+    shown(f"the logins between {logins.NODES} nodes")
+    mesh = logins.compare(rounds=min(rounds, logins.ROUNDS))
+    shown(f"the answers of {answers_of_many.MANY:,} nodes")
+    stored = answers_of_many.compare(min(rounds, answers_of_many.ROUNDS))
     today = datetime.now(timezone.utc).date().isoformat()
     load = round(median(loads), 1)
-    return Results(today, machine.words(), machine.versions(), found, load, pair, trees)
+    ran_on = machine.words(), machine.versions()
+    return Results(today, *ran_on, found, load, pair, trees, mesh, stored)
 
 
 def _series(setup: Setup, real: Login, most: int, shown: Shown) -> Series:

@@ -86,7 +86,7 @@ SLOWER = [
     f"tests/{name}.py"
     for name in (
         *("cli/test_controller", "cli/test_hostile_node", "facts/test_packed"),
-        "bench/test_copies",
+        *("bench/test_answers_of_many", "bench/test_copies"),
         "facts/test_mesh_of_many",
         "facts/test_probe",
         "onboarding/test_running",

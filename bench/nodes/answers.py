@@ -35,7 +35,7 @@ def write(folder: Path, probe: Path, hosts: Sequence[Node], home: Path) -> None:
     found = sections(run_here(probe, hosts, home))
     for name in _LIVE:
         del found[name]
-    found |= _with_gpus(found)
+    found |= with_gpus(found)
     for each in hosts:
         own = {
             name: (code, coding, changed_places(text, hosts[0], each))
@@ -44,7 +44,7 @@ def write(folder: Path, probe: Path, hosts: Sequence[Node], home: Path) -> None:
         (folder / f"{each.address}.txt").write_text(framed(own))
 
 
-def _with_gpus(found: Mapping[str, Section]) -> dict[str, Section]:
+def with_gpus(found: Mapping[str, Section]) -> dict[str, Section]:
     """Return the sections about GPUs, of those that there are."""
     cases = {name: _CASES / name / f"{case}.yml" for name, case in _GPUS.items() if name in found}
     texts = {name: yaml.safe_load(case.read_text())["output"] for name, case in cases.items()}

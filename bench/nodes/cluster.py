@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 from bench.places import BIN
 
 # Addresses of 127/8 need no set-up; 127.0.1.1 is the first of them here.
 _IN_A_BLOCK = 250
-MOST = 2 * _IN_A_BLOCK
+MOST = 4 * _IN_A_BLOCK
 _SITE = """\
 from gpu_node.inventories.groups import groups_of
 
 globals().update(groups_of(__file__))
-"""
-_CLUSTER = """\
-cluster: bench
-defaults:
-  ssh: {{user: root, key: {key}, known_hosts: {known_hosts}, port: {port}}}
-  shm: {{size: 8G}}
-  env: {{OMP_NUM_THREADS: "8"}}
-  nccl: {{environments: [{environment}]}}
-groups:
-  gpu: {{gpu: {{model: V100, count: 2}}}}
-hosts:
-{hosts}
 """
 # The Python environment in each stored answer is this project's own.
 _ENVIRONMENT = BIN.parent
@@ -72,15 +62,27 @@ def _address(number: int) -> str:
 
 def write_inventory(folder: Path, number: int, login: Login) -> Path:
     """Write a cluster file of the first nodes into a folder; return the inventory, site.py."""
+    ssh = {"user": login.user, "key": str(login.key), "port": login.port}
+    wanted = {
+        "ssh": {**ssh, "known_hosts": str(login.known_hosts)},
+        "shm": {"size": "8G"},
+        "env": {"OMP_NUM_THREADS": "8"},
+        "nccl": {"environments": [str(_ENVIRONMENT)]},
+        "gpu": {"model": "V100", "count": 2},
+    }
+    return write_site(folder, nodes(number), wanted)
+
+
+def write_site(folder: Path, hosts: Sequence[Node], wanted: Mapping[str, object]) -> Path:
+    """Write a cluster file of nodes that are to be alike; return the inventory, site.py."""
     folder.mkdir(parents=True, exist_ok=True)
-    hosts = [f"  {each.name}: {{address: {each.address}, group: gpu}}" for each in nodes(number)]
-    text = _CLUSTER.format(
-        key=login.key,
-        known_hosts=login.known_hosts,
-        port=login.port,
-        environment=_ENVIRONMENT,
-        hosts="\n".join(hosts),
-    )
+    site = {
+        "cluster": "bench",
+        "defaults": dict(wanted),
+        "groups": {"gpu": None},
+        "hosts": {each.name: {"address": each.address, "group": "gpu"} for each in hosts},
+    }
+    text = yaml.safe_dump(site, sort_keys=False, default_flow_style=None, width=1000)
     (folder / "site.yml").write_text(text)
     (folder / "site.py").write_text(_SITE)
     return folder / "site.py"

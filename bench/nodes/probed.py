@@ -44,7 +44,9 @@ def run_here(probe: Path, hosts: Sequence[Node], home: Path) -> str:
     names.write_text("\n".join([*lines, ""]))
     first = hosts[0]
     spaces = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc"]
-    words = [str(home), str(names), str(probe), first.name, first.address, first.second]
+    # A node that is known by its second address has no other one.
+    addresses = dict.fromkeys((first.address, first.second))
+    words = [str(home), str(names), str(probe), first.name, *addresses]
     done = subprocess.run(
         [*as_root(), *spaces, "sh", str(HERE / "one.sh"), *words],
         stdin=subprocess.DEVNULL,

@@ -68,6 +68,29 @@ class Copies:
 
 
 @dataclass(frozen=True)
+class Logins:
+    """Seconds of `count` logins between `nodes`: in the probe's section, and by OpenSSH alone.
+
+    `ratio` is the median of the ratios in each round.
+    """
+
+    nodes: int
+    count: int
+    mesh: float
+    plain: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A report of the stored answers of `nodes`; with `mesh` each one knows all others."""
+
+    nodes: int
+    plain: Figures
+    mesh: Figures
+
+
+@dataclass(frozen=True)
 class Results:
     """A whole benchmark; `lab` is None where no converged lab was there.
 
@@ -81,6 +104,8 @@ class Results:
     load: float
     lab: Pair | None = None
     copies: Copies | None = None
+    logins: Logins | None = None
+    answers: Answers | None = None
 
     @classmethod
     def read(cls, text: str) -> Results:

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from bench.contenders.all import ANSIBLE, CONTENDERS, DRIFT, MITOGEN, OPENSSH, PYINFRA
-from bench.page.results import Results, Size
+from bench.page.results import Answers, Results, Size
 
 _TEMPLATE = Path(__file__).with_name("page.md.j2")
 _NONE = "-"
@@ -26,6 +26,7 @@ def page(results: Results) -> str:
         controller=_table(list(_costs(results.sizes))),
         ratios=_table(list(_ratios(results.sizes))),
         further=_table(list(_further(results))),
+        answers=_table(list(_answers(results.answers))) if results.answers else "",
     )
 
 
@@ -63,3 +64,9 @@ def _further(results: Results) -> Iterator[list[str]]:
     for nodes, costs in results.cpu_per_host().items():
         values = [costs[name] for name in (DRIFT, PYINFRA, "above_pyinfra", OPENSSH)]
         yield [str(nodes), *(f"{each:.1f} ms" for each in values)]
+
+
+def _answers(found: Answers) -> Iterator[list[str]]:
+    yield ["inventory", "seconds", "CPU seconds", "memory"]
+    for title, each in (("without the mesh", found.plain), ("with the mesh", found.mesh)):
+        yield [title, f"{each.wall:.2f}", f"{each.cpu:.2f}", f"{each.megabytes:.0f} MB"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.contenders.all import ANSIBLE, DRIFT, MITOGEN, OPENSSH, PYINFRA
 from bench.measure.run import Taken
 from bench.page import plot, text
-from bench.page.results import Results, Size
+from bench.page.results import Answers, Figures, Logins, Results, Size
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
@@ -48,6 +48,23 @@ def test_the_page_has_a_row_for_each_size() -> None:
     assert "| 2 | 3.00 | 1.00 | 2.00 | - | 30.00 |" in page
     assert "| 202 | 9.00 | 5.00 | 6.00 | - | - |" in page
     assert "Not measured: the lab" in page
+
+
+def test_the_page_has_what_else_was_measured() -> None:
+    """Seconds, ratios and memory; older figures lack some of it."""
+    page = text.page(
+        replace(
+            RESULTS,
+            logins=Logins(nodes=50, count=344, mesh=22.71, plain=23.77, ratio=1.02),
+            answers=Answers(1000, plain=Figures.of(runs(5.4)), mesh=Figures.of(runs(16.2, cpu=15))),
+        )
+    )
+    assert "50 nodes on loopback try 344" in page
+    assert "the ratio is 1.02" in page
+    assert "each of 1,000 nodes has its answer" in page
+    assert "| without the mesh | 5.40 | 1.00 | 50 MB |" in page
+    assert "| with the mesh | 16.20 | 15.00 | 50 MB |" in page
+    assert text.page(RESULTS).count("Not measured.") == 3
 
 
 def test_the_plot_has_a_line_for_each_contender() -> None:
