@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -93,6 +95,26 @@ def wants_logins(inventory: str, limit: Iterable[str]) -> bool:
     return any(data.get("ssh_mesh") is True for data in limited_data(inventory, limit).values())
 
 
+def offline_hosts(inventory: str, limit: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the inventory's data about nodes with scripts; refuse a name that no file can have."""
+    from gpu_node.facts.ask.offline import is_usable
+
+    hosts = limited_data(inventory, limit)
+    if wrong := [name for name in hosts if not is_usable(name)]:
+        raise click.ClickException("\n".join(_unusable(inventory, name) for name in wrong))
+    return hosts
+
+
+def _unusable(inventory: str, name: str) -> str:
+    """Return the problem of a node's name; a name of pyinfra's connectors begins with @."""
+    why, then = "a file is named after the node", "rename it in the inventory"
+    if name.startswith("@"):
+        limit = "" if name == inventory else f" --limit {shlex.quote(name)}"
+        why, then = "its report needs no script", f"gpu-node drift {shlex.quote(inventory)}{limit}"
+    allowed = "letters, digits, ., _ and -, at most 255 of them, and neither . nor .."
+    return f"NODE: {worded(shown(name), why, allowed, then)}"
+
+
 def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str, Seen]:
     """Return what the answers in a folder say about the nodes of an inventory; contacts none."""
     if not Path(folder).is_dir():
@@ -102,7 +124,7 @@ def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str,
     from gpu_node.facts.ask.offline import answers
 
     with at_once(), _working(f"Reading the answers in {folder}"):
-        found = answers(Path(folder), limited_data(inventory, limit), version("gpu-node"))
+        found = answers(Path(folder), offline_hosts(inventory, limit), version("gpu-node"))
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 

@@ -33,11 +33,11 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
                   gpu-node drift cluster/site.py --answers probe
     """
     with loading():
-        from gpu_node.facts.ask.gather import limited_data
+        from gpu_node.cli.asking import offline_hosts
         from gpu_node.facts.ask.offline import SCRIPT_SUFFIX, scripts
         from gpu_node.inventories.atomic_write import replace
         from gpu_node.inventories.errors import reason, worded
-    made = scripts(limited_data(inventory, limit), version("gpu-node"))
+    made = scripts(offline_hosts(inventory, limit), version("gpu-node"))
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -28,9 +28,12 @@ SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
 OLD_SECONDS = 24 * 3600
 # As much as is read over SSH.
 MOST_BYTES = 16 * 1024 * 1024
+# What the name of a node is made of: it is a word of a stamp, and the name of a file.
+NAME_LETTERS = "A-Za-z0-9._-"
+_NAME = f"[{NAME_LETTERS}]{{1,255}}"
 # To which question, by which node, when and on which machine an answer is.
 STAMP = re.compile(
-    rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>[A-Za-z0-9._-]{{1,255}}) "
+    rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>{_NAME}) "
     r"(?P<time>[0-9]{1,11}) (?P<host>\S{1,255}) (?P<boot>\S{1,64})$",
     re.MULTILINE,
 )
@@ -63,8 +66,17 @@ class Script:
             f"gpu-node {self.version}: prints what gpu-node drift --answers reads; it changes "
             "nothing."
         )
-        begin = shell("ask/offline", node=alone, mark=MARK, digest=self.digest)
-        return f"#!/bin/sh\n# {head}\n{begin}{self.probe}\n"
+        return f"#!/bin/sh\n# {head}\n{beginning(alone, self.digest)}{self.probe}\n"
+
+
+def beginning(node: str, digest: str) -> str:
+    """Return the beginning of a script, which prints the stamp; `node` is an argument's default."""
+    return shell("ask/offline", node=node, mark=MARK, digest=digest, letters=NAME_LETTERS)
+
+
+def is_usable(name: str) -> bool:
+    """Whether a node of this name can have a script and an answer: a stamp and a file name it."""
+    return re.fullmatch(_NAME, name) is not None and name not in (".", "..")
 
 
 def scripts(hosts: Mapping[str, Mapping[str, Any]], version: str) -> list[Script]:

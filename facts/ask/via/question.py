@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_node.facts.ask.gather import Answer
-from gpu_node.facts.ask.offline import MOST_BYTES, STAMP
+from gpu_node.facts.ask.offline import MOST_BYTES, STAMP, beginning
 from gpu_node.facts.ask.session import ProbeError, state_of, whole
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.bounds import in_words
@@ -87,7 +87,7 @@ class Question:
     def script(self) -> bytes:
         """What `COMMAND` reads from stdin."""
         node = "$SLURMD_NODENAME" if self.in_job else self.name
-        head = shell("ask/offline", node=node, mark=MARK, digest=self.number)
+        head = beginning(node, self.number)
         if self.in_job:
             head += shell("ask/via/job", mark=MARK)
         lines = by_stdin(head + self.fact.script_for(self.request))
