@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from gpu_node.facts.probe.frame import MARK
 from gpu_node.facts.probe.protocol import Section, render
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.probe.shell import shell
+from gpu_node.inventories.errors import reason, worded
+from gpu_node.inventories.regular_file import why_none
 
 SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
 # Seconds after which an answer is no longer the state of its node.
@@ -116,8 +119,8 @@ def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> 
     for name, ask in _questions(hosts, version).items():
         data = hosts[name]
         text = _text(folder, name)  # all of them at the same time would fill the memory
-        if isinstance(text, OSError):
-            found[name] = Answer(data, error=_no_file(folder, name, text))
+        if isinstance(text, _NoFile):
+            found[name] = Answer(data, error=str(text))
             continue
         try:
             stamp = _stamp(text, name)
@@ -149,22 +152,25 @@ def _questions(hosts: Mapping[str, Mapping[str, Any]], version: str) -> Mapping[
     return found
 
 
-def _text(folder: Path, name: str) -> str | OSError:
+class _NoFile(Exception):
+    """A node's file does not exist or is not read; str() is the reason and the next step."""
+
+
+def _text(folder: Path, name: str) -> str | _NoFile:
     file = folder / f"{name}{ANSWER_SUFFIX}"
+    then = f"run its script on the node, > {file.name}"
+    missing = f"no file {file}"
+    if why := why_none(str(file), missing):  # a pipe would wait for a writer
+        return _NoFile(worded(why, then=then) if why == missing else _unread(file, why, then))
     try:
-        if not file.is_file():  # a pipe would wait for a writer
-            raise FileNotFoundError(2, "no such file", str(file))
         with file.open("rb") as opened:
             return opened.read(MOST_BYTES + 1).decode("utf-8", "replace").replace("\r\n", "\n")
     except OSError as error:
-        return error
+        return _NoFile(_unread(file, reason(error), f"chmod or chown {shlex.quote(str(file))}"))
 
 
-def _no_file(folder: Path, name: str, error: OSError) -> str:
-    file = folder / f"{name}{ANSWER_SUFFIX}"
-    if isinstance(error, FileNotFoundError):
-        return f"found no file {file}; next: run its script on the node, > {file.name}"
-    return f"cannot read {file}: {error.strerror}"
+def _unread(file: Path, why: str, then: str) -> str:
+    return worded(why, f"cannot read {file}", "a file", then)
 
 
 def _state(text: str, question: _Question) -> Any:

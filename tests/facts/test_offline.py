@@ -163,7 +163,34 @@ def test_an_answer_that_was_copied_for_another_node(answer: str, tmp_path: Path)
     assert "it is the answer of a100-01" in (found["v100-01"].error or "")
 
 
-def test_a_fifo_in_place_of_an_answer(tmp_path: Path) -> None:
-    """It would never end."""
-    os.mkfifo(tmp_path / "a100-01.txt")
-    assert not read(tmp_path)["a100-01"].reached
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (os.mkfifo, "a named pipe, not a file"),
+        (Path.mkdir, "a folder, not a file"),
+        (lambda file: file.symlink_to(file), "too many levels of symbolic links"),
+        (lambda file: file.symlink_to("/dev/zero"), "a device, not a file"),
+    ],
+)
+def test_what_is_no_file(make: Callable[[Path], object], found: str, tmp_path: Path) -> None:
+    """It would never end, or has no text: the node is unreachable, for that reason."""
+    file = tmp_path / "a100-01.txt"
+    make(file)
+    answer = read(tmp_path)["a100-01"]
+    assert not answer.reached
+    assert answer.error == (
+        f"found {found} (cannot read {file}); allowed: a file; next: run its script on the node, "
+        "> a100-01.txt"
+    )
+
+
+def test_a_file_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the system's."""
+
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "a100-01.txt").touch()
+    monkeypatch.setattr(Path, "open", denied)
+    error = answers(tmp_path, HOSTS, VERSION)["a100-01"].error
+    assert (error or "").startswith("found permission denied (cannot read ")
