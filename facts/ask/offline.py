@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ STAMP = re.compile(
     r"(?P<time>[0-9]{1,11}) (?P<host>\S{1,255}) (?P<boot>\S{1,64})$",
     re.MULTILINE,
 )
+_DONE = re.compile(rf"^{MARK} done$", re.MULTILINE)
 _AGAIN = "run gpu-node probe, and its script on the node, again"
 
 
@@ -183,9 +185,12 @@ def _stamp(text: str, name: str) -> re.Match[str]:
     """Return the stamp of a node's answer. Raises ProbeError for what is none of that node."""
     if len(text) > MOST_BYTES:
         raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
-    stamp = STAMP.search(text)
-    if stamp is None:
+    stamps = list(islice(STAMP.finditer(text), 2))
+    if not stamps:
         raise ProbeError("found no answer to a script of gpu-node probe; next: run it on the node")
+    if stamps[1:]:
+        raise ProbeError(f"it holds more than one answer; next: {_AGAIN}, with > NODE.txt")
+    (stamp,) = stamps
     if stamp["node"] != name:
         raise ProbeError(f"it is the answer of {stamp['node']}; next: keep it as its file")
     return stamp
@@ -200,7 +205,7 @@ def _check(text: str, stamp: re.Match[str], digest: str) -> None:
         when = f"{hours:.0f} hours old" if hours > 0 else f"{-hours:.0f} hours ahead"
         allowed = f"allowed: at most {OLD_SECONDS // 3600} hours"
         raise ProbeError(f"it is {when} by the clock of the node; {allowed}; next: {_AGAIN}")
-    if f"\n{MARK} done" not in text:
+    if _DONE.search(text) is None:
         raise ProbeError(f"it was cut off before its end; next: {_AGAIN}")
 
 

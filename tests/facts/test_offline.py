@@ -100,8 +100,8 @@ def test_a_script_needs_a_name_that_a_file_can_have(shell: str) -> None:
 
 
 def test_answers_are_read(answer: str, tmp_path: Path) -> None:
-    """Lines before it, and ends of lines as of another system, change nothing."""
-    noise = f"Welcome\r\n{answer}".replace("\n", "\r\n")
+    """Lines around it, a BOM, and ends of lines as of another system, change nothing."""
+    noise = f"\ufeffWelcome\r\n{answer}logout".replace("\n", "\r\n")
     found = read(tmp_path, a100_01=noise, v100_01=of_another(answer))
     assert list(found) == ["a100-01", "v100-01"]
     for each in found.values():
@@ -137,6 +137,10 @@ def _older(answer: str, hours: float) -> str:
         ),
         (lambda text: text[: len(text) // 2], "it was cut off before its end"),
         (lambda text: text + "x" * 17_000_000, "its answer has more than 16 MiB"),
+        (lambda text: text.replace("@@gpu-node done", "@@gpu-node doneish"), "it was cut off"),
+        (lambda text: text * 2, "it holds more than one answer"),
+        (lambda text: text + of_another(text), "it holds more than one answer"),
+        (lambda text: of_another(text) + text, "it holds more than one answer"),
     ],
 )
 def test_what_is_no_answer_of_the_node(
