@@ -21,6 +21,7 @@ from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
+from gpu_node.inventories.regular_file import why_no_folder
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 
 
@@ -117,9 +118,9 @@ def _unusable(inventory: str, name: str) -> str:
 
 def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str, Seen]:
     """Return what the answers in a folder say about the nodes of an inventory; contacts none."""
-    if not Path(folder).is_dir():
+    if why := why_no_folder(folder):
         allowed = "a folder with NODE.txt of each node"
-        problem = worded(shown(folder), "no such folder", allowed, "gpu-node probe")
+        problem = worded(shown(folder), why, allowed, "gpu-node probe")
         raise click.UsageError(f"--answers: {problem}")
     from gpu_node.facts.ask.offline import answers
 

@@ -33,6 +33,7 @@ from gpu_node.inventories.errors import worded
 @click.option(
     "--answers",
     metavar="DIR",
+    callback=words.folder,
     help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
 )
 @click.option(
