@@ -33,8 +33,8 @@ OLD_SECONDS = 24 * 3600
 # As much as is read over SSH.
 MOST_BYTES = 16 * 1024 * 1024
 # What the name of a node is made of: it is a word of a stamp, and the name of a file.
-NAME_LETTERS = "A-Za-z0-9._-"
-_NAME = f"[{NAME_LETTERS}]{{1,255}}"
+_LETTERS = "A-Za-z0-9._-"
+_NAME = f"[{_LETTERS}]{{1,255}}"
 # To which question, by which node, when and on which machine an answer is.
 STAMP = re.compile(
     rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>{_NAME}) "
@@ -76,7 +76,7 @@ class Script:
 
 def beginning(node: str, digest: str) -> str:
     """Return the beginning of a script, which prints the stamp; `node` is an argument's default."""
-    return shell("ask/offline", node=node, mark=MARK, digest=digest, letters=NAME_LETTERS)
+    return shell("ask/offline", node=node, mark=MARK, digest=digest, other=f"[!{_LETTERS}]")
 
 
 def is_usable(name: str) -> bool:

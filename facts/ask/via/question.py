@@ -32,6 +32,8 @@ TOO_MUCH = (
 )
 # What runs the script that stdin brings.
 COMMAND = READER
+# What a job prints whose environment does not name its node.
+UNNAMED = f"{MARK} unnamed"
 _JOB = re.compile(rf"^{MARK} job (?P<id>[0-9]{{1,10}})$", re.MULTILINE)
 
 
@@ -89,7 +91,7 @@ class Question:
         node = "$SLURMD_NODENAME" if self.in_job else self.name
         head = beginning(node, self.number)
         if self.in_job:
-            head += shell("ask/via/job", mark=MARK)
+            head = shell("ask/via/named", unnamed=UNNAMED) + head + shell("ask/via/job", mark=MARK)
         lines = by_stdin(head + self.fact.script_for(self.request))
         return "".join(f"{line}\n" for line in lines).encode()
 
