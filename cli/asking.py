@@ -21,7 +21,7 @@ from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
-from gpu_node.inventories.regular_file import why_no_folder
+from gpu_node.inventories.regular_file import why_no_folder, why_none
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 
 
@@ -125,7 +125,8 @@ def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str,
     from gpu_node.facts.ask.offline import answers
 
     with at_once(), _working(f"Reading the answers in {folder}"):
-        found = answers(Path(folder), offline_hosts(inventory, limit), version("gpu-node"))
+        hosts = offline_hosts(inventory, limit)
+        found = answers(Path(folder), hosts, version("gpu-node"), why_none)
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 

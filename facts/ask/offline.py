@@ -10,7 +10,7 @@ import hashlib
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -24,8 +24,6 @@ from gpu_node.facts.probe.frame import MARK
 from gpu_node.facts.probe.protocol import Section, render
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.probe.shell import shell
-from gpu_node.inventories.errors import reason, worded
-from gpu_node.inventories.regular_file import why_none
 
 SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
 # Seconds after which an answer is no longer the state of its node.
@@ -110,17 +108,23 @@ def _rendered(request: ProbeRequest) -> str:
     return render(NodeProbe().sections_for(request), sudo=request.sudo)
 
 
-def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> dict[str, Answer]:
+def answers(
+    folder: Path,
+    hosts: Mapping[str, dict[str, Any]],
+    version: str,
+    why_none: Callable[[str, str], str],
+) -> dict[str, Answer]:
     """Return the answers in a folder, NODE.txt, by host name in the order of `hosts`.
 
     A node without a file is unreachable. A file that is no answer of its node to what would be
-    asked today has no state, and the reason.
+    asked today has no state, and the reason. `why_none` is that of a path which is no file, as in
+    `regular_file`.
     """
     found: dict[str, Answer] = {}
     machines: dict[tuple[str, str], list[str]] = {}
     for name, ask in _questions(hosts, version).items():
         data = hosts[name]
-        text = _text(folder, name)  # all of them at the same time would fill the memory
+        text = _text(folder, name, why_none)  # all of them at the same time would fill the memory
         if isinstance(text, _NoFile):
             found[name] = Answer(data, error=str(text))
             continue
@@ -158,21 +162,23 @@ class _NoFile(Exception):
     """A node's file does not exist or is not read; str() is the reason and the next step."""
 
 
-def _text(folder: Path, name: str) -> str | _NoFile:
+def _text(folder: Path, name: str, why_none: Callable[[str, str], str]) -> str | _NoFile:
     file = folder / f"{name}{ANSWER_SUFFIX}"
     then = f"run its script on the node, > {file.name}"
-    missing = f"no file {file}"
-    if why := why_none(str(file), missing):  # a pipe would wait for a writer
-        return _NoFile(worded(why, then=then) if why == missing else _unread(file, why, then))
+    if why := why_none(str(file), ""):  # a pipe would wait for a writer
+        return _NoFile(_unread(file, why, then))
     try:
         with file.open("rb") as opened:
             return opened.read(MOST_BYTES + 1).decode("utf-8", "replace").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return _NoFile(f"found no file {file}; next: {then}")
     except OSError as error:
-        return _NoFile(_unread(file, reason(error), f"chmod or chown {shlex.quote(str(file))}"))
+        why = (error.strerror or str(error)).lower()
+        return _NoFile(_unread(file, why, f"chmod or chown {shlex.quote(str(file))}"))
 
 
 def _unread(file: Path, why: str, then: str) -> str:
-    return worded(why, f"cannot read {file}", "a file", then)
+    return f"found {why} (cannot read {file}); allowed: a file; next: {then}"
 
 
 def _state(text: str, question: _Question) -> Any:

@@ -14,6 +14,7 @@ import pytest
 
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.offline import Script, answers, scripts
+from gpu_node.inventories.regular_file import why_none
 from tests.shells import SHELLS, at_an_empty_home
 
 VERSION = "1.2.3"
@@ -64,7 +65,7 @@ def read(folder: Path, **texts: str) -> dict[str, Answer]:
     """Read the answers with these texts; _ in a name stands for -."""
     for name, text in texts.items():
         (folder / f"{name.replace('_', '-')}.txt").write_text(text)
-    return answers(folder, HOSTS, VERSION)
+    return answers(folder, HOSTS, VERSION, why_none)
 
 
 def test_nodes_that_are_asked_the_same_share_a_script() -> None:
@@ -196,5 +197,5 @@ def test_a_file_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     (tmp_path / "a100-01.txt").touch()
     monkeypatch.setattr(Path, "open", denied)
-    error = answers(tmp_path, HOSTS, VERSION)["a100-01"].error
+    error = answers(tmp_path, HOSTS, VERSION, why_none)["a100-01"].error
     assert (error or "").startswith("found permission denied (cannot read ")

@@ -21,7 +21,6 @@ from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.via.processes import Errand, run_all
 from gpu_node.facts.ask.via.question import COMMAND, NAME, UNNAMED, Carried, Question
 from gpu_node.facts.probe.frame import MARK
-from gpu_node.inventories.errors import worded
 
 # How long a job may wait for its node, and how many are started side by side.
 START_SECONDS, PARALLEL = 10, 50
@@ -155,7 +154,8 @@ def _answer(question: Question, carried: Carried) -> Answer:
     """Return the answer of a node; without any of its output the job did not start."""
     if UNNAMED.encode() in carried.out.splitlines():
         then = f"look for what removes it: srun --nodelist={question.name} env"
-        error = worded("a job without SLURMD_NODENAME", "", "the variable that slurmd sets", then)
+        allowed = "allowed: the variable that slurmd sets"
+        error = f"found a job without SLURMD_NODENAME; {allowed}; next: {then}"
         return Answer(dict(question.data), error=error, reached=True)
     if MARK.encode() in carried.out or carried.code in (None, 0):
         return question.answer(carried)
