@@ -16,6 +16,7 @@ import click
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
+from gpu_node.facts.ask.via import FILES, SSH
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
@@ -83,7 +84,7 @@ def ask_via(
         then = "run it where srun works, such as a login node of the cluster"
         problem = worded(str(error), "", "Slurm's commands, and a cluster that answers", then)
         raise click.ClickException(f"--via {via}: {problem}") from error
-    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+    return {name: _seen(inventory, name, answer, via) for name, answer in found.items()}
 
 
 def nodes_of(inventory: str, limit: Iterable[str]) -> tuple[str, ...]:
@@ -94,6 +95,15 @@ def nodes_of(inventory: str, limit: Iterable[str]) -> tuple[str, ...]:
 def wants_logins(inventory: str, limit: Iterable[str]) -> bool:
     """Whether an inventory asks for logins between the nodes; contacts none."""
     return any(data.get("ssh_mesh") is True for data in limited_data(inventory, limit).values())
+
+
+def jobs_log_in(inventory: str, limit: Iterable[str]) -> bool:
+    """Whether Slurm jobs try logins between any of the nodes; contacts none."""
+    from gpu_node.facts.ask.via.question import is_of_caller
+    from gpu_node.facts.probe.request import request_of
+
+    hosts = limited_data(inventory, limit).values()
+    return any(is_of_caller(request_of(each)) for each in hosts if each.get("ssh_mesh") is True)
 
 
 def offline_hosts(inventory: str, limit: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -127,10 +137,10 @@ def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str,
     with at_once(), _working(f"Reading the answers in {folder}"):
         hosts = offline_hosts(inventory, limit)
         found = answers(Path(folder), hosts, version("gpu-node"), why_none)
-    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+    return {name: _seen(inventory, name, answer, FILES) for name, answer in found.items()}
 
 
-def _seen(inventory: str, name: str, answer: Answer) -> Seen:
+def _seen(inventory: str, name: str, answer: Answer, via: str = SSH) -> Seen:
     try:
         wanted = NodeWanted.from_data(answer.data)
     except InventoryError as error:
@@ -145,6 +155,7 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
         answer.data.get("_sudo") is True and answer.slurm_job is None,
         answer.data.get("allow_deletions") is True,
         answer.slurm_job,
+        via,
     )
 
 

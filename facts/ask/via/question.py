@@ -62,6 +62,11 @@ class Carried:
         return [line.strip() for line in lines if line.strip()]
 
 
+def is_of_caller(request: ProbeRequest) -> bool:
+    """Whether a job's user is the training user: another user's keys open no node."""
+    return request.user == getpass.getuser()
+
+
 @dataclass(frozen=True)
 class Question:
     """The probe for one node; `number` is 16 hex digits that only this run has.
@@ -82,8 +87,8 @@ class Question:
         request = request_of(self.data, self.deep)
         if not self.in_job:
             return request
-        is_user = request.user == getpass.getuser()  # another user's keys open nothing
-        return replace(request, user="", trains_apart=False, sudo=False, logins=is_user)
+        logins = is_of_caller(request)
+        return replace(request, user="", trains_apart=False, sudo=False, logins=logins)
 
     @property
     def script(self) -> bytes:
