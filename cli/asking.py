@@ -78,7 +78,7 @@ def ask_via(
         problem = worded(shown(str(error)), why, "nodes that sshd answers on", "--limit")
         raise click.UsageError(f"--via {via}: {problem}") from error
     except engines.NoClusterShell as error:
-        problem = worded(str(error), "", "the library, and ssh", engines.INSTALL)
+        problem = worded(str(error), "", "the library, and ssh", error.then)
         raise click.ClickException(f"--via {via}: {problem}") from error
     except engines.NoSlurm as error:
         then = "run it where srun works, such as a login node of the cluster"

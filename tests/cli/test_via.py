@@ -76,6 +76,17 @@ def test_the_library_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+def test_ssh_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One error, not one for each node."""
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(click.ClickException) as caught:
+        ask_via("clustershell", str(folder / "site.py"), ())
+    assert caught.value.message == (
+        "--via clustershell: found no program ssh in PATH; allowed: the library, and ssh; next: "
+        "install OpenSSH's client"
+    )
+
+
 def test_whose_jobs_log_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the training user, if the inventory asks for logins."""
     site, file = folder / "site.yml", str(folder / "site.py")
