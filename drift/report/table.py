@@ -220,8 +220,8 @@ def _unreached(
         yield Padding(Text(visible_lines(error)), (0, 0, 0, _GAP))
     if more := [name for _, names in shown[_MOST_ERRORS:] for name in names]:
         yield Text()
-        named = f"{len(more)} more: {visible(ranges(more))}"
-        yield at_commas(Text(f"no answer from {named}; --full shows why"), width)
+        others = f"{len(more)} more: {visible(ranges(more))}"
+        yield at_commas(Text(f"no answer from {others}; --full shows why"), width)
 
 
 def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:
