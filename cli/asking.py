@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
+from gpu_node.facts.ask.via import FILES, SSH
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
+from gpu_node.inventories.regular_file import why_no_folder, why_none
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 
 
@@ -74,13 +78,13 @@ def ask_via(
         problem = worded(shown(str(error)), why, "nodes that sshd answers on", "--limit")
         raise click.UsageError(f"--via {via}: {problem}") from error
     except engines.NoClusterShell as error:
-        problem = worded(str(error), "", "the library, and ssh", engines.INSTALL)
+        problem = worded(str(error), "", "the library, and ssh", error.then)
         raise click.ClickException(f"--via {via}: {problem}") from error
     except engines.NoSlurm as error:
         then = "run it where srun works, such as a login node of the cluster"
         problem = worded(str(error), "", "Slurm's commands, and a cluster that answers", then)
         raise click.ClickException(f"--via {via}: {problem}") from error
-    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+    return {name: _seen(inventory, name, answer, via) for name, answer in found.items()}
 
 
 def nodes_of(inventory: str, limit: Iterable[str]) -> tuple[str, ...]:
@@ -93,20 +97,50 @@ def wants_logins(inventory: str, limit: Iterable[str]) -> bool:
     return any(data.get("ssh_mesh") is True for data in limited_data(inventory, limit).values())
 
 
+def jobs_log_in(inventory: str, limit: Iterable[str]) -> bool:
+    """Whether Slurm jobs try logins between any of the nodes; contacts none."""
+    from gpu_node.facts.ask.via.question import is_of_caller
+    from gpu_node.facts.probe.request import request_of
+
+    hosts = limited_data(inventory, limit).values()
+    return any(is_of_caller(request_of(each)) for each in hosts if each.get("ssh_mesh") is True)
+
+
+def offline_hosts(inventory: str, limit: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the inventory's data about nodes with scripts; refuse a name that no file can have."""
+    from gpu_node.facts.ask.offline import is_usable
+
+    hosts = limited_data(inventory, limit)
+    if wrong := [name for name in hosts if not is_usable(name)]:
+        raise click.ClickException("\n".join(_unusable(inventory, name) for name in wrong))
+    return hosts
+
+
+def _unusable(inventory: str, name: str) -> str:
+    """Return the problem of a node's name; a name of pyinfra's connectors begins with @."""
+    why, then = "a file is named after the node", "rename it in the inventory"
+    if name.startswith("@"):
+        limit = "" if name == inventory else f" --limit {shlex.quote(name)}"
+        why, then = "its report needs no script", f"gpu-node drift {shlex.quote(inventory)}{limit}"
+    allowed = "letters, digits, ., _ and -, at most 255 of them, and neither . nor .."
+    return f"NODE: {worded(shown(name), why, allowed, then)}"
+
+
 def read_answers(inventory: str, limit: Iterable[str], folder: str) -> dict[str, Seen]:
     """Return what the answers in a folder say about the nodes of an inventory; contacts none."""
-    if not Path(folder).is_dir():
+    if why := why_no_folder(folder):
         allowed = "a folder with NODE.txt of each node"
-        problem = worded(shown(folder), "no such folder", allowed, "gpu-node probe")
+        problem = worded(shown(folder), why, allowed, "gpu-node probe")
         raise click.UsageError(f"--answers: {problem}")
     from gpu_node.facts.ask.offline import answers
 
     with at_once(), _working(f"Reading the answers in {folder}"):
-        found = answers(Path(folder), limited_data(inventory, limit), version("gpu-node"))
-    return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+        hosts = offline_hosts(inventory, limit)
+        found = answers(Path(folder), hosts, version("gpu-node"), why_none)
+    return {name: _seen(inventory, name, answer, FILES) for name, answer in found.items()}
 
 
-def _seen(inventory: str, name: str, answer: Answer) -> Seen:
+def _seen(inventory: str, name: str, answer: Answer, via: str = SSH) -> Seen:
     try:
         wanted = NodeWanted.from_data(answer.data)
     except InventoryError as error:
@@ -121,6 +155,7 @@ def _seen(inventory: str, name: str, answer: Answer) -> Seen:
         answer.data.get("_sudo") is True and answer.slurm_job is None,
         answer.data.get("allow_deletions") is True,
         answer.slurm_job,
+        via,
     )
 
 

@@ -8,7 +8,7 @@ from gpu_node.cli import words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
 from gpu_node.drift.report.formats import FORMATS
-from gpu_node.facts.ask.via import VIAS
+from gpu_node.facts.ask.via import SLURM, VIAS
 from gpu_node.inventories.errors import worded
 
 
@@ -33,6 +33,7 @@ from gpu_node.inventories.errors import worded
 @click.option(
     "--answers",
     metavar="DIR",
+    callback=words.folder,
     help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
 )
 @click.option(
@@ -74,7 +75,14 @@ def drift(
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
     """
     with loading():
-        from gpu_node.cli.asking import ask, ask_via, nodes_of, read_answers, wants_logins
+        from gpu_node.cli.asking import (
+            ask,
+            ask_via,
+            jobs_log_in,
+            nodes_of,
+            read_answers,
+            wants_logins,
+        )
         from gpu_node.cli.output import check_given
         from gpu_node.facts.probe.request import MESH
     given = {"--only": bool(only), "--facts": facts, "--full": full}
@@ -95,6 +103,10 @@ def drift(
     if mesh and not wants_logins(inventory, limit):
         why = "the inventory asks for no logins between the nodes"
         problem = worded(f"{mesh!r}", why, "an inventory with ssh: {mesh: true}", "set it there")
+        raise click.UsageError(f"--mesh: {problem}")
+    if mesh and via == SLURM and not jobs_log_in(inventory, limit):
+        why = "jobs run as you, and no node has you as its training user: no login is tried"
+        problem = worded(f"{mesh!r} with --via slurm", why, "one of them")
         raise click.UsageError(f"--mesh: {problem}")
     data = {MESH: mesh} if mesh else {}
     if answers is not None:

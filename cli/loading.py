@@ -54,6 +54,7 @@ def cooperate() -> None:
     from gevent import hub, monkey
 
     monkey.patch_all()
-    # Ctrl-C is not an error of a greenlet, and the report repeats what paramiko logs.
+    # Ctrl-C is not an error of a greenlet, and the report repeats what the libraries log.
     hub.Hub.NOT_ERROR += (KeyboardInterrupt,)
-    logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    for name in ("paramiko", "pyinfra"):
+        logging.getLogger(name).addHandler(logging.NullHandler())

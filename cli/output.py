@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpu_node.inventories.atomic_write import replace
+from gpu_node.inventories.atomic_write import real_path, replace
 from gpu_node.inventories.errors import did_you_mean, quoted, reason, shown, worded
 
 _LONGEST_NAME = 255
@@ -24,7 +24,7 @@ def check_given(output: str | None, only: Iterable[str]) -> None:
     try:
         _check_target(_target(output))
     except OSError as error:
-        raise _unwritable(output, error) from None
+        raise unwritable(output, error) from None
 
 
 def unknown_word(word: str, known: Iterable[str]) -> click.UsageError:
@@ -44,11 +44,11 @@ def save(parts: Iterable[str], output: str) -> None:
             with target.open("w", encoding="utf-8") as opened:
                 opened.writelines(parts)
     except OSError as error:
-        raise _unwritable(output, error) from None
+        raise unwritable(output, error) from None
 
 
 def _target(output: str) -> Path:
-    return Path(output).resolve() if output else Path(output)
+    return real_path(Path(output)) if output else Path(output)
 
 
 def _check_target(target: Path) -> None:
@@ -66,7 +66,8 @@ def _error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def _unwritable(output: str, error: OSError) -> click.ClickException:
+def unwritable(output: str, error: OSError) -> click.ClickException:
+    """Return the error for a file that cannot be written, with its own name and the reason."""
     name = output if 0 < len(output) <= _LONGEST_NAME else quoted(output)
     problem = worded(reason(error), f"cannot write {name}", "a file")
     return click.ClickException(f"--output: {problem}")

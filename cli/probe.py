@@ -16,7 +16,13 @@ LIST = "nodes.tsv"
 @click.command(short_help="Write the probe as scripts.")
 @click.argument("inventory", callback=words.inventory)
 @click.option(
-    "-o", "--output", "folder", required=True, metavar="DIR", help="Write the scripts into DIR."
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    callback=words.folder,
+    help="Write the scripts into DIR.",
 )
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
@@ -33,11 +39,10 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
                   gpu-node drift cluster/site.py --answers probe
     """
     with loading():
-        from gpu_node.facts.ask.gather import limited_data
+        from gpu_node.cli.asking import offline_hosts
         from gpu_node.facts.ask.offline import SCRIPT_SUFFIX, scripts
-        from gpu_node.inventories.atomic_write import replace
         from gpu_node.inventories.errors import reason, worded
-    made = scripts(limited_data(inventory, limit), version("gpu-node"))
+    made = scripts(offline_hosts(inventory, limit), version("gpu-node"))
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -46,9 +51,20 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
         raise click.ClickException(f"--output: {problem}") from None
     rows = []
     for script in made:
-        replace(target / f"{script.name}{SCRIPT_SUFFIX}", script.text.encode(), 0o755)
+        _write(target / f"{script.name}{SCRIPT_SUFFIX}", script.text, 0o755)
         rows += [f"{node}\t{script.name}{SCRIPT_SUFFIX}\n" for node in script.nodes]
-    replace(target / LIST, "".join(rows).encode(), 0o644)
+    _write(target / LIST, "".join(rows), 0o644)
     scripts_are = f"{len(made)} script{'s' if made[1:] else ''}"
     click.echo(f"{scripts_are} for {len(rows)} node{'s' if rows[1:] else ''}: {target / LIST}")
     return 0
+
+
+def _write(file: Path, text: str, mode: int) -> None:
+    """Write a file as a whole; an error has its name, not that of a file that replaces it."""
+    from gpu_node.cli.output import unwritable
+    from gpu_node.inventories.atomic_write import replace
+
+    try:
+        replace(file, text.encode(), mode)
+    except OSError as error:
+        raise unwritable(str(file), error) from None

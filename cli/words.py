@@ -85,6 +85,11 @@ def group(_: click.Context, __: click.Parameter, word: str | None) -> str | None
     return word if word is None else _filled(word, "a group of the cluster file")
 
 
+def folder(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
+    """Take a directory; the empty text, as of an unset variable, is not the working directory."""
+    return word if word is None else _filled(word, "a directory")
+
+
 def user(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     """Take what useradd would take for a login name."""
     if word is None:

@@ -14,7 +14,7 @@ def replace(file: Path, data: bytes | Iterable[bytes], mode: int = 0o600) -> Non
     A new file gets `mode`, less the umask. An OSError says why not: nothing has changed then, and
     nothing is left beside the file.
     """
-    real = file.resolve()
+    real = real_path(file)
     with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as half:
         try:
             half.writelines([data] if isinstance(data, bytes) else data)
@@ -29,6 +29,13 @@ def replace(file: Path, data: bytes | Iterable[bytes], mode: int = 0o600) -> Non
         except BaseException:
             Path(half.name).unlink(missing_ok=True)
             raise
+
+
+def real_path(file: Path) -> Path:
+    """Return where a file is, or will be, behind links; OSError for links that lead in a circle."""
+    with suppress(FileNotFoundError):
+        os.stat(file)
+    return Path(os.path.realpath(file))
 
 
 def place(new: Path, file: Path) -> None:

@@ -33,6 +33,16 @@ def why_none(path: str, missing: str) -> str:
     return "a folder, not a file" if stat.S_ISDIR(mode) else next(kinds, "")
 
 
+def why_no_folder(path: str) -> str:
+    """Return why a path leads to no directory; empty where it does."""
+    try:
+        return "" if stat.S_ISDIR(os.stat(path).st_mode) else "not a directory"
+    except FileNotFoundError:
+        return "no such folder"
+    except OSError as error:
+        return reason(error)
+
+
 def content(file: Path, most: int = MOST_BYTES) -> bytes:
     """Return the bytes of a file; OSError if it is not a regular file, or has more than `most`."""
     # Without O_NONBLOCK, opening a named pipe waits for its writer.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
 
@@ -36,7 +37,8 @@ class Among:
     A node of `nodes` that is not in `found` was not asked in this run, or gave no answer: nothing
     is known of it, and nothing may be concluded. `allow_deletions`: this run has
     `--data allow_deletions=true`. `unlike`: what this node may not differ in, and does. `made` has
-    what `once` made; nodes that are judged together share it.
+    what `once` made; nodes that are judged together share it. `via`: how the answers came, one of
+    VIAS or FILES.
     """
 
     name: str = ""
@@ -45,6 +47,7 @@ class Among:
     allow_deletions: bool = False
     unlike: tuple[Unlike, ...] = ()
     made: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    via: str = SSH
 
     def once(self, work: Callable[[Among], T]) -> T:
         """Return what `work` makes of `nodes` and `found` alone: it runs once for all nodes.

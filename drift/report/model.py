@@ -155,7 +155,7 @@ def _judged(seen: Mapping[str, Seen], states: Mapping[str, NodeState]) -> dict[s
         name: Judged(
             found,
             (node := seen[name]).wanted,
-            Among(name, node.nodes, states, node.allow_deletions, made=made),
+            Among(name, node.nodes, states, node.allow_deletions, made=made, via=node.via),
         )
         for name, found in states.items()
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.schema import NodeWanted
 
@@ -29,6 +30,8 @@ class Seen:
     allow_deletions: bool = False
     # The Slurm job that read the state.
     slurm_job: int | None = None
+    # How the answer came: one of VIAS, or FILES.
+    via: str = SSH
 
     @property
     def without_root(self) -> bool:

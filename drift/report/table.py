@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report import full
+from gpu_node.drift.report.commas import at_commas, cut
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.jobs import of_jobs
@@ -65,7 +66,7 @@ def render(
         parts += [Text(), _problems(shown, report.hosts, width)]
     if len(shown) < len(found):
         parts += [Text(), Text(_left_out(len(found) - len(shown)), style="dim")]
-    parts += _unreached(report.hosts, only)
+    parts += _unreached(report.hosts, only, width)
     return Group(*parts, *(_next(report, shown, of_run) if next_step else ()))
 
 
@@ -189,17 +190,20 @@ def _cut(words: Text, room: int, most: int = _LINES) -> list[Text]:
     """Return words as lines of a width; what exceeds `most` lines is left out."""
     if not words.plain:
         return []
-    lines = list(words.wrap(Console(width=room, markup=False, emoji=False), room, overflow="fold"))
+    console = Console(width=room, markup=False, emoji=False)
+    lines = list(at_commas(words, room).wrap(console, room, overflow="fold"))
     for line in lines:
         line.rstrip()
     if len(lines) > most:
         last = lines[most - 1]
-        last.truncate(room - 4)
+        cut(last, room - 4)
         last.append(" ...")
     return lines[:most]
 
 
-def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterator[RenderableType]:
+def _unreached(
+    hosts: Mapping[str, HostReport], only: Collection[str], width: int
+) -> Iterator[RenderableType]:
     """Yield the errors of nodes that did not answer, one for all nodes that have the same.
 
     Of many only the first ones: the names of the other nodes follow.
@@ -211,11 +215,13 @@ def _unreached(hosts: Mapping[str, HostReport], only: Collection[str]) -> Iterat
     shown = list(errors.items())
     for (status, error), names in shown[:_MOST_ERRORS]:
         yield Text()
-        yield Text.assemble((status, STATUS_STYLES[status]), "  ", (visible(ranges(names)), "bold"))
+        named = (visible(ranges(names)), "bold")
+        yield at_commas(Text.assemble((status, STATUS_STYLES[status]), "  ", named), width)
         yield Padding(Text(visible_lines(error)), (0, 0, 0, _GAP))
     if more := [name for _, names in shown[_MOST_ERRORS:] for name in names]:
         yield Text()
-        yield Text(f"no answer from {len(more)} more: {visible(ranges(more))}; --full shows why")
+        others = f"{len(more)} more: {visible(ranges(more))}"
+        yield at_commas(Text(f"no answer from {others}; --full shows why"), width)
 
 
 def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:

@@ -6,18 +6,40 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.facts.ask.via import FILES, SLURM
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
-# The nodes answered without a session of this machine, each at its own time.
-_OFFLINE = Fault(
-    subject="logins",
-    found="not tried",
-    wanted="a report over SSH",
-    cause="the answers were brought here as files; their keys, known hosts and names are compared",
-    fix="on each node, for each other one: ssh -o BatchMode=yes NODE true",
-    fixable=False,
+# Why no login was tried although the inventory asks for them, and what a report must be.
+_BY_SSH = "a report over SSH"
+_REASONS = {
+    FILES: (
+        "the answers were brought here as files; their keys, known hosts and names are compared",
+        _BY_SSH,
+    ),
+    SLURM: (
+        "a Slurm job runs as the user who calls, who is not the inventory's training user: "
+        "another user's keys open no node",
+        f"{_BY_SSH}, or one as the training user",
+    ),
+}
+_NO_LOGIN = (
+    "the logins were asked for, and the answer of the node has none",
+    "the logins to the other nodes",
 )
+
+
+def _untried(via: str) -> Fault:
+    """Return the finding where the answers came this way."""
+    cause, wanted = _REASONS.get(via, _NO_LOGIN)
+    return Fault(
+        subject="logins",
+        found="not tried",
+        wanted=wanted,
+        cause=cause,
+        fix="on each node, for each other one: ssh -o BatchMode=yes NODE true",
+        fixable=False,
+    )
 
 
 @rule(
@@ -39,7 +61,7 @@ def logins_untried(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     if asked and asked[0] != among.name:
         return  # once a report
     if mesh:
-        yield _OFFLINE
+        yield _untried(among.via)
         return
     yield Fault(
         subject="logins",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,8 @@ CONNECT_SECONDS = 10
 PARALLEL = 50
 # pyinfra's default accepts an unknown host key and stores it.
 VERIFIED = {"ssh_strict_host_key_checking": "yes"}
+# The number of a system's error; its words follow, and paramiko's number is None.
+_NUMBER = re.compile(r"\[Errno (?:None|-?[0-9]+)\] ")
 # What an inventory file imports, and its old name, which still exists in the repository itself.
 OLD_NAMES = ("inventories", "inventories.groups")
 
@@ -79,7 +82,7 @@ class NotConnected(Exception):
     """
 
     def __init__(self, cause: Exception, seconds: float = 0) -> None:
-        reason = str(cause).replace("[Errno None] ", "")  # paramiko has no error number
+        reason = _NUMBER.sub("", str(cause))
         # paramiko has the same error, at once, for an sshd that closes the connection.
         if UNFINISHED in reason and seconds >= CONNECT_SECONDS:
             reason = f"it accepts connections, but sshd sends nothing within {CONNECT_SECONDS} s"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,16 @@ SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
 OLD_SECONDS = 24 * 3600
 # As much as is read over SSH.
 MOST_BYTES = 16 * 1024 * 1024
+# What the name of a node is made of: it is a word of a stamp, and the name of a file.
+_LETTERS = "A-Za-z0-9._-"
+_NAME = f"[{_LETTERS}]{{1,255}}"
 # To which question, by which node, when and on which machine an answer is.
 STAMP = re.compile(
-    rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>[A-Za-z0-9._-]{{1,255}}) "
+    rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>{_NAME}) "
     r"(?P<time>[0-9]{1,11}) (?P<host>\S{1,255}) (?P<boot>\S{1,64})$",
     re.MULTILINE,
 )
+_DONE = re.compile(rf"^{MARK} done$", re.MULTILINE)
 _AGAIN = "run gpu-node probe, and its script on the node, again"
 
 
@@ -63,8 +69,17 @@ class Script:
             f"gpu-node {self.version}: prints what gpu-node drift --answers reads; it changes "
             "nothing."
         )
-        begin = shell("ask/offline", node=alone, mark=MARK, digest=self.digest)
-        return f"#!/bin/sh\n# {head}\n{begin}{self.probe}\n"
+        return f"#!/bin/sh\n# {head}\n{beginning(alone, self.digest)}{self.probe}\n"
+
+
+def beginning(node: str, digest: str) -> str:
+    """Return the beginning of a script, which prints the stamp; `node` is an argument's default."""
+    return shell("ask/offline", node=node, mark=MARK, digest=digest, other=f"[!{_LETTERS}]")
+
+
+def is_usable(name: str) -> bool:
+    """Whether a node of this name can have a script and an answer: a stamp and a file name it."""
+    return re.fullmatch(_NAME, name) is not None and name not in (".", "..")
 
 
 def scripts(hosts: Mapping[str, Mapping[str, Any]], version: str) -> list[Script]:
@@ -93,19 +108,25 @@ def _rendered(request: ProbeRequest) -> str:
     return render(NodeProbe().sections_for(request), sudo=request.sudo)
 
 
-def answers(folder: Path, hosts: Mapping[str, dict[str, Any]], version: str) -> dict[str, Answer]:
+def answers(
+    folder: Path,
+    hosts: Mapping[str, dict[str, Any]],
+    version: str,
+    why_none: Callable[[str, str], str],
+) -> dict[str, Answer]:
     """Return the answers in a folder, NODE.txt, by host name in the order of `hosts`.
 
     A node without a file is unreachable. A file that is no answer of its node to what would be
-    asked today has no state, and the reason.
+    asked today has no state, and the reason. `why_none` is that of a path which is no file, as in
+    `regular_file`.
     """
     found: dict[str, Answer] = {}
     machines: dict[tuple[str, str], list[str]] = {}
     for name, ask in _questions(hosts, version).items():
         data = hosts[name]
-        text = _text(folder, name)  # all of them at the same time would fill the memory
-        if isinstance(text, OSError):
-            found[name] = Answer(data, error=_no_file(folder, name, text))
+        text = _text(folder, name, why_none)  # all of them at the same time would fill the memory
+        if isinstance(text, _NoFile):
+            found[name] = Answer(data, error=str(text))
             continue
         try:
             stamp = _stamp(text, name)
@@ -137,22 +158,27 @@ def _questions(hosts: Mapping[str, Mapping[str, Any]], version: str) -> Mapping[
     return found
 
 
-def _text(folder: Path, name: str) -> str | OSError:
+class _NoFile(Exception):
+    """A node's file does not exist or is not read; str() is the reason and the next step."""
+
+
+def _text(folder: Path, name: str, why_none: Callable[[str, str], str]) -> str | _NoFile:
     file = folder / f"{name}{ANSWER_SUFFIX}"
+    then = f"run its script on the node, > {file.name}"
+    if why := why_none(str(file), ""):  # a pipe would wait for a writer
+        return _NoFile(_unread(file, why, then))
     try:
-        if not file.is_file():  # a pipe would wait for a writer
-            raise FileNotFoundError(2, "no such file", str(file))
         with file.open("rb") as opened:
             return opened.read(MOST_BYTES + 1).decode("utf-8", "replace").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return _NoFile(f"found no file {file}; next: {then}")
     except OSError as error:
-        return error
+        why = (error.strerror or str(error)).lower()
+        return _NoFile(_unread(file, why, f"chmod or chown {shlex.quote(str(file))}"))
 
 
-def _no_file(folder: Path, name: str, error: OSError) -> str:
-    file = folder / f"{name}{ANSWER_SUFFIX}"
-    if isinstance(error, FileNotFoundError):
-        return f"found no file {file}; next: run its script on the node, > {file.name}"
-    return f"cannot read {file}: {error.strerror}"
+def _unread(file: Path, why: str, then: str) -> str:
+    return f"found {why} (cannot read {file}); allowed: a file; next: {then}"
 
 
 def _state(text: str, question: _Question) -> Any:
@@ -165,9 +191,12 @@ def _stamp(text: str, name: str) -> re.Match[str]:
     """Return the stamp of a node's answer. Raises ProbeError for what is none of that node."""
     if len(text) > MOST_BYTES:
         raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
-    stamp = STAMP.search(text)
-    if stamp is None:
+    stamps = list(islice(STAMP.finditer(text), 2))
+    if not stamps:
         raise ProbeError("found no answer to a script of gpu-node probe; next: run it on the node")
+    if stamps[1:]:
+        raise ProbeError(f"it holds more than one answer; next: {_AGAIN}, with > NODE.txt")
+    (stamp,) = stamps
     if stamp["node"] != name:
         raise ProbeError(f"it is the answer of {stamp['node']}; next: keep it as its file")
     return stamp
@@ -182,7 +211,7 @@ def _check(text: str, stamp: re.Match[str], digest: str) -> None:
         when = f"{hours:.0f} hours old" if hours > 0 else f"{-hours:.0f} hours ahead"
         allowed = f"allowed: at most {OLD_SECONDS // 3600} hours"
         raise ProbeError(f"it is {when} by the clock of the node; {allowed}; next: {_AGAIN}")
-    if f"\n{MARK} done" not in text:
+    if _DONE.search(text) is None:
         raise ProbeError(f"it was cut off before its end; next: {_AGAIN}")
 
 

@@ -9,7 +9,7 @@ import click
 import pytest
 from pyinfra.api.exceptions import ConnectError
 
-from gpu_node.cli.asking import ask_via
+from gpu_node.cli.asking import ask_via, jobs_log_in, read_answers
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.via import clustershell, engines
 from gpu_node.facts.ask.via.login import failure
@@ -74,3 +74,33 @@ def test_the_library_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         "--via clustershell: found no Python library no_such_library; allowed: the library, and "
         "ssh; next: pip install 'gpu-node[clustershell]'"
     )
+
+
+def test_ssh_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One error, not one for each node."""
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(click.ClickException) as caught:
+        ask_via("clustershell", str(folder / "site.py"), ())
+    assert caught.value.message == (
+        "--via clustershell: found no program ssh in PATH; allowed: the library, and ssh; next: "
+        "install OpenSSH's client"
+    )
+
+
+def test_whose_jobs_log_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the training user, if the inventory asks for logins."""
+    site, file = folder / "site.yml", str(folder / "site.py")
+    site.write_text(site.read_text().replace("{user: root", "{mesh: true, user: alice"))
+    for user, log_in in (("alice", True), ("bob", False)):
+        monkeypatch.setattr("getpass.getuser", lambda user=user: user)
+        assert jobs_log_in(file, ()) is log_in
+
+
+@pytest.mark.parametrize("via", ["slurm", "clustershell"])
+def test_how_an_answer_came(folder: Path, monkeypatch: pytest.MonkeyPatch, via: str) -> None:
+    """It decides the reason for logins that were not tried."""
+    answer = Answer(states.BASE["wanted"], states.found({}), reached=True)
+    monkeypatch.setattr(engines, "gather_via", answering(answer))
+    (seen,) = ask_via(via, str(folder / "site.py"), ()).values()
+    assert seen.via == via
+    assert read_answers(str(folder / "site.py"), (), str(folder))["a100-01"].via == "files"

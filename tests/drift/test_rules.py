@@ -14,6 +14,7 @@ from gpu_node.drift.engine.guard import Judged
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, Rule, is_named
 from gpu_node.drift.engine.rules import RULES
+from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers
 from gpu_node.inventories.schema import NodeWanted
@@ -44,7 +45,11 @@ def _beside(given: dict[str, Any] | None) -> Among:
     others: dict[str, Any] = case.get("found", {})
     found = {name: states.found(states.named(change, name)) for name, change in others.items()}
     return Among(
-        case.get("name", ""), peers(case.get("nodes", ())), found, bool(case.get("allow_deletions"))
+        case.get("name", ""),
+        peers(case.get("nodes", ())),
+        found,
+        bool(case.get("allow_deletions")),
+        via=case.get("via", SSH),
     )
 
 

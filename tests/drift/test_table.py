@@ -252,3 +252,21 @@ def test_a_node_cannot_steer_a_terminal_or_fill_it(width: int) -> None:
     assert [each.id for each in problems(made.hosts)] == [
         each.id for each in problems(report({"n": states.seen(strange)}).hosts)
     ]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("prefix", ["n", "a100-", "gpu-node-a100-"])
+def test_a_list_of_nodes_is_broken_at_its_commas(prefix: str, width: int) -> None:
+    """A number that is broken is the number of another node."""
+    numbers = range(55000, 55600)
+    nodes = {
+        f"{prefix}{each}": GONE if each % 3 else states.seen(FRESH if each % 7 else {})
+        for each in numbers
+    }
+    text = concise(nodes, width)
+    assert max(map(len, text.splitlines())) <= width
+    table, _, gone = text.partition("\n\n")[2].partition("\n\n")
+    room = table.index("problem")
+    column = "\n".join(line[:room] for line in table.splitlines())
+    found = re.findall(r"\d+", f"{column}\n{gone.partition('  Could')[0]}".replace("a100", ""))
+    assert len(found) > 200 and {*map(len, found)} == {5}

@@ -132,13 +132,14 @@ def test_the_errors_of_a_login(sshd: Sshd) -> None:
         "changed": data(sshd, ssh_known_hosts_file=str(folder / "changed")),
         "denied": data(sshd, ssh_key=str(folder / "other")),
         "refused": data(sshd, ssh_port=1),
+        "nameless": data(sshd, ssh_hostname="no-such-name.invalid"),
         "alive": data(sshd),
     }
     file = inventory(sshd, **nodes)
     sshd.answer = lambda channel, _: reply(channel, b"Welcome\n")
     by_ssh = gather(file)
     found = engines.gather_via("clustershell", file, ())
-    for name in ("unknown", "denied", "refused", "alive"):
+    for name in ("unknown", "denied", "refused", "nameless", "alive"):
         assert (found[name].error, found[name].reached) == (
             by_ssh[name].error,
             by_ssh[name].reached,
@@ -158,6 +159,14 @@ def test_the_errors_of_a_login(sshd: Sshd) -> None:
     assert not (folder / "empty").read_text()  # no key was pinned
 
 
+def test_a_refused_key_is_in_the_report_alone(sshd: Sshd) -> None:
+    """What pyinfra logs of it is not on stderr."""
+    empty = sshd.home.parent / "empty"
+    done = run("gpu-node", "drift", inventory(sshd, a=data(sshd, ssh_known_hosts_file=str(empty))))
+    assert "its host key is not pinned" in " ".join(done.out.split())
+    assert done.err == ""
+
+
 @pytest.mark.parametrize(
     ("lines", "error"),
     [
@@ -167,7 +176,7 @@ def test_the_errors_of_a_login(sshd: Sshd) -> None:
         ),
         (
             ["ssh: Could not resolve hostname a: Name or service not known"],
-            "Could not resolve hostname (a: Name or service not known)",
+            "Could not resolve hostname (Name or service not known)",
         ),
         (
             ["kex_exchange_identification: read: Connection reset", "Connection closed by x"],

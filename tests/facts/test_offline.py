@@ -14,6 +14,7 @@ import pytest
 
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.offline import Script, answers, scripts
+from gpu_node.inventories.regular_file import why_none
 from tests.shells import SHELLS, at_an_empty_home
 
 VERSION = "1.2.3"
@@ -64,7 +65,7 @@ def read(folder: Path, **texts: str) -> dict[str, Answer]:
     """Read the answers with these texts; _ in a name stands for -."""
     for name, text in texts.items():
         (folder / f"{name.replace('_', '-')}.txt").write_text(text)
-    return answers(folder, HOSTS, VERSION)
+    return answers(folder, HOSTS, VERSION, why_none)
 
 
 def test_nodes_that_are_asked_the_same_share_a_script() -> None:
@@ -100,8 +101,8 @@ def test_a_script_needs_a_name_that_a_file_can_have(shell: str) -> None:
 
 
 def test_answers_are_read(answer: str, tmp_path: Path) -> None:
-    """Lines before it, and ends of lines as of another system, change nothing."""
-    noise = f"Welcome\r\n{answer}".replace("\n", "\r\n")
+    """Lines around it, a BOM, and ends of lines as of another system, change nothing."""
+    noise = f"\ufeffWelcome\r\n{answer}logout".replace("\n", "\r\n")
     found = read(tmp_path, a100_01=noise, v100_01=of_another(answer))
     assert list(found) == ["a100-01", "v100-01"]
     for each in found.values():
@@ -137,6 +138,10 @@ def _older(answer: str, hours: float) -> str:
         ),
         (lambda text: text[: len(text) // 2], "it was cut off before its end"),
         (lambda text: text + "x" * 17_000_000, "its answer has more than 16 MiB"),
+        (lambda text: text.replace("@@gpu-node done", "@@gpu-node doneish"), "it was cut off"),
+        (lambda text: text * 2, "it holds more than one answer"),
+        (lambda text: text + of_another(text), "it holds more than one answer"),
+        (lambda text: of_another(text) + text, "it holds more than one answer"),
     ],
 )
 def test_what_is_no_answer_of_the_node(
@@ -163,7 +168,34 @@ def test_an_answer_that_was_copied_for_another_node(answer: str, tmp_path: Path)
     assert "it is the answer of a100-01" in (found["v100-01"].error or "")
 
 
-def test_a_fifo_in_place_of_an_answer(tmp_path: Path) -> None:
-    """It would never end."""
-    os.mkfifo(tmp_path / "a100-01.txt")
-    assert not read(tmp_path)["a100-01"].reached
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (os.mkfifo, "a named pipe, not a file"),
+        (Path.mkdir, "a folder, not a file"),
+        (lambda file: file.symlink_to(file), "too many levels of symbolic links"),
+        (lambda file: file.symlink_to("/dev/zero"), "a device, not a file"),
+    ],
+)
+def test_what_is_no_file(make: Callable[[Path], object], found: str, tmp_path: Path) -> None:
+    """It would never end, or has no text: the node is unreachable, for that reason."""
+    file = tmp_path / "a100-01.txt"
+    make(file)
+    answer = read(tmp_path)["a100-01"]
+    assert not answer.reached
+    assert answer.error == (
+        f"found {found} (cannot read {file}); allowed: a file; next: run its script on the node, "
+        "> a100-01.txt"
+    )
+
+
+def test_a_file_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the system's."""
+
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "a100-01.txt").touch()
+    monkeypatch.setattr(Path, "open", denied)
+    error = answers(tmp_path, HOSTS, VERSION, why_none)["a100-01"].error
+    assert (error or "").startswith("found permission denied (cannot read ")

@@ -171,6 +171,17 @@ def test_a_node_in_use(folder: Path) -> None:
     )
 
 
+def test_a_job_without_the_name_of_its_node(folder: Path) -> None:
+    """It did start; its node cannot be determined."""
+    (folder / "instead.a100-01").write_text('unset SLURMD_NODENAME; exec "$@"\n')
+    found = asked("a100-01")["a100-01"]
+    assert (found.state, found.reached) == (None, True)
+    assert found.error == (
+        "found a job without SLURMD_NODENAME; allowed: the variable that slurmd sets; next: look "
+        "for what removes it: srun --nodelist=a100-01 env"
+    )
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -235,6 +246,9 @@ def test_without_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "#!/bin/sh\necho 'slurm_load_partitions: no contact' >&2; exit 1\n"
     )
     with pytest.raises(NoSlurm, match="sinfo: slurm_load_partitions: no contact"):
+        asked("v100-01")
+    (folder / "sinfo").write_text("#!/bin/sh\necho 'sinfo: fatal: no config' >&2; exit 1\n")
+    with pytest.raises(NoSlurm, match=r"^sinfo: no config$"):
         asked("v100-01")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(NoSlurm, match="no program srun"):

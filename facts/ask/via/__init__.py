@@ -4,3 +4,5 @@ from __future__ import annotations
 
 # What --via offers; the first is the default.
 SSH, CLUSTERSHELL, SLURM = VIAS = ("ssh", "clustershell", "slurm")
+# How an answer came that a site brought as a file.
+FILES = "files"

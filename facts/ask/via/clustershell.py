@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,13 +38,19 @@ _LONGEST_LINE = 3 * MOST_BYTES
 
 
 class NoClusterShell(Exception):
-    """ClusterShell is not installed, or ended; str() is the reason."""
+    """ClusterShell or ssh is not installed, or ended; str() is the reason, `then` the next step."""
+
+    def __init__(self, why: str, then: str = INSTALL) -> None:
+        super().__init__(why)
+        self.then = then
 
 
 def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
     """Ask nodes through ClusterShell, by name in their order. Raises NoClusterShell."""
     if find_spec(LIBRARY) is None:
         raise NoClusterShell(f"no Python library {LIBRARY}")
+    if shutil.which("ssh") is None:
+        raise NoClusterShell("no program ssh in PATH", "install OpenSSH's client")
     asked = {each.name: each for each in questions if NAME.fullmatch(each.name)}
     found = {each.name: _answer(asked[each.name], each) for each in _carried(asked, last)}
     return {

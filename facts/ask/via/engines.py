@@ -11,11 +11,11 @@ from pyinfra.connectors.ssh import SSHConnector
 from gpu_node.facts.ask import waiting
 from gpu_node.facts.ask.gather import Answer, chosen
 from gpu_node.facts.ask.via import SLURM, clustershell, slurm
-from gpu_node.facts.ask.via.clustershell import INSTALL, NoClusterShell
+from gpu_node.facts.ask.via.clustershell import NoClusterShell
 from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ask.via.slurm import NoSlurm
 
-__all__ = ["INSTALL", "NoClusterShell", "NoSlurm", "NotANode", "gather_via"]
+__all__ = ["NoClusterShell", "NoSlurm", "NotANode", "gather_via"]
 
 
 class NotANode(ValueError):

@@ -25,7 +25,7 @@ ALONE = (
     *("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"),
 )
 _NO_ROUTE = re.compile(r"ssh: connect to host (\S+) port (\d+): (.*)")
-_NO_NAME = re.compile(r"ssh: Could not resolve hostname (\S+): (.*)")
+_NO_NAME = re.compile(r"ssh: Could not resolve hostname \S+: (.*)")
 _UNKNOWN = re.compile(r"No \S+ host key is known for (\S+) and you have requested strict checking")
 _OFFERED = re.compile(r"^(SHA256:[A-Za-z0-9+/=]+)\.?$")
 _DENIED = re.compile(r"Permission denied \(")
@@ -88,7 +88,7 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
             f"Could not connect (Unable to connect to port {found[2]} on {found[1]})"
         )
     if found := _NO_NAME.search(text):
-        return ConnectError(f"Could not resolve hostname ({found[1]}: {found[2]})")
+        return ConnectError(f"Could not resolve hostname ({found[1]})")
     reasons = [each for each in errors if not each.startswith(_AFTER)] or list(errors)
     return ConnectError(f"SSH error ({reasons[-1] if reasons else 'ssh ended without a reason'})")
 

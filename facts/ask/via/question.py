@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_node.facts.ask.gather import Answer
-from gpu_node.facts.ask.offline import MOST_BYTES, STAMP
+from gpu_node.facts.ask.offline import MOST_BYTES, STAMP, beginning
 from gpu_node.facts.ask.session import ProbeError, state_of, whole
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.bounds import in_words
@@ -32,6 +32,8 @@ TOO_MUCH = (
 )
 # What runs the script that stdin brings.
 COMMAND = READER
+# What a job prints whose environment does not name its node.
+UNNAMED = f"{MARK} unnamed"
 _JOB = re.compile(rf"^{MARK} job (?P<id>[0-9]{{1,10}})$", re.MULTILINE)
 
 
@@ -60,6 +62,11 @@ class Carried:
         return [line.strip() for line in lines if line.strip()]
 
 
+def is_of_caller(request: ProbeRequest) -> bool:
+    """Whether a job's user is the training user: another user's keys open no node."""
+    return request.user == getpass.getuser()
+
+
 @dataclass(frozen=True)
 class Question:
     """The probe for one node; `number` is 16 hex digits that only this run has.
@@ -80,16 +87,16 @@ class Question:
         request = request_of(self.data, self.deep)
         if not self.in_job:
             return request
-        is_user = request.user == getpass.getuser()  # another user's keys open nothing
-        return replace(request, user="", trains_apart=False, sudo=False, logins=is_user)
+        logins = is_of_caller(request)
+        return replace(request, user="", trains_apart=False, sudo=False, logins=logins)
 
     @property
     def script(self) -> bytes:
         """What `COMMAND` reads from stdin."""
         node = "$SLURMD_NODENAME" if self.in_job else self.name
-        head = shell("ask/offline", node=node, mark=MARK, digest=self.number)
+        head = beginning(node, self.number)
         if self.in_job:
-            head += shell("ask/via/job", mark=MARK)
+            head = shell("ask/via/named", unnamed=UNNAMED) + head + shell("ask/via/job", mark=MARK)
         lines = by_stdin(head + self.fact.script_for(self.request))
         return "".join(f"{line}\n" for line in lines).encode()
 

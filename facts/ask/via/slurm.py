@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.via.processes import Errand, run_all
-from gpu_node.facts.ask.via.question import COMMAND, NAME, Carried, Question
+from gpu_node.facts.ask.via.question import COMMAND, NAME, UNNAMED, Carried, Question
 from gpu_node.facts.probe.frame import MARK
 
 # How long a job may wait for its node, and how many are started side by side.
@@ -56,7 +56,7 @@ _NOT_HANDED_ON = re.compile(
     r"IMMEDIATE|TIMELIMIT|DEBUG|MULTI_PROG|REMOTE_CWD|WORKING_DIR|PTY_.*)"
 )
 _NOISE = re.compile(r"^srun: job [0-9]+ (queued|has been allocated)")
-_SRUN = re.compile(r"^srun: (error: )?")
+_PROGRAM = re.compile(r"^(srun|sinfo): (error: |fatal: )?")
 
 
 class NoSlurm(Exception):
@@ -152,6 +152,11 @@ def _errand(question: Question, member: Member) -> Errand:
 
 def _answer(question: Question, carried: Carried) -> Answer:
     """Return the answer of a node; without any of its output the job did not start."""
+    if UNNAMED.encode() in carried.out.splitlines():
+        then = f"look for what removes it: srun --nodelist={question.name} env"
+        allowed = "allowed: the variable that slurmd sets"
+        error = f"found a job without SLURMD_NODENAME; {allowed}; next: {then}"
+        return Answer(dict(question.data), error=error, reached=True)
     if MARK.encode() in carried.out or carried.code in (None, 0):
         return question.answer(carried)
     why = _last(carried.errors) or "no reason"
@@ -160,5 +165,5 @@ def _answer(question: Question, carried: Carried) -> Answer:
 
 def _last(lines: Sequence[str]) -> str:
     """Return the last error that Slurm prints, without its program's name."""
-    errors = [_SRUN.sub("", each) for each in lines if each and not _NOISE.match(each)]
+    errors = [_PROGRAM.sub("", each) for each in lines if each and not _NOISE.match(each)]
     return errors[-1].strip() if errors else ""

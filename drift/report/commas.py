@@ -1,0 +1,44 @@
+"""Breaks long lists of nodes at their commas: rich breaks a long word at any letter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.text import Text
+
+_WORD = re.compile(r"\S+")
+# A line ends behind a comma of a list, or behind its bracket where no number has room beside it.
+_PIECE = re.compile(r"[^,\[]*[,\[]|[^,\[]+")
+
+
+def at_commas(words: Text, room: int) -> Text:
+    """Return words in which each that is longer than a line has line ends behind its commas."""
+    ends = [
+        word.start() + end
+        for word in _WORD.finditer(words.plain)
+        if cell_len(word[0]) > room
+        for end in _ends(word[0], room)
+    ]
+    return Text("\n").join(words.divide(ends)) if ends else words
+
+
+def _ends(word: str, room: int) -> Iterator[int]:
+    """Yield where each line of a word ends, but the last: with as many pieces as have room."""
+    width = 0
+    for piece in _PIECE.finditer(word):
+        size = cell_len(piece[0])
+        if width and width + size > room:
+            yield piece.start()
+            width = 0
+        width += size
+
+
+def cut(line: Text, room: int) -> None:
+    """Cut a line to a width; a number is left out rather than cut."""
+    before = line.plain
+    line.truncate(room)
+    kept = line.plain
+    if kept[-1:].isdigit() and before[len(kept) : len(kept) + 1].isdigit():
+        line.right_crop(len(kept) - len(kept.rstrip("0123456789")))

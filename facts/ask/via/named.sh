@@ -1,0 +1,1 @@
+[ -n "${SLURMD_NODENAME-}" ] || { echo '@unnamed@'; exit 1; }
