@@ -185,10 +185,11 @@ class _State:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Return where a value ends; if a word names a scheme, the next word belongs to it."""
+    """Return where a value ends; after a scheme, or the name of a secret, with the next word."""
     found = _VALUE.match(text, start)
     end = found.end() if found else len(text)
-    if text[start:end].lower() in _SCHEMES:
+    word = text[start:end].lower()
+    if word in _SCHEMES or (word[-1:] in (":", "=") and is_secret(word.strip("-:="))):
         following = re.compile(r"[ \t]+\S+").match(text, end)
         end = following.end() if following else end
     return end

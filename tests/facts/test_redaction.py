@@ -174,6 +174,12 @@ def test_no_secret_passes(awk: str, data: st.DataObject) -> None:
         assert "PLANTED" not in redacted(row.replace("\n", " "))
 
 
+@pytest.mark.parametrize("words", ["bearer API-KEY: {}", "bearer token= {}", "token: password: {}"])
+def test_a_name_in_the_place_of_a_secret(words: str) -> None:
+    """What follows that name is one as well."""
+    assert "PLANTED" not in redacted(words.format("PLANTED"))
+
+
 WORDS = [
     *(
         "sshpass",
