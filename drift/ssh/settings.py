@@ -72,7 +72,9 @@ def lets_in_already(there: SshState, among: Among) -> bool:
 def client(ssh: SshState, peer: Peer) -> Client | None:
     """Return what ssh does for a node; None where it could not be asked."""
     settings = ssh.client
-    return settings.nodes.get(peer.name, settings.others) if settings is not None else None
+    if settings is None or peer.name in settings.unknown:
+        return None
+    return settings.nodes.get(peer.name, settings.others)
 
 
 def known_hosts_elsewhere(ssh: SshState, peer: Peer) -> str:

@@ -14,7 +14,8 @@ def logins(node: NodeState) -> str | None:
         return None
     worked = sum(1 for each in node.ssh.logins if each.code == 0)
     untried = f", {node.ssh.untried} nodes not tried" if node.ssh.untried else ""
-    return f"{worked} of {len(node.ssh.logins)}{untried}"
+    is_known = all(each.section != "ssh.logins" for each in node.unreadable)
+    return f"{worked} of {len(node.ssh.logins)}{untried}{'' if is_known else ', others unknown'}"
 
 
 def _is_managed(wanted: NodeWanted) -> bool:

@@ -20,6 +20,7 @@ apart_in() {
     [ ! -f "$file" ] || [ ! -r "$file" ] || awk '
       { gsub(/\r/, ""); gsub(/^[ \t]+|[ \t]+$/, "") }
       /^(#|$)/ { next }
+      /^[^A-Za-z]|[\f\v]/ { print "?"; next }
       { word = tolower($0); sub(/[ \t=].*/, "", word)
         rest = substr($0, length(word) + 1); sub(/^[ \t]*=?[ \t]*/, "", rest)
         few = tolower(rest) }

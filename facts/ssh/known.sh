@@ -58,6 +58,7 @@ while read -r kind node names; do
   own=$usual
   if [ "$kind" = own ] || [ -z "$same" ]; then
     settings=$(client "$node")
+    [ -n "$settings" ] || printf 'unknown %s\n' "$node"
     printf '%s\n' "$settings" | awk '/^client /'
     own=$(read_of "$settings")
   fi

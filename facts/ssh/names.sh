@@ -12,7 +12,7 @@ resolve() {
 }
 # One getent asks for all but IPv4 addresses, which mean themselves. The first line of each answer
 # has the canonical name: where all answer, they are in the order of the questions; where some do
-# not, an answer is that of the next name that its canonical name begins with. Others are asked alone.
+# not, an answer is that of the next name that is its canonical name. Others are asked alone.
 set --
 while read -r node address; do
   [ -n "$node" ] || continue
@@ -38,7 +38,7 @@ answers=$(printf '%s\n=\n%s\n' "$asked" "$output" | awk '
   END {
     if (0 in found) count = 0
     for (i = j = 1; i <= count && j <= asked; j++)
-      if (count == asked || canonical[i] == name[j] || index(canonical[i], name[j] ".") == 1)
+      if (count == asked || canonical[i] == name[j])
         of[j] = found[i++]
     for (j = 1; j <= asked; j++) {
       if (i > count && j in of) print what[j] of[j]

@@ -63,10 +63,12 @@ class SettingLine(State):
 class ClientSettings(State):
     """What ssh does for each node, and the lines of its files that may cause it.
 
-    `others` is for all that are not among the `nodes`, none where each was asked about.
+    `others` is for all that are not among the `nodes`, none where each was asked about. ssh did not
+    tell what it does for the `unknown` nodes.
     """
 
     nodes: dict[str, Client]
+    unknown: tuple[str, ...] = ()
     others: Client | None = None
     lines: tuple[SettingLine, ...]
 
@@ -95,16 +97,19 @@ def sshd(request: ProbeRequest) -> str:
 def parse_client(text: str) -> ClientSettings:
     """Parse `client NODE keyword value` and `setting LINE keyword FILE<tab>text`.
 
-    NODE is * for all that have no settings of their own. Nodes that are configured alike answer
-    alike about all N nodes: this is then done once.
+    NODE is * for all that have no settings of their own; `unknown NODE` got no answer. Nodes that
+    are configured alike answer alike about all N nodes: this is then done once.
     """
     settings: dict[str, dict[str, str]] = {}
     lines: list[SettingLine] = []
+    unknown: list[str] = []
     for line in text.splitlines():
         if line.startswith("client "):
             _, node, keyword, value = [*line.split(" ", 3), ""][:4]
             before = settings.setdefault(node, {}).get(keyword, "")
             settings[node][keyword] = f"{before}\n{value}" if before else value
+        elif line.startswith("unknown "):
+            unknown.append(line.removeprefix("unknown "))
         elif line.startswith("setting "):
             _, number, keyword, rest = line.split(" ", 3)
             path, _, own = rest.partition("\t")
@@ -112,7 +117,8 @@ def parse_client(text: str) -> ClientSettings:
     if "*" in settings:
         settings["*"].setdefault("hostname", "")
     nodes = {node: _client(each) for node, each in settings.items()}
-    return ClientSettings(others=nodes.pop("*", None), nodes=nodes, lines=tuple(lines))
+    others = nodes.pop("*", None)
+    return ClientSettings(nodes=nodes, unknown=tuple(unknown), others=others, lines=tuple(lines))
 
 
 def _client(settings: dict[str, str]) -> Client:

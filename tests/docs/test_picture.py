@@ -11,6 +11,7 @@ from docs import picture
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.report.model import Report
 from gpu_node.facts.areas import AREAS
+from gpu_node.facts.node import NodeState, unread_areas
 
 
 def test_the_picture_is_current() -> None:
@@ -24,6 +25,8 @@ def test_the_recorded_report_is_of_this_version() -> None:
     report = Report.model_validate_json(picture.RECORDED.read_text(encoding="utf-8"))
     for host in report.hosts.values():
         assert {*AREAS} <= {*host.facts}
+        assert isinstance(host.facts, dict)
+        NodeState.model_validate({**unread_areas(), **host.facts})
         assert {each.rule for each in host.findings} <= {*RULES}
     assert any(each.root for host in report.hosts.values() for each in host.findings)
 

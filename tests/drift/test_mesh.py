@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins
+from gpu_node.drift.ssh.shown import logins
+from gpu_node.facts.node import UnreadSection
 from gpu_node.facts.ssh.logins import FULL_MESH
 from tests.drift.clusters import LINKS, NODES, Cluster, named
 from tests.examples import examples
@@ -179,3 +181,11 @@ def test_each_node_is_tried_by_others(count: int) -> None:
         assert far == list(islice((1 << power for power in range(20)), len(far)))
         assert far[-1] < count <= 2 * far[-1]
         assert sum(here in each for each in tried.values()) >= len(far)
+
+
+def test_a_login_without_a_result_is_not_among_all_that_work() -> None:
+    """The row of facts says that there are others."""
+    state = Cluster(4).states["n000"]
+    assert logins(state) == "4 of 4"
+    unread = UnreadSection(area="ssh", section="ssh.logins", reason="no result of n001 by name")
+    assert logins(state.model_copy(update={"unreadable": (unread,)})) == "4 of 4, others unknown"

@@ -36,6 +36,14 @@ WELL = (
 )
 
 
+# What an unknown name must not get: the answer about an address, or about another node.
+NEAR: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("n1 n1.mgmt", "n2 n2.mgmt"): ("n1.mgmt n1.mgmt 10.0.0.1", "n2.mgmt n2.mgmt 10.0.0.2"),
+    ("n1 box.mgmt", "n2 10.0.0.2"): ("box.mgmt n1.mgmt 10.0.0.1",),
+    ("n1 10.0.0.1", "n1.rack2 10.0.0.9"): ("n1.rack2 n1.rack2 10.0.0.9",),
+}
+
+
 def asked(shell: str, folder: Path, known: tuple[str, ...]) -> tuple[dict[str, object], list[str]]:
     """What the names resolve to with these answers, and how getent was called."""
     nodes = tuple(Peer(name=row.split()[0], address=row.split()[1]) for row in NODES)
@@ -84,3 +92,18 @@ def test_an_answer_that_may_be_of_another_name(shell: str, folder: Path, canonic
     found, calls = asked(shell, folder, tuple(known))
     assert (found["n1"], found["n2"], found["n3"]) == (("10.0.0.1",), (), ("10.0.0.3",))
     assert sorted(calls[1:]) == ["box.example.com", "n1", "n2", "n3", "n4"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("rows", NEAR)
+def test_an_unknown_name_gets_no_answer_of_another(
+    shell: str, folder: Path, rows: tuple[str, ...]
+) -> None:
+    """A canonical name may begin with it."""
+    (folder / "known").write_text("".join(f"{row}\n" for row in NEAR[rows]))
+    nodes = tuple(Peer(name=row.split()[0], address=row.split()[1]) for row in rows)
+    sections = mesh.sections(ProbeRequest(nodes=nodes, user="root", address="10.0.0.1"))
+    section = next(each for each in sections if each.name == "ssh.names")
+    found = parse_names(ask(shell, [section]).sections[section.name].require())
+    known = {row.split()[0]: (row.split()[2],) for row in NEAR[rows]}
+    assert found.names == {node.name: known.get(node.name, ()) for node in nodes}

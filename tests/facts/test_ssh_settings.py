@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.drift.ssh.settings import detour
+from gpu_node.drift.ssh.settings import client, detour
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import mesh
@@ -130,6 +130,9 @@ FILES = {
     "Match exec true\n": "abc",
     "CanonicalizeHostname yes\n": "abc",
     "Include config\n": "abc",
+    '"Host" b\n': "abc",
+    "=Host b\n": "abc",
+    "Host b\f\n": "abc",
 }
 
 
@@ -145,6 +148,18 @@ def test_nodes_that_have_settings_of_their_own(shell: str, folder: Path, text: s
     found = parse_client(answer(shell, "ssh.known", folder))
     assert "".join(found.nodes) == FILES[text]
     assert (found.others is None) is (FILES[text] == "abc")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_node_about_which_ssh_says_nothing(shell: str, folder: Path) -> None:
+    """Its settings are unknown, and not the usual ones."""
+    usual = "printf 'user root\\nport 22\\nhostname %s\\n' \"$2\""
+    (folder / "ssh").write_text(f"#!/bin/sh\n[ $2 != b ] || exit 255\n{usual}\n")
+    (folder / "home" / ".ssh" / "config").write_text("Host b\n  HostName %n.c\n")
+    found = parse_client(answer(shell, "ssh.known", folder))
+    assert (found.nodes, found.unknown) == ({}, ("b",)) and found.others is not None
+    state = SshState.model_construct(client=found)
+    assert client(state, NODES[1]) is None and client(state, NODES[0]) == found.others
 
 
 ODD = {
