@@ -118,11 +118,13 @@ def offline_hosts(inventory: str, limit: Iterable[str]) -> dict[str, dict[str, A
 
 def _unusable(inventory: str, name: str) -> str:
     """Return the problem of a node's name; a name of pyinfra's connectors begins with @."""
+    from gpu_node.facts.ask.offline import LONGEST_NAME
+
     why, then = "a file is named after the node", "rename it in the inventory"
     if name.startswith("@"):
         limit = "" if name == inventory else f" --limit {shlex.quote(name)}"
         why, then = "its report needs no script", f"gpu-node drift {shlex.quote(inventory)}{limit}"
-    allowed = "letters, digits, ., _ and -, at most 255 of them, and neither . nor .."
+    allowed = f"letters, digits, ., _ and -, at most {LONGEST_NAME} of them, and neither . nor .."
     return f"NODE: {worded(shown(name), why, allowed, then)}"
 
 

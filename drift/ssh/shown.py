@@ -14,8 +14,9 @@ def logins(node: NodeState) -> str | None:
         return None
     worked = sum(1 for each in node.ssh.logins if each.code == 0)
     untried = f", {node.ssh.untried} nodes not tried" if node.ssh.untried else ""
-    is_known = all(each.section != "ssh.logins" for each in node.unreadable)
-    return f"{worked} of {len(node.ssh.logins)}{untried}{'' if is_known else ', others unknown'}"
+    is_unread = any(each.section == "ssh.logins" for each in node.unreadable)
+    unknown = ", others unknown" if is_unread else ""
+    return f"{worked} of {len(node.ssh.logins)}{untried}{unknown}"
 
 
 def _is_managed(wanted: NodeWanted) -> bool:

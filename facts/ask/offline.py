@@ -32,8 +32,9 @@ OLD_SECONDS = 24 * 3600
 MOST_BYTES = 16 * 1024 * 1024
 # What the name of a node is made of: it is a word of a stamp, and the name of a file.
 _LETTERS = "A-Za-z0-9._-"
-# With its suffix it is the name of a file.
-_NAME = f"[{_LETTERS}]{{1,251}}"
+# With its suffix it is the name of a file, which has at most 255 bytes.
+LONGEST_NAME = 251
+_NAME = f"[{_LETTERS}]{{1,{LONGEST_NAME}}}"
 # To which question, by which node, when and on which machine an answer is.
 STAMP = re.compile(
     rf"^{MARK} script (?P<digest>[0-9a-f]{{16}}) (?P<node>{_NAME}) "

@@ -174,12 +174,12 @@ def is_left(line: str) -> bool:
     return _LEFT.fullmatch(line) is not None
 
 
-def lacking(asked: Iterable[str], text: str) -> list[str]:
+def lacking(asked: Iterable[str], lines: Iterable[str]) -> list[str]:
     """Return the logins that a node was asked about, and that its answer is not about.
 
     After a login by name that was refused as a punishment none by address is tried.
     """
-    rows = [line.split(" ", 4) for line in text.splitlines() if line.startswith("pair ")]
+    rows = [line.split(" ", 4) for line in lines if line.startswith("pair ")]
     answered = {f"{row[1]} {row[2]}" for row in rows if len(row) > 3}
     punished = {f"{row[1]} address" for row in rows if row[3:] == ["255", PUNISHED]}
     return [each for each in asked if each not in answered | punished]

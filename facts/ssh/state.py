@@ -252,7 +252,7 @@ def _add_unanswered(readings: Readings) -> None:
     if left:
         readings.unread.append(Unread("ssh.logins", f"no time left for {_logins(left)}"))
     asked = readings.about.get("ssh.logins", ())
-    silent = lacking(asked, "\n".join(lines)) if _is_read(readings, "ssh.logins") else []
+    silent = lacking(asked, lines) if _is_read(readings, "ssh.logins") else []
     if silent:
         reason = f"no result of {_logins([each.split() for each in silent])}"
         readings.unread.append(Unread("ssh.logins", reason))

@@ -65,12 +65,17 @@ def test_a_job_has_no_sudo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (seen.sudo, seen.slurm_job) == (False, 4711)
 
 
+def refusal(folder: Path) -> str:
+    """Why ClusterShell carries nothing."""
+    with pytest.raises(click.ClickException) as caught:
+        ask_via("clustershell", str(folder / "site.py"), ())
+    return caught.value.message
+
+
 def test_the_library_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One error, with the command that installs it."""
     monkeypatch.setattr(clustershell, "LIBRARY", "no_such_library")
-    with pytest.raises(click.ClickException) as caught:
-        ask_via("clustershell", str(folder / "site.py"), ())
-    assert caught.value.message == (
+    assert refusal(folder) == (
         "--via clustershell: found no Python library no_such_library; allowed: the library, and "
         "ssh; next: pip install 'gpu-node[clustershell]'"
     )
@@ -79,9 +84,7 @@ def test_the_library_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_ssh_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One error, not one for each node."""
     monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(click.ClickException) as caught:
-        ask_via("clustershell", str(folder / "site.py"), ())
-    assert caught.value.message == (
+    assert refusal(folder) == (
         "--via clustershell: found no program ssh in PATH; allowed: the library, and ssh; next: "
         "install OpenSSH's client"
     )

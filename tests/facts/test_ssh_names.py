@@ -9,7 +9,7 @@ import pytest
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import mesh
-from gpu_node.facts.ssh.state import parse_names
+from gpu_node.facts.ssh.state import Names, parse_names
 from tests.shells import SHELLS, ask
 
 # As glibc's: the canonical name is in the first line of each answer; unknown names have none.
@@ -44,14 +44,18 @@ NEAR: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
-def asked(shell: str, folder: Path, known: tuple[str, ...]) -> tuple[dict[str, object], list[str]]:
-    """What the names resolve to with these answers, and how getent was called."""
-    nodes = tuple(Peer(name=row.split()[0], address=row.split()[1]) for row in NODES)
+def resolved(shell: str, folder: Path, rows: tuple[str, ...], known: tuple[str, ...]) -> Names:
+    """What nodes, each a name and an address, resolve to where the resolver knows these answers."""
+    nodes = tuple(Peer(name=row.split()[0], address=row.split()[1]) for row in rows)
     (folder / "known").write_text("".join(f"{row}\n" for row in known))
-    (folder / "asked").unlink(missing_ok=True)
     sections = mesh.sections(ProbeRequest(nodes=nodes, user="root", address="10.0.0.1"))
     section = next(each for each in sections if each.name == "ssh.names")
-    found = parse_names(ask(shell, [section]).sections[section.name].require())
+    return parse_names(ask(shell, [section]).sections[section.name].require())
+
+
+def asked(shell: str, folder: Path, known: tuple[str, ...]) -> tuple[dict[str, object], list[str]]:
+    """What the names of NODES resolve to, and how getent was called."""
+    found = resolved(shell, folder, NODES, known)
     addresses = {"n1": ("10.0.0.1",), "n2": ("10.0.0.2",), "n4": ("10.0.0.4",)}
     assert {**found.addresses, "n3": None} == {**addresses, "n3": None}
     return {**found.names, "box": found.addresses.get("n3")}, (
@@ -88,8 +92,8 @@ def test_an_unknown_name_alone_is_asked_again(shell: str, folder: Path) -> None:
 @pytest.mark.parametrize("canonical", ["other.example.com", "n1", "n33"])
 def test_an_answer_that_may_be_of_another_name(shell: str, folder: Path, canonical: str) -> None:
     """Each name is asked alone then."""
-    known = [row.replace("n3 n3", f"n3 {canonical}") for row in WELL if row[:2] != "n2"]
-    found, calls = asked(shell, folder, tuple(known))
+    known = tuple(row.replace("n3 n3", f"n3 {canonical}") for row in WELL if row[:2] != "n2")
+    found, calls = asked(shell, folder, known)
     assert (found["n1"], found["n2"], found["n3"]) == (("10.0.0.1",), (), ("10.0.0.3",))
     assert sorted(calls[1:]) == ["box.example.com", "n1", "n2", "n3", "n4"]
 
@@ -100,10 +104,7 @@ def test_an_unknown_name_gets_no_answer_of_another(
     shell: str, folder: Path, rows: tuple[str, ...]
 ) -> None:
     """A canonical name may begin with it."""
-    (folder / "known").write_text("".join(f"{row}\n" for row in NEAR[rows]))
-    nodes = tuple(Peer(name=row.split()[0], address=row.split()[1]) for row in rows)
-    sections = mesh.sections(ProbeRequest(nodes=nodes, user="root", address="10.0.0.1"))
-    section = next(each for each in sections if each.name == "ssh.names")
-    found = parse_names(ask(shell, [section]).sections[section.name].require())
+    found = resolved(shell, folder, rows, NEAR[rows])
     known = {row.split()[0]: (row.split()[2],) for row in NEAR[rows]}
-    assert found.names == {node.name: known.get(node.name, ()) for node in nodes}
+    names = [row.split()[0] for row in rows]
+    assert found.names == {name: known.get(name, ()) for name in names}

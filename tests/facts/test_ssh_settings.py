@@ -136,12 +136,18 @@ FILES = {
 }
 
 
+def stand_in(folder: Path, own: str = "hostname $2", first: str = "") -> None:
+    """Put another `ssh -G` in place: NAME is $2, `own` are lines of its, `first` runs before."""
+    words = f'printf "user root\\nport 22\\n{own}\\n"'
+    (folder / "ssh").write_text(f"#!/bin/sh\n{first}\n{words}\n")
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("text", FILES)
 def test_nodes_that_have_settings_of_their_own(shell: str, folder: Path, text: str) -> None:
     """What may be different is never taken for the same."""
     home = folder / "home" / ".ssh"
-    (folder / "ssh").write_text('#!/bin/sh\nprintf "user root\\nport 22\\nhostname $2\\n"\n')
+    stand_in(folder)
     (home / "config").write_text(text)
     (home / "more").mkdir()
     (home / "more" / "one").write_text("Host b\n")
@@ -153,8 +159,7 @@ def test_nodes_that_have_settings_of_their_own(shell: str, folder: Path, text: s
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_node_about_which_ssh_says_nothing(shell: str, folder: Path) -> None:
     """Its settings are unknown, and not the usual ones."""
-    usual = "printf 'user root\\nport 22\\nhostname %s\\n' \"$2\""
-    (folder / "ssh").write_text(f"#!/bin/sh\n[ $2 != b ] || exit 255\n{usual}\n")
+    stand_in(folder, first="[ $2 != b ] || exit 255")
     (folder / "home" / ".ssh" / "config").write_text("Host b\n  HostName %n.c\n")
     found = parse_client(answer(shell, "ssh.known", folder))
     assert (found.nodes, found.unknown) == ({}, ("b",)) and found.others is not None
@@ -163,9 +168,9 @@ def test_a_node_about_which_ssh_says_nothing(shell: str, folder: Path) -> None:
 
 
 ODD = {
-    "its settings depend on the name": "hostname %s.example.com",
+    "its settings depend on the name": "hostname $2.example.com",
     "a stand-in knows more": "hostname $([ $2 = a ] && echo x || echo $2)",
-    "a command has the name": "hostname %s\nproxycommand nc %s",
+    "a command has the name": "hostname $2\nproxycommand nc $2",
 }
 
 
@@ -173,8 +178,7 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 def test_settings_that_differ_by_name(shell: str, folder: Path, odd: str) -> None:
     """Each node is asked about, whatever the files say."""
-    lines = ODD[odd].replace("%s", "$2")
-    (folder / "ssh").write_text(f'#!/bin/sh\nprintf "user root\\nport 22\\n{lines}\\n"\n')
+    stand_in(folder, ODD[odd])
     found = parse_client(answer(shell, "ssh.known", folder))
     assert list(found.nodes) == ["a", "b", "c"] and found.others is None
 
