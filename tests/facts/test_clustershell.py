@@ -1,10 +1,11 @@
-"""The probe through ClusterShell: the answers and the errors of SSH, its tree, and its end."""
+"""The probe through ClusterShell: the answers and the errors of SSH, no gateway, and its end."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ClusterShell.Communication import StdErrMessage
 from paramiko import AuthenticationException, Channel, ECDSAKey, SSHException
 
 from gpu_node.facts.ask.gather import Answer, gather
-from gpu_node.facts.ask.via import clustershell, engines
+from gpu_node.facts.ask.via import clustershell, engines, on_clustershell
 from gpu_node.facts.ask.via.login import failure, words
 from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ssh.options import STRICT
@@ -267,75 +269,73 @@ TREE = """[routes]
 {here}: gw
 gw: a100-[01-02]
 """
-# The ssh of the gateway: it has a key and pins of its own, and knows the nodes by name.
-SSH = """#!/bin/sh
-echo "$*" >>{folder}/calls
-case $* in
-*" a100-0"[12]" "*)
-    for word; do last=$word; done
-    set -- -o UserKnownHostsFile='"{folder}/known hosts"' -i {folder}/key 127.0.0.1 "$last"
-    exec {ssh} -F none -o StrictHostKeyChecking=yes -p {port} -l root "$@" ;;
-esac
-exec {ssh} "$@"
-"""
+
+
+class Planted:
+    """What its unpickler runs: a gateway sends pickles, and ClusterShell loads them."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
 
 
 @pytest.fixture
-def tree(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A topology with a gateway, for which the server stands as well; the file of calls of ssh."""
+def hostile(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A topology with a gateway whose root wants a file made here; the path of that file."""
     folder = sshd.home.parent
     (folder / "clustershell").mkdir()
     here = socket.gethostname().split(".")[0]
     (folder / "clustershell" / "topology.conf").write_text(TREE.format(here=here))
+    planted = folder / "planted"
+    sent = StdErrMessage("gw", Planted(planted)).xml()
+    honest = Answers()
+
+    def answer(channel: Channel, command: bytes) -> None:
+        if b"ClusterShell.Gateway" in command:
+            start = b"<?xml version='1.0' encoding='utf-8'?>\n<channel version='1.10'>\n"
+            reply(channel, start + sent + b"\n")
+        else:
+            _by_script(channel, command, {"gw": honest, "a100-01": honest})
+
+    sshd.answer = answer
+    return planted
+
+
+def at_its_name(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ssh find the gateway by its name, as ssh_config does."""
+    folder = sshd.home.parent
     (folder / "bin").mkdir()
-    real = subprocess.run(["which", "ssh"], capture_output=True, text=True).stdout.strip()
-    text = SSH.format(folder=folder, ssh=real, port=sshd.port)
-    (folder / "bin" / "ssh").write_text(text)
+    real = shutil.which("ssh")
+    (folder / "bin" / "ssh").write_text(
+        f"""#!/bin/sh
+case $* in *ClusterShell.Gateway*)
+  for last; do :; done
+  set -- -o StrictHostKeyChecking=yes -o UserKnownHostsFile='"{folder}/known hosts"' \\
+    -i {folder}/key -p {sshd.port} -l root 127.0.0.1 "$last" ;;
+esac
+exec {real} "$@"
+"""
+    )
     (folder / "bin" / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setenv("CLUSTERSHELL_GW_PYTHON_EXECUTABLE", sys.executable)
-    sshd.answer = streamed
-    return folder / "calls"
 
 
-def streamed(channel: Channel, command: bytes) -> None:
-    """Run a command that reads and answers at the same time, as a gateway does."""
-    process = subprocess.Popen(
-        ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None and stdout is not None
-
-    def feed() -> None:
-        while data := channel.recv(32768):
-            stdin.write(data)
-        stdin.close()
-
-    threading.Thread(target=feed, daemon=True).start()
-    while data := stdout.read(32768):
-        channel.sendall(data)
-    channel.send_exit_status(process.wait())
-    channel.close()
+def test_no_gateway_is_asked(sshd: Sshd, hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its root would run code here; the nodes behind it have the reason, others an answer."""
+    at_its_name(sshd, monkeypatch)
+    found = asked(*(question(name, data(sshd)) for name in ("a100-01", "gw")))
+    assert not hostile.exists()
+    assert (found["gw"].error, found["gw"].reached) == (None, True)
+    assert (found["a100-01"].error, found["a100-01"].reached) == (on_clustershell.BEHIND, False)
 
 
-def test_through_a_gateway(sshd: Sshd, tree: Path) -> None:
-    """The gateway logs in to its nodes, with the options that are strict here; others go direct."""
-    names = ("a100-01", "a100-02", "gw", "v100-01")
-    found = asked(*(question(name, data(sshd)) for name in names))
-    assert {name: each.error for name, each in found.items()} == dict.fromkeys(names)
-    calls = tree.read_text().splitlines()
-    assert sum("ClusterShell.Gateway" in each for each in calls) == 1
-    behind = [each for each in calls if " a100-0" in each]
-    assert len(behind) == 2
-    assert all("StrictHostKeyChecking=yes" in each and " -l root " in each for each in behind)
-
-
-def test_a_gateway_that_fails(sshd: Sshd, tree: Path) -> None:
-    """Its nodes are asked without it, and get their scripts."""
-    broken = data(sshd, ssh_port=1)
-    found = asked(question("a100-01", data(sshd)), question("gw", broken))
-    assert found["a100-01"].error is None and found["a100-01"].state is not None
-    assert "Unable to connect to port 1" in (found["gw"].error or "")
+def test_a_topology_that_the_site_turns_off(sshd: Sshd, hostile: Path) -> None:
+    """As the error suggests: ssh asks each node."""
+    own = sshd.home.parent / "clustershell" / "defaults.conf"
+    own.write_text("[task.default]\nauto_tree: no\n")
+    assert asked(question("a100-01", data(sshd)))["a100-01"].error is None
 
 
 def test_without_the_library(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The probe through ClusterShell: its fanout, and its tree where the site has a topology.conf.
+"""The probe through ClusterShell, with its fanout; its tree of gateways is not used.
 
 The library and not the `clush` command: a node gets a script that differs in a few lines, each
 answer has a limit and its own time, and nothing is read from output meant for people. It runs in a
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,13 +24,10 @@ from gpu_node.facts.ask.offline import MOST_BYTES
 from gpu_node.facts.ask.via import login
 from gpu_node.facts.ask.via.processes import GRACE_SECONDS, with_parent
 from gpu_node.facts.ask.via.question import COMMAND, NAME, TOO_MUCH, Carried, Question
-from gpu_node.facts.ssh.options import STRICT
 
 LIBRARY = "ClusterShell"
 INSTALL = "pip install 'gpu-node[clustershell]'"
 _CHILD = "gpu_node.facts.ask.via.on_clustershell"
-# A gateway has Python 3, but rarely as `python`, which is the name in a virtual environment here.
-_GATEWAY = {"CLUSTERSHELL_GW_PYTHON_EXECUTABLE": "python3"}
 _NO_NAME = "ClusterShell takes names of letters, digits, `.`, `_` and `-` alone"
 # A line of the child is one answer, in base64.
 _LONGEST_LINE = 3 * MOST_BYTES
@@ -79,7 +75,6 @@ def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd="/",  # -m looks for modules in the working directory first
-        env={**_GATEWAY, **os.environ},
         start_new_session=True,
         preexec_fn=with_parent,
     )
@@ -104,7 +99,6 @@ def _orders(questions: Iterable[Question], last: float) -> Iterator[bytes]:
     """Yield the lines of the child's stdin: what all nodes share, then one for each node."""
     first: dict[str, Any] = {
         "command": COMMAND,
-        "gateway": ["ssh", *STRICT, *login.ALONE, "--"],
         "connect": CONNECT_SECONDS,
         "most": MOST_BYTES,
         "too_much": TOO_MUCH,
@@ -115,7 +109,6 @@ def _orders(questions: Iterable[Question], last: float) -> Iterator[bytes]:
         node = {
             "name": each.name,
             "ssh": login.words(each.name, each.data),
-            "behind": login.behind(each.data),
             "seconds": each.seconds,
             "script": each.script.decode(),
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,16 +49,6 @@ def words(name: str, data: Mapping[str, Any]) -> list[str]:
         "--",
         str(data.get("ssh_hostname") or name),
     ]
-
-
-def behind(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return ClusterShell's settings for ssh on a gateway.
-
-    A key, known_hosts and an address that this machine has mean nothing there.
-    """
-    port = ("-p", str(data["ssh_port"])) if data.get("ssh_port") else ()
-    found = {"ssh_options": shlex.join([*STRICT, *ALONE, *port])}
-    return {**found, **({"ssh_user": str(data["ssh_user"])} if data.get("ssh_user") else {})}
 
 
 def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:

@@ -1,13 +1,13 @@
 """Carries scripts to nodes with ClusterShell, as a program: orders on stdin, answers on stdout.
 
 It imports nothing of pyinfra, gevent or paramiko. `clustershell` starts it, and describes a line of
-each kind. ClusterShell's fanout, topology.conf and gateways are those of the site.
+each kind. ClusterShell's fanout is that of the site. A gateway of the site's topology.conf is not
+used: it sends pickles, which ClusterShell loads, and names the node that each line is of.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import os
 import shlex
@@ -20,18 +20,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ClusterShell.Event import EventHandler
-from ClusterShell.Propagation import RouteResolvingError
 from ClusterShell.Task import Task, task_self
 from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
-from ClusterShell.Worker.Tree import TreeWorker
 from typing_extensions import override
 
 from gpu_node.facts.ask.waiting import Waiting
 
-# What a gateway is asked to run.
-_GATEWAY = "-m ClusterShell.Gateway"
-# Linux takes 128 KiB for one argument, such as a login shell's command.
-_LONGEST_COMMAND = 120_000
+BEHIND = (
+    "topology.conf has a gateway for it, whose root could run code on this machine; next: report "
+    "without --via, or set auto_tree: no in ClusterShell's defaults.conf: ssh then asks the node"
+)
 # ssh that has closed its streams ends at once; one that does not is killed.
 _END_SECONDS, _PAUSE_SECONDS = 1.0, 0.01
 
@@ -42,7 +40,6 @@ class _Node:
 
     name: str
     ssh: list[str]
-    behind: dict[str, str]
     seconds: float
     script: str
     code: int | None = None
@@ -67,12 +64,10 @@ class _Run(EventHandler):  # type: ignore[misc]
         self.command = shlex.join(["sh", "-c", shared["command"]])
         self.nodes = {node.name: node for node in nodes}
         self.waiting = Waiting(len(self.nodes), shared["last"])
-        # The ssh of each node that is reached without a gateway, and those to gateways.
         self.clients: dict[str, Any] = {}
-        self.gateways: list[Any] = []
 
     def ev_pickup(self, worker: Any, node: str) -> None:
-        """ssh to a node, or its gateway, begins."""
+        """ssh to a node begins."""
         one = self.nodes[node]
         one.began, one.asked = time.monotonic(), time.time()
 
@@ -133,7 +128,7 @@ class _Run(EventHandler):  # type: ignore[misc]
 
     def stop(self, code: int) -> None:
         """End this process, and every ssh with it."""
-        for client in (*self.clients.values(), *self.gateways):
+        for client in self.clients.values():
             with suppress(OSError):
                 client.kill()
         os._exit(code)
@@ -145,26 +140,21 @@ def _coded(lines: list[bytes]) -> str:
 
 def _client_of(run: _Run) -> type[SshClient]:
     class Client(SshClient):  # type: ignore[misc]
-        """ssh with the options that the inventory has for a node; strict ones for a gateway."""
+        """ssh with the options that the inventory has for a node."""
 
         @property
-        def node(self) -> _Node | None:
-            """The node that it asks; None where it is the way to a gateway."""
-            return run.nodes.get(str(self.key)) if _GATEWAY not in self.command else None
+        def node(self) -> _Node:
+            """The node that it asks."""
+            return run.nodes[str(self.key)]
 
         @override
         def _build_cmd(self) -> tuple[list[str], None]:
-            known = run.nodes.get(str(self.key))
-            words = known.ssh if known else [*run.shared["gateway"], str(self.key)]
-            return [*words, self.command], None
+            return [*self.node.ssh, self.command], None
 
         @override
         def _start(self) -> Any:
             started = super()._start()
-            if self.node:
-                run.clients[self.node.name] = self.popen
-            else:
-                run.gateways.append(self.popen)
+            run.clients[self.node.name] = self.popen
             return started
 
         @override
@@ -172,9 +162,8 @@ def _client_of(run: _Run) -> type[SshClient]:
             data = super()._read(sname, size)
             # ClusterShell would keep a line without an end.
             kept = len(self.streams[sname].rbuf) + len(data)
-            if self.node and sname == self.worker.SNAME_STDOUT:
-                self.node.reached = True
-            if self.node and kept > run.shared["most"]:
+            self.node.reached |= sname == self.worker.SNAME_STDOUT
+            if kept > run.shared["most"]:
                 self.streams[sname].rbuf = b""
                 run.end(self.node, problem=run.shared["too_much"])
             return data
@@ -192,48 +181,17 @@ def _client_of(run: _Run) -> type[SshClient]:
     return Client
 
 
-class _Tree(TreeWorker):  # type: ignore[misc]
-    """A worker for one node behind a gateway."""
-
-    node: _Node
-
-    @override
-    def _launch(self, nodes: Any) -> None:
-        for key, value in self.node.behind.items():
-            self.task.set_info(key, value)
-        try:
-            super()._launch(nodes)
-        except RouteResolvingError:  # no gateway is left: the inventory has an address
-            given = {"handler": self.metahandler, "timeout": self.timeout, "stderr": self.stderr}
-            worker = self.task.shell(self.command, nodes=nodes, tree=False, **given)
-            self._child_count += 1
-            self._target_count += len(nodes)
-            self.workers.append(worker)
-
-
-def _packed(node: _Node, command: str) -> str:
-    """Return a command that has the script in it: a gateway hands stdin on to one worker alone."""
-    script = base64.b64encode(gzip.compress(node.script.encode(), mtime=0)).decode()
-    return f"printf %s {script} | base64 -d | gzip -dc | {command}"
-
-
 def _schedule(task: Task, run: _Run, node: _Node) -> None:
-    """Plan one node, through a gateway where the site's topology has one for it."""
-    given = {"handler": run, "timeout": node.seconds, "stderr": True}
-    if not _is_behind(task, node.name):
-        worker = task.default("distant_worker")(node.name, command=run.command, **given)
-        task.schedule(worker)
-        worker.write(node.script.encode())
-        worker.set_write_eof()
+    """Plan one node; one behind a gateway is not asked."""
+    if _is_behind(task, node.name):
+        run.end(node, problem=BEHIND)
         return
-    command = _packed(node, run.command)
-    if len(command) > _LONGEST_COMMAND:
-        long = f"its script has {len(command)} bytes, and a gateway takes {_LONGEST_COMMAND}"
-        run.end(node, problem=f"{long}; next: report on it without --via")
-        return
-    worker = _Tree(node.name, command=command, **given)
-    worker.node = node
+    worker = task.default("distant_worker")(
+        node.name, command=run.command, handler=run, timeout=node.seconds, stderr=True
+    )
     task.schedule(worker)
+    worker.write(node.script.encode())
+    worker.set_write_eof()
 
 
 def _is_behind(task: Task, name: str) -> bool:
