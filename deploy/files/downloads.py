@@ -31,9 +31,11 @@ _SECONDS = 3600
 # The names that wheels had for a glibc before names had its version. Source: PEP 600.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _OLDEST = 5
-# A node's values become parts of a path and of pip's arguments.
-_REQUIREMENT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][A-Za-z0-9.+!_]*")
-_PYTHON = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
+# A node's values become parts of a path and of pip's arguments, and the glibc's minor version the
+# length of a list.
+_REQUIREMENT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][A-Za-z0-9.+!_]{0,127}")
+_PYTHON = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
+_PLATFORM = re.compile(r"manylinux_2_([0-9]{1,2})_([a-z0-9_]{1,40})")
 
 
 def cache() -> Path:
@@ -109,7 +111,7 @@ def _require_hash(path: Path, hashes: str) -> None:
 
 def platforms(newest: str) -> list[str]:
     """Return the platforms whose wheels a node accepts, the newest first, as arguments of pip."""
-    found = re.fullmatch(r"manylinux_2_(\d+)_(\w+)", newest)
+    found = _PLATFORM.fullmatch(newest)
     if found is None:
         raise ValueError(
             "the wheels that its Python accepts are unknown: only Linux with glibc has wheels of "

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -124,11 +126,27 @@ def test_the_wheel_is_one_for_the_node(
     assert ("No matching distribution found" in caplog.text) is not is_taken
 
 
-@pytest.mark.parametrize("platform", ["", "linux_x86_64", "musllinux_1_2_x86_64"])
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """This process gets 512 MiB more and then a MemoryError; the machine stays whole."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + (512 << 20), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize(
+    "platform",
+    [
+        *("", "linux_x86_64", "musllinux_1_2_x86_64", "manylinux_2_17_" + "x" * 50),
+        *("manylinux_2_99999999999999_x86_64", "manylinux_2_999_x86_64", "manylinux_2_١٧_x86_64"),
+    ],
+)
 def test_a_platform_that_is_not_known(
-    index: Path, platform: str, caplog: pytest.LogCaptureFixture
+    index: Path, platform: str, caplog: pytest.LogCaptureFixture, little_memory: None
 ) -> None:
-    """Nothing is guessed."""
+    """Nothing is guessed, and a number of a node makes no list that fills the memory."""
     with caplog.at_level(logging.ERROR, "pyinfra"):
         assert not fetch(platform=platform)
     assert "the wheels that its Python accepts are unknown" in caplog.text
@@ -136,7 +154,10 @@ def test_a_platform_that_is_not_known(
 
 @pytest.mark.parametrize(
     ("keep", "python"),
-    [(CU12, ""), (CU12, "/../x"), ("--pre==1", "3.10.13"), ("nvidia-nccl-cu12==1/../2", "3.10.13")],
+    [
+        *((CU12, each) for each in ("", "/../x", "3." + "9" * 5000)),
+        *((each, "3.10.13") for each in ("--pre==1", "nvidia-nccl-cu12==1/../2")),
+    ],
 )
 def test_words_of_a_node_that_are_none(
     index: Path, keep: str, python: str, caplog: pytest.LogCaptureFixture
