@@ -41,7 +41,7 @@ from gpu_node.inventories.errors import worded
     type=Choice(VIAS),
     default=VIAS[0],
     show_default=True,
-    help="What carries the questions to the nodes. clustershell: ClusterShell, without its gateways. "
+    help="What carries the questions to the nodes. clustershell: ClusterShell, without gateways. "
     "slurm: a job on each node, as you; the report is about what a job sees.",
 )
 @click.option(

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from ClusterShell.Communication import StdErrMessage
 from paramiko import AuthenticationException, Channel, ECDSAKey, SSHException
+from typing_extensions import override
 
 from gpu_node.facts.ask.gather import Answer, gather
 from gpu_node.facts.ask.via import clustershell, engines, on_clustershell
@@ -277,6 +278,7 @@ class Planted:
     def __init__(self, file: Path) -> None:
         self.file = file
 
+    @override
     def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (self.file,)
 
