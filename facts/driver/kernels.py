@@ -109,8 +109,9 @@ class Dkms(State):
     builds: tuple[Build, ...]
 
 
-# More than a node has; each is judged beside the others.
-MOST_KERNELS = 128
+# More than a node has; each is judged beside the others. The place of an entry has those of all
+# submenus around it.
+MOST_KERNELS, MOST_ENTRIES, DEEPEST = 128, 1000, 8
 
 
 def parse_kernels(text: str) -> Kernels:
@@ -154,6 +155,7 @@ def _entries(menu: list[str]) -> Iterator[Entry]:
     """Yield the entries of a menu's lines as each one ends; other braces have no place."""
     open_: list[Entry | None] = []
     counts = [0]  # the entries so far, of the menu and of each submenu that is open
+    entries = 0
     for line in menu:
         if line == "}":
             ended = open_.pop() if open_ else None
@@ -166,6 +168,9 @@ def _entries(menu: list[str]) -> Iterator[Entry]:
             if entry is not None:
                 counts[-1] += 1
                 counts.append(0)
+                entries += 1
+            if entries > MOST_ENTRIES or len(open_) > DEEPEST:
+                raise Unreadable(f"a menu of more than {MOST_ENTRIES} entries, or {DEEPEST} deep")
         elif (found := _LINUX.match(line)) and open_ and (last := open_[-1]) is not None:
             open_[-1] = last.model_copy(update={"kernel": found["kernel"]})
 

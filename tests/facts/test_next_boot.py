@@ -9,6 +9,8 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.driver.kernels import SECTIONS, Boot, parse_boot
+from gpu_node.facts.probe.frame import DEFAULT_BYTES
+from gpu_node.facts.probe.protocol import Unreadable
 from tests.deploy.running import SHELLS, run_apart
 
 (NEXT,) = (each for each in SECTIONS if each.name == "driver.next")
@@ -85,3 +87,19 @@ def test_root_can_read_it(shell: str, path: str) -> None:
     """Nothing is closed to root."""
     boot = asked(shell, "root", CLOSED[path])
     assert (boot.closed, boot.grubby) == (None, "/boot/vmlinuz-1")
+
+
+@pytest.mark.parametrize(
+    "menu",
+    [
+        ["submenu 'a' $menuentry_id_option 'b' {"] * 15_000 + ["}"] * 15_000,
+        ["menuentry 'a' $menuentry_id_option 'b c' {", "linux /boot/vmlinuz-1", "}"] * 12_000,
+    ],
+    ids=["deep", "long"],
+)
+def test_a_menu_that_no_node_has(menu: list[str]) -> None:
+    """The places of its entries would fill the memory, and each is looked up among all."""
+    text = "\n".join(f"menu {line}" for line in menu)
+    assert len(text) < DEFAULT_BYTES
+    with pytest.raises(Unreadable, match="a menu of more than"):
+        parse_boot(text)
