@@ -19,7 +19,7 @@ from typing import Any
 
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.session import ProbeError, state_of
-from gpu_node.facts.node import NodeProbe
+from gpu_node.facts.node import NodeProbe, UnreadSection
 from gpu_node.facts.probe.frame import MARK
 from gpu_node.facts.probe.protocol import Section, render
 from gpu_node.facts.probe.request import ProbeRequest, request_of
@@ -29,7 +29,7 @@ SCRIPT_SUFFIX, ANSWER_SUFFIX = ".sh", ".txt"
 # Seconds after which an answer is no longer the state of its node.
 OLD_SECONDS = 24 * 3600
 # As much as is read over SSH.
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES, MOST_LINES = 16 * 1024 * 1024, 500_000
 # What the name of a node is made of: it is a word of a stamp, and the name of a file.
 _LETTERS = "A-Za-z0-9._-"
 # With its suffix it is the name of a file, which has at most 255 bytes.
@@ -42,6 +42,10 @@ STAMP = re.compile(
     re.MULTILINE,
 )
 _DONE = re.compile(rf"^{MARK} done$", re.MULTILINE)
+_SECTION = re.compile(
+    rf"^{MARK} begin (?P<name>\S+) \d{{1,9}} (?:raw|hex) (?P<length>\d{{1,12}})$",
+    re.MULTILINE | re.ASCII,
+)
 _AGAIN = "run gpu-node probe, and its script on the node, again"
 
 
@@ -126,19 +130,21 @@ def answers(
     machines: dict[tuple[str, str], list[str]] = {}
     for name, ask in _questions(hosts, version).items():
         data = hosts[name]
-        text = _text(folder, name, why_none)  # all of them at the same time would fill the memory
-        if isinstance(text, _NoFile):
-            found[name] = Answer(data, error=str(text))
-            continue
         try:
-            stamp = _stamp(text, name)
-            if stamp["boot"] != "-":
-                machines.setdefault((stamp["host"], stamp["boot"]), []).append(name)
-            _check(text, stamp, ask.digest)
+            text = _text(folder, name, why_none)  # all at the same time would fill the memory
+            stamp = _stamp(text, name, ask.digest)
             found[name] = Answer(data, _state(text, ask), reached=True)
+        except _NoFile as error:
+            found[name] = Answer(data, error=str(error))
         except ProbeError as error:
             found[name] = Answer(data, error=str(error), reached=True)
-    return {name: found[name] for name in hosts} | _of_one_machine(machines, hosts)
+        else:
+            if stamp["boot"] != "-":
+                machines.setdefault((stamp["host"], stamp["boot"]), []).append(name)
+    for (host, _), names in machines.items():
+        for name in names if len(names) > 1 else ():
+            found[name] = _of_one_machine(found[name], host, names[name == names[0]])
+    return {name: found[name] for name in hosts}
 
 
 @dataclass(frozen=True)
@@ -164,19 +170,25 @@ class _NoFile(Exception):
     """A node's file does not exist or is not read; str() is the reason and the next step."""
 
 
-def _text(folder: Path, name: str, why_none: Callable[[str, str], str]) -> str | _NoFile:
+def _text(folder: Path, name: str, why_none: Callable[[str, str], str]) -> str:
+    """Return the text of a node's file. Raises _NoFile, and ProbeError for more than is read."""
     file = folder / f"{name}{ANSWER_SUFFIX}"
     then = f"run its script on the node, > {file.name}"
     if why := why_none(str(file), ""):  # a pipe would wait for a writer
-        return _NoFile(_unread(file, why, then))
+        raise _NoFile(_unread(file, why, then))
     try:
         with file.open("rb") as opened:
-            return opened.read(MOST_BYTES + 1).decode("utf-8", "replace").replace("\r\n", "\n")
+            data = opened.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        return _NoFile(f"found no file {file}; next: {then}")
+        raise _NoFile(f"found no file {file}; next: {then}") from None
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return _NoFile(_unread(file, why, f"chmod or chown {shlex.quote(str(file))}"))
+        raise _NoFile(_unread(file, why, f"chmod or chown {shlex.quote(str(file))}")) from error
+    if len(data) > MOST_BYTES:
+        raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
+    if data.count(b"\n") > MOST_LINES:
+        raise ProbeError(f"its answer has more than {MOST_LINES} lines")
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def _unread(file: Path, why: str, then: str) -> str:
@@ -189,23 +201,32 @@ def _state(text: str, question: _Question) -> Any:
     return state_of(fact, text.split("\n"), question.request)
 
 
-def _stamp(text: str, name: str) -> re.Match[str]:
-    """Return the stamp of a node's answer. Raises ProbeError for what is none of that node."""
-    if len(text) > MOST_BYTES:
-        raise ProbeError(f"its answer has more than {MOST_BYTES // 1024 // 1024} MiB")
-    stamps = list(islice(STAMP.finditer(text), 2))
+def outside(text: str) -> list[str]:
+    """Return the parts of an answer before, between and after its sections.
+
+    What a section prints may be a user's text: a mark in it counts for nothing.
+    """
+    parts, position = [], 0
+    while begin := _SECTION.search(text, position):
+        parts.append(text[position : begin.start()])
+        stop = begin.end() + 1 + int(begin["length"])
+        is_whole = text.startswith(f"\n{MARK} end {begin['name']}", stop)
+        # Of one that is cut off the rest is its text; a length that is wrong has no meaning.
+        position = stop if is_whole or stop > len(text) else begin.end()
+    return [*parts, text[position:]]
+
+
+def _stamp(text: str, name: str, digest: str) -> re.Match[str]:
+    """Return the stamp of a node's answer to the script with this digest. Raises ProbeError."""
+    parts = outside(text)
+    stamps = list(islice((each for part in parts for each in STAMP.finditer(part)), 2))
     if not stamps:
         raise ProbeError("found no answer to a script of gpu-node probe; next: run it on the node")
-    if stamps[1:]:
+    if stamps[1:] or STAMP.search(parts[0]) is None:
         raise ProbeError(f"it holds more than one answer; next: {_AGAIN}, with > NODE.txt")
     (stamp,) = stamps
     if stamp["node"] != name:
         raise ProbeError(f"it is the answer of {stamp['node']}; next: keep it as its file")
-    return stamp
-
-
-def _check(text: str, stamp: re.Match[str], digest: str) -> None:
-    """Raise ProbeError for an old answer, or one to another script than that with this digest."""
     if stamp["digest"] != digest:
         raise ProbeError(f"it answers another inventory or version of gpu-node; next: {_AGAIN}")
     hours = (time.time() - int(stamp["time"])) / 3600
@@ -213,20 +234,20 @@ def _check(text: str, stamp: re.Match[str], digest: str) -> None:
         when = f"{hours:.0f} hours old" if hours > 0 else f"{-hours:.0f} hours ahead"
         allowed = f"allowed: at most {OLD_SECONDS // 3600} hours"
         raise ProbeError(f"it is {when} by the clock of the node; {allowed}; next: {_AGAIN}")
-    if _DONE.search(text) is None:
+    if _DONE.search(parts[-1]) is None:
         raise ProbeError(f"it was cut off before its end; next: {_AGAIN}")
+    return stamp
 
 
-def _of_one_machine(
-    machines: Mapping[tuple[str, str], Sequence[str]], hosts: Mapping[str, dict[str, Any]]
-) -> dict[str, Answer]:
-    """Return what is known of each node whose answer comes from the machine of another one's."""
-    found = {}
-    for (host, _), names in machines.items():
-        for name in names if len(names) > 1 else ():
-            error = (
-                f"the answer of {names[name == names[0]]} is from the same machine, {host}; next: "
-                "run each script on its node"
-            )
-            found[name] = Answer(hosts[name], error=error, reached=True)
-    return found
+def _of_one_machine(answer: Answer, host: str, other: str) -> Answer:
+    """Add to an answer that the one of another node names the same machine.
+
+    One of the two is not about its node, or lies; which one is unknown.
+    """
+    reason = (
+        f"the answer of {other} names the same machine, {host}; next: run each script on its node"
+    )
+    clash = UnreadSection(area="host", section="host.machine", reason=reason)
+    assert answer.state is not None
+    unread = (*answer.state.unreadable, clash)
+    return replace(answer, state=answer.state.model_copy(update={"unreadable": unread}))

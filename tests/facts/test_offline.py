@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,11 +155,77 @@ def test_what_is_no_answer_of_the_node(
 
 
 def test_one_machine_for_two_nodes(answer: str, tmp_path: Path) -> None:
-    """A script run twice on one node is no report about two."""
+    """A script run twice on one node is no report about two; what either sent is judged."""
+    alone = read(tmp_path, a100_01=answer)["a100-01"].state
     twice = answer.replace(" a100-01 ", " v100-01 ", 1)
     found = read(tmp_path, a100_01=answer, v100_01=twice)
-    assert "the answer of v100-01 is from the same machine" in (found["a100-01"].error or "")
-    assert "the answer of a100-01 is from the same machine" in (found["v100-01"].error or "")
+    for name, other in (("a100-01", "v100-01"), ("v100-01", "a100-01")):
+        state = found[name].state
+        assert alone is not None and state is not None
+        *rest, clash = state.unreadable
+        assert tuple(rest) == alone.unreadable
+        assert state.model_copy(update={"unreadable": tuple(rest)}) == alone
+        assert (clash.area, clash.section) == ("host", "host.machine")
+        assert f"the answer of {other} names the same machine" in clash.reason
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: _older(text, 25),
+        lambda text: re.sub("script [0-9a-f]+", f"script {'0' * 16}", text),
+        lambda text: text[: len(text) // 2],
+        lambda text: text[: text.index("@@gpu-node begin")],
+    ],
+)
+def test_an_answer_that_is_refused_says_nothing_of_another(
+    answer: str, change: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A node may send the boot id of any other; the user of one who has no script reads it, too."""
+    alone = read(tmp_path, a100_01=answer)["a100-01"]
+    stolen = change(answer.replace(" a100-01 ", " v100-01 ", 1))
+    found = read(tmp_path, a100_01=answer, v100_01=stolen)
+    assert found["v100-01"].error and found["a100-01"] == alone
+
+
+def _planted(answer: str, text: str) -> str:
+    """Return an answer with a text of a user in the output of a section, as the probe sends it."""
+    begin = re.search(r"^(@@gpu-node begin \S+ 0 raw )(\d+)$", answer, re.M)
+    assert begin is not None
+    whole = f"{begin[1]}{int(begin[2]) + len(text)}\n{text}"
+    return answer[: begin.start()] + whole + answer[begin.end() + 1 :]
+
+
+STAMPED = f"\n@@gpu-node script {'0' * 16} a100-01 1 x y\n"
+
+
+def test_marks_within_a_section_are_text(answer: str, tmp_path: Path) -> None:
+    """A user can write a stamp into a file that is read, and an end."""
+    found = read(tmp_path, a100_01=_planted(answer, f"{STAMPED}@@gpu-node done\n"))["a100-01"]
+    assert found.error is None and found.state is not None
+    cut = _planted(answer, "\n@@gpu-node done\n")
+    cut = cut[: cut.index("@@gpu-node done") + 20]
+    found = read(tmp_path, a100_01=cut)["a100-01"]
+    assert "it was cut off before its end" in (found.error or "")
+    only = _planted(answer, STAMPED)
+    headless = only[only.index("@@gpu-node begin") :]
+    found = read(tmp_path, a100_01=headless)["a100-01"]
+    assert "found no answer to a script of gpu-node probe" in (found.error or "")
+
+
+@pytest.mark.parametrize("lines", ["\n", "@@gpu-node begin x 0 raw 9\n"])
+def test_as_many_lines_as_a_file_can_have(answer: str, lines: str, tmp_path: Path) -> None:
+    """Each line would be an object: 16 MiB of them took 476 MiB."""
+    end = "\n@@gpu-node done"
+    text = answer.replace(end, lines * (15_000_000 // len(lines)) + end)
+    read(tmp_path, a100_01=answer)  # what is imported once counts for none
+    (tmp_path / "a100-01.txt").write_text(text)
+    tracemalloc.start()
+    found = read(tmp_path)["a100-01"]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "its answer has more than 500000 lines" in (found.error or "")
+    assert most < 100 << 20
 
 
 def test_an_answer_that_was_copied_for_another_node(answer: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_node.facts.ask.gather import Answer
-from gpu_node.facts.ask.offline import MOST_BYTES, STAMP, beginning
+from gpu_node.facts.ask.offline import MOST_BYTES, MOST_LINES, STAMP, beginning, outside
 from gpu_node.facts.ask.session import ProbeError, state_of, whole
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.bounds import in_words
@@ -25,7 +25,6 @@ from gpu_node.facts.probe.shell import shell
 
 # Names that are one word to every engine and to sh, and that an answer may have.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
-MOST_LINES = 500_000
 TOO_MUCH = (
     f"it sent more than {MOST_BYTES // 1024 // 1024} MiB; the rest was not read; check what the "
     "login shell and the programs there print"
@@ -115,7 +114,7 @@ class Question:
             return Answer(data, error=str(error), reached=True)
         except Exception as error:  # an error of one node must not end the others
             return Answer(data, error=f"not understood: {in_words(error)}", reached=True)
-        job = _JOB.search(text) if self.in_job else None
+        job = _JOB.search(outside(text)[0]) if self.in_job else None
         return Answer(data, state, reached=True, slurm_job=int(job["id"]) if job else None)
 
     def _asked(self, carried: Carried) -> NodeProbe:
@@ -131,7 +130,7 @@ class Question:
             raise ProbeError(TOO_MUCH)
         text = carried.out.decode("utf-8", "replace")
         whole(carried.code == 0, text.removesuffix("\n").split("\n"), carried.errors)
-        stamp = STAMP.search(text)
+        stamp = STAMP.search(outside(text)[0])
         if stamp is None:
             raise ProbeError("its answer does not name the node; ask again")
         if stamp["node"] != self.name:
