@@ -26,8 +26,8 @@ KNOWN = "~/.ssh/known_hosts"
     "accept",
     multiple=True,
     callback=words.fingerprints,
-    metavar="SHA256:...",
-    help="Fingerprint of a host key to accept; default: ask.",
+    metavar="[NAME=]SHA256:...",
+    help="Fingerprint of a node's host key; NAME is needed with more nodes than one. Default: ask.",
 )
 @click.option(
     "--known-hosts",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from gpu_node.cli import words
@@ -38,8 +40,8 @@ from gpu_node.inventories.errors import worded
     "accept",
     multiple=True,
     callback=words.fingerprints,
-    metavar="SHA256:...",
-    help="Fingerprint of the host key to accept; default: ask.",
+    metavar="[NAME=]SHA256:...",
+    help="Fingerprint of the host key; NAME is needed with more servers than one. Default: ask.",
 )
 @click.option("--password-stdin", is_flag=True, help="The password is the first line of stdin.")
 @click.option(
@@ -97,11 +99,16 @@ def onboard(
         from gpu_node.onboarding.console import UserConsole
         from gpu_node.onboarding.errors import FAILURES
         from gpu_node.onboarding.inventory_files import site_of
+        from gpu_node.onboarding.trust.host_keys import by_server
         from gpu_node.onboarding.trust.password import given
     request = Request(name or "", address, user, port, group)
     try:
         requests = [request] if file is None else listed(file, request)
-        options = Options(accept, given(password_stdin), disable_password, dry)
+        own, others = by_server(accept, [each.name for each in requests if not each.fingerprint])
+        requests = [
+            replace(each, fingerprint=own.get(each.name, each.fingerprint)) for each in requests
+        ]
+        options = Options(tuple(others), given(password_stdin), disable_password, dry)
         return Onboarding(site_of(inventory), options, UserConsole(yes), proof).run(requests)
     except FAILURES as error:
         raise failure(error) from None

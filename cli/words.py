@@ -106,13 +106,13 @@ def user(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
 
 
 def fingerprints(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Take fingerprints of host keys."""
+    """Take fingerprints of host keys, which may have a server's name before them."""
     if not words:
         return words
     with loading():
         from gpu_node.inventories.servers_csv import wrong_fingerprint
     for word in words:
-        for problem in wrong_fingerprint(word):
+        for problem in wrong_fingerprint(word.rpartition("=")[2]):
             raise click.BadParameter(str(problem))
     return words
 

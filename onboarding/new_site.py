@@ -31,6 +31,8 @@ from gpu_node.onboarding.trust.host_keys import (
     ON_ITS_CONSOLE,
     Server,
     accepted,
+    as_option,
+    by_server,
     choose,
     offered,
     pin,
@@ -159,7 +161,7 @@ class NewSite:
             raise Stopped(f"{visible(str(self.file))}: {_EXISTS}")
         self._check(nodes)
         servers = [self._server(each) for each in nodes]
-        keys = self._confirmed(servers)
+        keys = self._confirmed(servers, *by_server(self.access.accept, [n.name for n in nodes]))
         is_new = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -244,8 +246,13 @@ class NewSite:
             access.key,
         )
 
-    def _confirmed(self, servers: Sequence[Server]) -> dict[Server, tuple[str, list[PKey]]]:
-        """Return the key that each server is to have, `kind key`, and those that it offers."""
+    def _confirmed(
+        self, servers: Sequence[Server], own: Mapping[str, str], given: Sequence[str]
+    ) -> dict[Server, tuple[str, list[PKey]]]:
+        """Return the key that each server is to have, `kind key`, and those that it offers.
+
+        `own` and `given` are the fingerprints of `by_server`.
+        """
         with ThreadPoolExecutor(_PARALLEL) as pool:
             looked = list(pool.map(_offers, servers))
         if problems := [
@@ -256,7 +263,7 @@ class NewSite:
         unknown: list[Server] = []
         for server, offers in looked:
             assert isinstance(offers, list)
-            key, is_known = self._key(server, offers)
+            key, is_known = self._key(server, offers, own.get(server.name), given)
             chosen[server] = (key, offers)
             if not is_known:
                 unknown.append(server)
@@ -265,16 +272,18 @@ class NewSite:
             self._ask(chosen, unknown)
         return chosen
 
-    def _key(self, server: Server, offers: list[PKey]) -> tuple[str, bool]:
+    def _key(
+        self, server: Server, offers: list[PKey], own: str | None, given: Sequence[str]
+    ) -> tuple[str, bool]:
         """Return the key of a server, and whether the user has confirmed it before.
 
         ContactError: it is another one than the user knows, or it is revoked.
         """
         known = replace(server, known_hosts=self.access.known.expanduser())
-        given = accepted(known, offers, None, self.access.accept)
-        if given in [key.fingerprint for key in offers]:
-            return choose(known, offers, given, None), True
         try:
+            accept = accepted(known, offers, own, given)
+            if accept in [key.fingerprint for key in offers]:
+                return choose(known, offers, accept, None), True
             is_known = bool(pinned(known))
             # A key that is revoked is refused here, too.
             return choose(known, offers, None, None if is_known else lambda _: True), is_known
@@ -300,8 +309,7 @@ class NewSite:
         self, chosen: Mapping[Server, tuple[str, list[PKey]]], unknown: Sequence[Server]
     ) -> None:
         if self.console.asks is None:
-            digests = [fingerprint(chosen[server][0]).split()[1] for server in unknown]
-            options = [f"--accept-host-key {each}" for each in dict.fromkeys(digests)]
+            options = [as_option(server, chosen[server][0]) for server in unknown]
             found = f"no terminal to confirm the host keys of {ranges(s.name for s in unknown)}"
             then = (
                 f"compare them with what {ON_ITS_CONSOLE} shows on each node's console, then give "

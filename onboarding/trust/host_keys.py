@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from gpu_node.inventories.connection.known_hosts import (
 )
 from gpu_node.inventories.connection.ssh_config import BadConfig, check
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
-from gpu_node.inventories.errors import reason, shown, worded
-from gpu_node.onboarding.errors import ContactError
+from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
+from gpu_node.onboarding.errors import ContactError, Stopped
 
 # The other end of these connections is not known yet.
 handshake.install()
@@ -166,6 +166,33 @@ def accepted(
     return next((each for each in given if each in offers), next(iter(given), None))
 
 
+def by_server(words: Iterable[str], names: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the fingerprints that are given for a server, by its name, and those without a name.
+
+    With several servers each must be given for one, or each server could have the key of any other.
+    Raises Stopped with all that is wrong.
+    """
+    own: dict[str, str] = {}
+    nameless, problems = [], []
+    for word in words:
+        name, equals, digest = word.rpartition("=")
+        if not equals:
+            nameless.append(digest)
+        elif name not in names:
+            why = f"no such server{did_you_mean(name, names)}"
+            problems.append(worded(shown(name), why, ", ".join(names)))
+        elif name in own:
+            problems.append(worded(f"{name} twice", "", "one key a server"))
+        else:
+            own[name] = digest
+    if nameless and len(names) > 1:
+        several = "NAME=SHA256:... for each of several servers"
+        problems.append(worded(nameless[0], "no server's name", several))
+    if problems:
+        raise Stopped("\n".join(f"--accept-host-key: {each}" for each in problems))
+    return own, nameless
+
+
 def choose(
     server: Server,
     keys: Sequence[PKey],
@@ -196,7 +223,7 @@ def choose(
         raise ContactError(
             f"found a host key of {server.at} that is not known ({_shown(offers)}); next: compare "
             f"it with what {ON_ITS_CONSOLE} shows on its console, then give it: "
-            f"--accept-host-key {_digest(offers[0])}"
+            f"{as_option(server, offers[0])}"
         )
     if not confirm(_question(server, offers)):
         found = f"no confirmation of the host key of {server.at}"
@@ -234,9 +261,15 @@ def _changed(server: Server, known: Sequence[str], offers: Sequence[str]) -> str
     return (
         f"found a host key of {server.at} that has changed (pinned {_shown(known)} in "
         f"{server.known_hosts}, offered {_shown(offers)}); next: if it was reinstalled, compare "
-        f"with what {ON_ITS_CONSOLE} shows on its console, then give it: --accept-host-key "
-        f"{_digest(offers[0])}, or for a node of the inventory: {command} {_digest(offers[0])}"
+        f"with what {ON_ITS_CONSOLE} shows on its console, then give it: "
+        f"{as_option(server, offers[0])}, or for a node of the inventory: {command} "
+        f"{_digest(offers[0])}"
     )
+
+
+def as_option(server: Server, key: str) -> str:
+    """Return the option that gives a server's key, `kind key`."""
+    return f"--accept-host-key {server.name}={_digest(key)}"
 
 
 def _question(server: Server, offers: Sequence[str]) -> str:

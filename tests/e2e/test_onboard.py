@@ -153,7 +153,7 @@ class TestRefused:
     def test_the_host_key_is_not_confirmed(self, site: Site) -> None:
         done = site.run("onboard", NEW.name, NEW.address, "-y", password=site.password)
         assert done.code == 1
-        assert f"--accept-host-key {site.key}" in done.err
+        assert f"--accept-host-key {NEW.name}={site.key}" in done.err
         assert NEW.address not in site.known_hosts.read_text()
 
     def test_a_wrong_password(self, site: Site) -> None:

@@ -69,7 +69,7 @@ def test_without_a_terminal(sshd: Sshd) -> None:
     server = sshd.server()
     keys = offered(server)
     offered_key = keys[0].fingerprint
-    assert f"--accept-host-key {offered_key}" in refusal(server, keys)
+    assert f"--accept-host-key {server.name}={offered_key}" in refusal(server, keys)
     assert choose(server, keys, offered_key, None) == sshd.host_key
     error = refusal(server, keys, "SHA256:other")
     assert "found SHA256:other (not one of" in error and offered_key in error

@@ -84,13 +84,41 @@ def test_a_key_that_is_not_confirmed(sshd: Sshd, tmp_path: Path, answer: bool | 
     with pytest.raises(Stopped, match="found ") as error:
         site(sshd, tmp_path, answer).create([NODE])
     assert not (tmp_path / "site").exists()
-    assert (f"--accept-host-key {digest(sshd)}" in str(error.value)) == (answer is None)
+    assert (f"--accept-host-key n1={digest(sshd)}" in str(error.value)) == (answer is None)
 
 
 def test_a_key_that_is_given(sshd: Sshd, tmp_path: Path) -> None:
     made = site(sshd, tmp_path, None, accept=(digest(sshd),))
     made.create([NODE])
     assert sshd.host_key in (tmp_path / "site" / "known_hosts").read_text()
+
+
+def test_the_key_of_each_of_several_servers(sshd: Sshd, tmp_path: Path) -> None:
+    """One that is given for another server is not taken: that one could stand in for it."""
+    nodes = [NODE, NewNode("n2", "localhost")]
+    mine, others = digest(sshd), f"SHA256:{'A' * 43}"
+
+    def refused(*words: str) -> str:
+        with pytest.raises(Stopped) as error:
+            site(sshd, tmp_path, None, accept=words).create(nodes)
+        assert not (tmp_path / "site").exists()
+        return str(error.value)
+
+    several = "allowed: NAME=SHA256:... for each of several servers"
+    for words in ((others, mine), (mine,)):
+        assert refused(*words) == (
+            f"--accept-host-key: found {words[0]} (no server's name); {several}"
+        )
+    swapped = refused(f"n1={mine}", f"n2={others}")
+    assert swapped.startswith(f"n2: found {others} (not one of the host keys offered at ")
+    assert refused(f"n1={mine}", f"n2={mine}", f"n3={mine}", f"n1={others}").splitlines() == [
+        "--accept-host-key: found 'n3' (no such server); allowed: n1, n2",
+        "--accept-host-key: found n1 twice; allowed: one key a server",
+    ]
+    lacking = refused(f"n1={mine}")
+    assert lacking.endswith(f"then give --accept-host-key n2={mine}")
+    site(sshd, tmp_path, None, accept=(f"n1={mine}", f"n2={mine}")).create(nodes)
+    assert (tmp_path / "site" / "known_hosts").read_text().count(sshd.host_key) == 2
 
 
 def test_a_key_that_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
@@ -109,7 +137,7 @@ def test_another_key_than_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
     with pytest.raises(ContactError, match=r"^n1: found .* has changed") as error:
         site(sshd, tmp_path, True).create([NODE])
     assert not (tmp_path / "site").exists()
-    assert f"--accept-host-key {digest(sshd)}" in str(error.value)
+    assert f"--accept-host-key n1={digest(sshd)}" in str(error.value)
     assert "INVENTORY" not in str(error.value)  # there is none yet
     site(sshd, tmp_path, None, accept=(digest(sshd),)).create([NODE])
     assert sshd.host_key in (tmp_path / "site" / "known_hosts").read_text()
