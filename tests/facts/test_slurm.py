@@ -93,6 +93,14 @@ def test_what_a_user_asks_srun_for(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert given == {"SLURM_GRES": "none", "SLURM_PARTITION": "debug"}
 
 
+def test_a_job_gets_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's variables go with a job in any case: its token is not given to srun."""
+    monkeypatch.setenv("SLURM_JWT", "secret")
+    assert asked("a100-01")["a100-01"].error is None
+    assert " --export=HOME,LOGNAME,PATH,SHELL,USER " in (folder / "calls").read_text()
+    assert "SLURM_JWT" not in (folder / "environment").read_text()
+
+
 def test_nothing_is_asked_as_another_user() -> None:
     """Of the calling user the logins are tried; sudo and the training user are left out."""
     data = {"_sudo": True, "launcher_user": "alice", "ssh_user": "bob", "ssh_mesh": True}

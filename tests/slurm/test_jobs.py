@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -72,6 +73,25 @@ def test_a_report_of_jobs(inventory: str) -> None:
     lost = hosts["v100-02"]
     assert (lost["status"], lost["slurm_job"]) == ("unreachable", None)
     assert lost["error"].startswith("Slurm has it as ")
+
+
+def test_no_secret_of_the_caller_reaches_a_node(
+    inventory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other process of the job could read it; what a job needs to run is there."""
+    seen = tmp_path / "seen"
+    real = shutil.which("uname")
+    (tmp_path / "uname").write_text(f'#!/bin/sh\nenv >>{seen}\nexec {real} "$@"\n')
+    (tmp_path / "uname").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("HF_TOKEN", "SLURM_EXPORT_ENV"):
+        monkeypatch.setenv(name, "ALL")
+    monkeypatch.setenv("SLURM_PARTITION", "all")
+    report(inventory)
+    lines = seen.read_text().splitlines()
+    assert {f"HOME={os.environ['HOME']}", f"PATH={os.environ['PATH']}"} <= {*lines}
+    assert "SLURM_JOB_PARTITION=all" in lines
+    assert not [line for line in lines if line.startswith("HF_TOKEN=")]
 
 
 def test_nodes_that_take_no_job(inventory: str, slurm: Slurm) -> None:

@@ -3,7 +3,7 @@
 A job for each node, not one for all: a node that is in use or slow keeps no other from its answer,
 and the output of two nodes never shares a stream. A job starts within seconds or not at all, and
 has a time limit. What `srun` reads from its environment, such as SLURM_PARTITION or SLURM_ACCOUNT,
-is the user's choice.
+is the user's choice; of the other variables a job gets those that a shell needs, and no token.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ _NO_RESPONSE, _NO_POWER = "*", "~%"
 # Variables of srun that ask for GPUs: where one is set, it decides.
 _GPU_VARIABLES = ("SLURM_GRES", "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK")
 _GPUS = re.compile(r"(?:^|,)gpu(?::[A-Za-z0-9_.-]+)*?:(?P<count>[0-9]{1,4})(?=[(,]|$)")
-# Variables of srun that would change what carries the answer, and those of a job that this process
-# may be in: srun would start a step of that job.
+_EXPORTED = ("HOME", "LOGNAME", "PATH", "SHELL", "USER")
+# Variables of srun that would change what carries the answer, a token, which srun hands on to the
+# job, and those of a job that this process may be in: srun would start a step of that job.
 _NOT_HANDED_ON = re.compile(
     r"SLURM_(JOB|STEP)(_?ID|_.*)?|SLURM_(NNODES|NODELIST|NODE_ALIASES|NTASKS|NTASKS_PER_NODE|NPROCS|"
     r"TASKS_PER_NODE|HOSTFILE|DISTRIBUTION|LABELIO|UNBUFFEREDIO|STDINMODE|STDOUTMODE|STDERRMODE|"
-    r"IMMEDIATE|TIMELIMIT|DEBUG|MULTI_PROG|REMOTE_CWD|WORKING_DIR|PTY_.*)"
+    r"IMMEDIATE|TIMELIMIT|DEBUG|JWT|MULTI_PROG|REMOTE_CWD|WORKING_DIR|PTY_.*)"
 )
 _NOISE = re.compile(r"^srun: job [0-9]+ (queued|has been allocated)")
 _PROGRAM = re.compile(r"^(srun|sinfo): (error: |fatal: )?")
@@ -140,6 +141,7 @@ def _errand(question: Question, member: Member) -> Errand:
         *("srun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={question.name}"),
         *("--job-name=gpu-node", f"--immediate={START_SECONDS}", f"--time={minutes}"),
         *("--chdir=/", "--mpi=none", "--input=all", "--kill-on-bad-exit=0"),
+        f"--export={','.join(_EXPORTED)}",
         *([f"--gres=gpu:{gpus}"] if gpus else []),
         *("sh", "-c", COMMAND),
     ]
