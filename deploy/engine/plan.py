@@ -34,6 +34,7 @@ from gpu_node.facts.ask.sudo import why_refused
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.request import request_of
+from gpu_node.inventories.connection.commands import password_shown
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.schema import NodeWanted
 
@@ -209,12 +210,14 @@ def _require_root(host: Host, plan: Plan) -> None:
 
 
 def _require_sudo(host: Host) -> None:
-    """Raise ProbeError if sudo refuses; it may ask for a password if the inventory has one.
+    """Raise ProbeError if sudo refuses, or the inventory has a password for it.
 
     The user is not asked for one: the prompt would come from the node. pyinfra would end in a
     traceback, or each operation with sudo's message.
     """
     data = host.data.dict()
+    if problem := password_shown(data):
+        raise ProbeError(f"{problem}; nothing was changed")
     if not data.get("_sudo"):
         return
     try:
@@ -225,6 +228,4 @@ def _require_sudo(host: Host) -> None:
         return
     words = "\n".join(line.removeprefix("refused: ") for line in output.stdout_lines)
     refused = why_refused(words, data.get("ssh_user") or "")
-    if refused.asks_password and data.get("_sudo_password"):
-        return
     raise ProbeError(f"{refused.reason} ({refused.words}); nothing was changed: {refused.fix}")

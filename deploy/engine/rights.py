@@ -20,4 +20,4 @@ def of_operation(state: State, host: Host) -> Rights:
 def of_inventory(host: Host) -> Rights:
     """Return the rights of root if the inventory allows sudo; else those of the SSH user."""
     data = host.data.dict()
-    return {key: data[key] for key in ("_sudo", "_sudo_password") if data.get(key)}
+    return {"_sudo": True} if data.get("_sudo") else {}

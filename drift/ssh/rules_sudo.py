@@ -32,6 +32,4 @@ def sudo_refused(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         cause=f"{refused.reason}: what only root can read is unknown, and no repair can be made",
         fix=refused.fix,
         fixable=False,
-        # A deploy works with a password that the inventory has.
-        severity="warning" if refused.asks_password else None,
     )

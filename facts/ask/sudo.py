@@ -12,15 +12,11 @@ _LONGEST = 200
 
 
 class Refusal(NamedTuple):
-    """A refusal of sudo: its output, the reason, and the next step.
-
-    `asks_password`: sudo would run with a password.
-    """
+    """A refusal of sudo: its output, the reason, and the next step."""
 
     words: str
     reason: str
     fix: str
-    asks_password: bool = False
 
 
 class _Known(NamedTuple):
@@ -29,7 +25,6 @@ class _Known(NamedTuple):
     pattern: str
     reason: str
     fix: str
-    asks_password: bool = False
 
 
 _LINE = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`"
@@ -78,7 +73,6 @@ _KNOWN = (
         r"authentication is required",
         "sudo asks USER for a password, and there is no terminal to ask on",
         _ALLOW,
-        asks_password=True,
     ),
 )
 _OTHER = _Known("", "sudo does not run commands as root for USER", _ALLOW)
@@ -106,6 +100,4 @@ def line_for(user: str) -> str:
 
 def _refusal(known: _Known, words: str, user: str) -> Refusal:
     reason = known.reason.replace("USER", user or "the SSH user")
-    return Refusal(
-        words[:_LONGEST], reason, known.fix.replace("USER", user or "USER"), known.asks_password
-    )
+    return Refusal(words[:_LONGEST], reason, known.fix.replace("USER", user or "USER"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import wraps
 from typing import IO, Any
 from weakref import WeakKeyDictionary
@@ -14,17 +14,32 @@ from pyinfra import logger
 from pyinfra.api import Host
 from pyinfra.api import output as pyinfra_output
 from pyinfra.api.command import StringCommand
+from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors import ssh
 from pyinfra.connectors.util import CommandOutput, OutputLine, make_unix_command_for_host
 from typing_extensions import override
 
 from gpu_node.inventories.connection.capped import LONGEST_SECONDS, Answer, run
 from gpu_node.inventories.connection.transport import CONNECT_SECONDS, cut, within
+from gpu_node.inventories.errors import worded
 
 # How long a node may take none of an upload, and how long a session for one may take to begin.
 _UPLOAD_IDLE_SECONDS, _UPLOAD_BEGIN_SECONDS = 120, 60
 # Of each node, the longest time limit that a command ran into.
 _missed: WeakKeyDictionary[Host, float] = WeakKeyDictionary()
+
+
+def password_shown(arguments: Mapping[str, Any]) -> str:
+    """Return what is wrong with a password in connector arguments, or in a host's data; else "".
+
+    pyinfra writes it into the command line that it sends, and an askpass file prints it from there.
+    """
+    for key in ("_sudo_password", "_su_password"):
+        if arguments.get(key):
+            why = "all users of the node could read it in the list of its processes"
+            then = "allow it in the node's sudoers with NOPASSWD, or log in as root"
+            return worded(key, why, "sudo without a password", then)
+    return ""
 
 
 class Output(CommandOutput):
@@ -108,7 +123,12 @@ def run_shell_command(
     print_input: bool = False,
     **arguments: Any,
 ) -> tuple[bool, CommandOutput]:
-    """Execute a command as pyinfra's connector does, whose arguments these are."""
+    """Execute a command as pyinfra's connector does, whose arguments these are.
+
+    Raises PyinfraError for a password among them.
+    """
+    if problem := password_shown(arguments):
+        raise PyinfraError(problem)
     terminal = arguments.pop("_get_pty", False)
     seconds = arguments.pop("_timeout", None) or LONGEST_SECONDS
     stdin = _bytes(arguments.pop("_stdin", None))

@@ -5,21 +5,36 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyinfra.api import Host, StringCommand
+from paramiko import Channel
+from pyinfra.api import Config, Host, Inventory, State, StringCommand
+from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import HostData
 from pyinfra.connectors.util import SUDO_PASSWORD_REQUIRED_LINES, CommandOutput, OutputLine
 
 from gpu_node.deploy.engine.plan import Plan, _require_root, _require_sudo
 from gpu_node.facts.ask.session import ProbeError
+from gpu_node.inventories.connection import commands
 from tests.drift import states
+from tests.hostile_nodes import reply
+from tests.onboarding.serving import PASSWORD as PASSWORD_OF_SSHD
+from tests.onboarding.serving import Sshd, at_home, serving
 
 PASSWORD = "sudo: a password is required"
 TTY = "sudo: sorry, you must have a tty to run sudo"
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A server of this test."""
+    (tmp_path / "server").mkdir()
+    with serving(tmp_path / "server") as server:
+        yield server
 
 
 class Connector:
@@ -85,28 +100,50 @@ def test_requiretty(tmp_path: Path, has_terminal: bool, monkeypatch: pytest.Monk
     """Neither a password nor a terminal here helps: the node's SSH session has none."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
     with pytest.raises(ProbeError) as caught:
-        _require_sudo(host(tmp_path, TTY, _sudo_password="secret"))
+        _require_sudo(host(tmp_path, TTY))
     assert str(caught.value).startswith("requiretty is set in the node's sudoers: ")
     assert f"({TTY}); nothing was changed: " in str(caught.value)
     assert "`Defaults:alice !requiretty`" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("has_terminal", "password", "refused"),
-    [(False, "", True), (True, "", True), (False, "secret", False)],
-)
-def test_a_password(
-    tmp_path: Path,
-    has_terminal: bool,
-    password: str,
-    refused: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A given one is enough; a node cannot make the deploy ask for one."""
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_a_password(tmp_path: Path, has_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node cannot make the deploy ask for one."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
-    asked = host(tmp_path, PASSWORD, _sudo_password=password)
-    if not refused:
-        _require_sudo(asked)
-        return
     with pytest.raises(ProbeError, match="sudo asks alice for a password, and there is no"):
-        _require_sudo(asked)
+        _require_sudo(host(tmp_path, PASSWORD))
+
+
+@pytest.mark.parametrize("key", ["_sudo_password", "_su_password"])
+def test_a_password_of_the_inventory(tmp_path: Path, key: str) -> None:
+    """pyinfra would write it into a command line of the node, which all users there can read."""
+    with pytest.raises(ProbeError, match=rf"^found {key} \(.*\); allowed: .*; next: "):
+        _require_sudo(host(tmp_path, "", **{key: "hunter2"}))
+
+
+def test_a_password_reaches_no_node(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever asks for it: an operation, a fact, or pyinfra's own settings."""
+    at_home(monkeypatch, tmp_path)
+    commands.install()
+    sent: list[bytes] = []
+
+    def answer(channel: Channel, command: bytes) -> None:
+        sent.append(command)
+        reply(channel, b"/tmp/askpass\n")
+
+    sshd.answer, sshd.accepts_none = answer, True
+    (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n")
+    known = {"ssh_port": sshd.port, "ssh_user": "root", "ssh_password": PASSWORD_OF_SSHD}
+    known["ssh_known_hosts_file"] = str(tmp_path / "known_hosts")
+    inventory = Inventory(([("127.0.0.1", known)], {}))
+    state = State(inventory, Config())
+    (node,) = inventory
+    node.connect(raise_exceptions=True)
+    try:
+        with pytest.raises(PyinfraError, match="found _sudo_password"):
+            node.run_shell_command("true", _sudo=True, _sudo_password="hunter2")
+    finally:
+        node.disconnect()
+    assert state.inventory is inventory and not [each for each in sent if b"hunter2" in each]
