@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
@@ -182,3 +184,51 @@ def test_a_library_that_a_user_may_change_is_not_loaded_by_root(place: Path) -> 
     )
     reason_given, ran = asked(place)
     assert (reason_given, ran) == ("", {str(1 if os.geteuid() == 0 else os.geteuid())})
+
+
+# Lets a link lead to one library and to another, in turn.
+SWAPPING = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **to) {
+  for (;;) {
+    symlink(to[2 + (count = !count)], to[4]);
+    rename(to[4], to[1]);
+    usleep(3000);
+  }
+}
+"""
+# Says who loads it.
+LOADED = """
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) void f(void) {
+  FILE *o = fopen("%s", "a"); fprintf(o, "%%d\\n", geteuid()); fclose(o);
+}
+int ncclGetVersion(int *v) { *v = 21903; return 0; }
+"""
+# Asks for the version often: what the link leads to changes while the Python that loads it starts.
+ASKING = """
+import sys
+from gpu_node.facts.nccl.on_node.library import library
+for _ in range(12):
+    library(sys.argv[1], lambda *_: False)
+"""
+
+
+def test_a_link_that_is_swapped_meanwhile(place: Path) -> None:
+    """Root loads the library that it has judged, and no other that the same name leads to."""
+    theirs, ran = place / "theirs", place / "ran" / "as"
+    for name, source in {"swap": SWAPPING, "evil": LOADED % ran, "good": LOADED % "/dev/null"}.items():
+        (place / f"{name}.c").write_text(source)
+    change(
+        f"cd {place}; mkdir theirs roots; cc -o swap swap.c 2>/dev/null; "
+        "cc -shared -fPIC -o theirs/libevil.so evil.c; cc -shared -fPIC -o roots/libnccl.so.2 good.c; "
+        "ln -s ../roots/libnccl.so.2 theirs/libnccl.so.2; chown -hR daemon theirs; rm -f ran/as"
+    )
+    swapped, good, evil = theirs / "libnccl.so.2", place / "roots/libnccl.so.2", theirs / "libevil.so"
+    words = [place / "swap", swapped, good, evil, theirs / "new"]
+    with subprocess.Popen(["setpriv", "--reuid=1", "--clear-groups", *words]) as swapping:
+        as_root([sys.executable, "-c", ASKING, swapped])
+        swapping.kill()
+    assert "0" not in (ran.read_text().split() if ran.exists() else [])

@@ -8,7 +8,7 @@ import os
 import re
 import struct
 
-from gpu_node.facts.nccl.on_node.loading import text
+from gpu_node.facts.nccl.on_node.loading import opened, text
 
 # What torch.cuda.get_arch_list() splits: CUDA_ARCH_FLAGS, compiled into torch's Python library.
 ARCHITECTURES = re.compile(rb"(?:sm|compute)_\d+[a-z]?(?: (?:sm|compute)_\d+[a-z]?)*")
@@ -91,7 +91,7 @@ def architectures(path):
     """The list such as sm_70 and compute_70 in torch's library; None if it is not found."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
-    with open(path, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with opened(path) as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
         place = data.find(b"sm_")
         while place >= 0:
             start = data.rfind(b"\0", max(0, place - LONGEST), place) + 1
@@ -107,7 +107,7 @@ def built_in(path):
 
     Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
     """
-    with open(path, "rb") as source:
+    with opened(path) as source:
         place, size = section(source, b".rodata") or (0, 0)
         source.seek(place)
         rest = b""
@@ -170,7 +170,7 @@ def operator(path, root):
     """An operator; size and time show whether that of another node is the same file."""
     try:
         found = os.stat(path)
-        with open(path, "rb") as source:
+        with opened(path) as source:
             built = kernels(source)
     except OSError:
         return {"name": os.path.relpath(path, root), "size": 0, "time": 0, "architectures": None}

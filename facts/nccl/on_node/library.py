@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from gpu_node.facts.nccl.on_node.builds import built_in
+from gpu_node.facts.nccl.on_node.loading import opened
 
 # Loading a damaged library may end the process: it is loaded in a separate one.
 ASK = (
@@ -27,32 +28,41 @@ def library(path, want_sum):
     """A libnccl: where it is, how large, and the version that it reports."""
     if not os.path.exists(path):
         return None
-    version, problem = asked_version(path)
+    real, account = judged(path)
+    size = os.path.getsize(real)
+    version, problem = asked_version(real, account)
+    is_summed = not account and want_sum(version, size)
     return {
         "path": path,
-        "size": os.path.getsize(path),
-        "sha256": record_sum(path) if want_sum(version, os.path.getsize(path)) else None,
+        "size": size,
+        "sha256": record_sum(real) if is_summed else None,
         "version": version,
         "problem": problem,
-        "cuda": None if problem else (built_in(path) or ["", ""])[1] or None,
+        "cuda": None if problem else (built_in(real) or ["", ""])[1] or None,
     }
 
 
-def owner(path):
-    """Who may change a library: 0 if only root, NOBODY if several accounts."""
-    path = os.path.realpath(path)
-    ways = [path]
+def judged(path):
+    """The file behind all links, and whose rights it gets: root's if only root may change it.
+
+    The answer holds for that file alone, so it is what must be opened: another account may let a
+    link lead elsewhere at any moment. NOBODY if several accounts may change it.
+    """
+    real = os.path.realpath(path)
+    if os.geteuid() != 0:
+        return real, 0
+    ways = [real]
     while ways[-1] != os.path.dirname(ways[-1]):
         ways.append(os.path.dirname(ways[-1]))
     found = set()
     for way in ways:
-        state = os.stat(way)
+        state = os.lstat(way)  # everyone may write a link that was put there meanwhile
         found.add(state.st_uid)
-        is_sticky = way != path and state.st_mode & 0o1000
+        is_sticky = way != real and state.st_mode & 0o1000
         if state.st_mode & (0o002 if state.st_gid == 0 else 0o022) and not is_sticky:
             found.add(NOBODY)
     found.discard(0)
-    return found.pop() if len(found) == 1 else NOBODY if found else 0
+    return real, found.pop() if len(found) == 1 else NOBODY if found else 0
 
 
 def become(uid):
@@ -62,10 +72,11 @@ def become(uid):
     os.setuid(uid)
 
 
-def asked_version(path):
-    """What ncclGetVersion of that file returns, or the problem if it fails."""
+def asked_version(path, account):
+    """What ncclGetVersion of a judged file returns, or the problem if it fails."""
+    if not os.path.isfile(path):
+        return None, "it is not a regular file"
     clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-    account = owner(path) if os.geteuid() == 0 else 0
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-c", ASK, path],
@@ -88,7 +99,7 @@ def asked_version(path):
 def record_sum(path):
     """The sha256 of a file in the form of a RECORD: base64 for URLs, without padding."""
     digest = hashlib.sha256()
-    with open(path, "rb") as source:
+    with opened(path) as source:
         for block in iter(lambda: source.read(1 << 20), b""):
             digest.update(block)
     return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")

@@ -6,26 +6,41 @@ It is a part of the program that runs on a node in the environment's own Python,
 import glob
 import os
 import re
+import stat
 import struct
 import subprocess
 import sys
 
 SONAME = "libnccl.so.2"
 LOADER_SECONDS = 20
+# More than the longest RECORD of a package.
+MOST_TEXT = 32 << 20
+
+
+def opened(path):
+    """Open a regular file: a user may put a pipe in its place, which blocks, or a device."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError("%s is not a regular file" % path)
+    return os.fdopen(number, "rb")
 
 
 def text(path):
     """A file's text; empty if it does not exist."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as source:
-            return source.read()
+        with opened(path) as source:
+            data = source.read(MOST_TEXT + 1)
     except FileNotFoundError:  # any other error makes the whole answer unreadable
         return ""
+    if len(data) > MOST_TEXT:
+        raise OSError("%s has more than %d MiB" % (path, MOST_TEXT >> 20))
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def dynamic(path):
     """DT_NEEDED, DT_RPATH and DT_RUNPATH of a 64-bit ELF library."""
-    with open(path, "rb") as source:
+    with opened(path) as source:
         head = source.read(64)
         if head[:4] != b"\x7fELF" or head[4] != 2:
             raise ValueError("not a 64-bit ELF file")
