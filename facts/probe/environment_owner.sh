@@ -1,49 +1,61 @@
-# environment_owner PREFIX PYTHON: prints the account that runs the programs of a Python
+# environment_owner PREFIX PYTHON [all]: prints the account that runs the programs of a Python
 # environment: the owner of its folder. For root, no other account may be able to change what its
 # Python loads at its start, the folders in its .pth files, pip and NCCL; if one account can, that
-# account runs it.
+# account runs it. With `all`, for a program that imports more, each package and PYTHONPATH count. A
+# report imports none of them: an environment has 100,000 files.
 environment_owner() (
   account=$(owner_of "$1") || exit 1
-  if [ "$account" = root ] && [ -e "$2" ]; then
-    real=$(readlink -f "$2") base=${real%/bin/*}
-    # ls shows an access list as a plus, and as write permission of the group.
-    # shellcheck disable=SC2034 # in the options of find
-    field=' *[^ ][^ ]*' alone=
-    # shellcheck disable=SC2034 # in the options of find
-    ! private_group 0 || alone='! -group 0'
-    # shellcheck disable=SC2086 # into words
-    parts=$(
-      {
-        [ "$base" != "$1" ] || base=/nonexistent
-        find "$1/bin" "$1"/bin/python* "$1/lib" "$1/lib64" "$1"/lib*/*.so* "$1/pyvenv.cfg" \
-          "$base/bin" "$base"/bin/python* "$base/lib" "$base/lib64" "$base"/lib*/*.so* \
-          "$base/pyvenv.cfg" -maxdepth 0 @odd@
-        find "$1"/lib*/python3* "$base"/lib*/python3* -maxdepth 2 @odd@
-        find "$1"/lib*/python3*/site-packages/pip "$1"/lib*/python3*/site-packages/nvidia/nccl \
-          "$base"/lib*/python3*/site-packages/pip \
-          "$base"/lib*/python3*/site-packages/nvidia/nccl @odd@
-      } 2>/dev/null | sed -n -e '/^\//p' \
-        -e "s/^[^/ ]*+$field$field$field$field$field$field$field *//p" | head -n 50
-      # A link, or a line of a .pth file, may point to a path that does not exist yet.
-      {
-        find "$1"/lib*/python3*/site-packages -maxdepth 1 -type l
-        awk '!/^(#|import[ \t]|[ \t\r]*$)/ {
-          sub(/\r$/, ""); folder = FILENAME; sub(/[^\/]*$/, "", folder)
-          print /^\// ? $0 : folder $0 }' "$1"/lib*/python3*/site-packages/*.pth
-      } 2>/dev/null | while IFS= read -r path; do
-        [ ! -L "$path" ] || [ -e "$path" ] || {
-          to=$(readlink "$path")
-          case $to in (/*) path=$to ;; (*) path=${path%/*}/$to ;; esac
-        }
-        while [ ! -e "$path" ]; do path=${path%/*}; [ -n "$path" ] || path=/; done
-        printf '%s\n' "$path"
+  case $account in root) ;; *) printf '%s\n' "$account"; exit ;; esac
+  [ -e "$2" ] || { echo root; exit; }
+  prefix=$1 python=$2 below='*-packages/*/*' depth='-maxdepth 1' more=
+  [ -z "${3-}" ] || below=/ depth='' more=${PYTHONPATH-}
+  real=$(readlink -f "$python") base=${real%/bin/*} from=
+  # A python that is a copy finds its base by this file.
+  [ ! -f "$prefix/pyvenv.cfg" ] || from=$(sed -n \
+    '/^[[:blank:]]*[Hh][Oo][Mm][Ee][[:blank:]]*=[[:blank:]]*/{s///;s,[[:blank:]/]*$,,;s,/bin$,,p;q;}' \
+    "$prefix/pyvenv.cfg")
+  [ "$base" != "$prefix" ] || base=
+  [ "$from" != "$base" ] || from=
+  # What others may change, one path for each owner and mode: owner_of judges it. ls shows an access
+  # list as a plus, and as write permission of the group.
+  odd=$(
+    {
+      set --
+      for top in "$prefix" ${base:+"$base"} ${from:+"$from"}; do
+        set -- "$@" "$top/bin" "$top"/bin/python* "$top/lib" "$top/lib64" "$top"/lib*/*.so* \
+          "$top/pyvenv.cfg"
       done
-    )
-    set -f
-    IFS='
+      find "$@" -maxdepth 0 @odd@
+      set -- "$prefix"/local/lib*/python3*
+      for top in "$prefix" ${base:+"$base"} ${from:+"$from"}; do
+        set -- "$@" "$top"/lib*/python3*
+      done
+      find "$@" -path "$below" ! -path '*/pip/*' ! -path '*/nvidia/nccl*' \
+        ! -path '*/_distutils_hack/*' -prune -o @odd@
+    } 2>/dev/null | awk '!seen[$1 " " $3 " " $4]++ && sub(/^[^\/]*/, "") { sub(/ -> .*/, ""); print }'
+  )
+  # A link, or a line of a .pth file, may point to a path that does not exist yet.
+  led=$(
+    {
+      [ -z "$from" ] || printf '%s\n' "$from"
+      [ -z "$more" ] || printf '%s\n' "$more" | tr : '\n' | grep '^/'
+      set -- "$prefix"/lib*/python3*/*-packages "$prefix"/local/lib*/python3*/*-packages
+      # shellcheck disable=SC2086 # nothing, or two words
+      find "$@" $depth -type l -exec ls -ld {} + | awk 'sub(/^[^\/]*/, "") {
+        at = index($0, " -> "); folder = substr($0, 1, at - 1); to = substr($0, at + 4)
+        sub(/[^\/]*$/, "", folder)
+        print to ~ /^\// ? to : folder to }'
+      find -L "$@" -maxdepth 1 -name '*.pth' -type f -exec awk '!/^(#|import[ \t]|[ \t\r]*$)/ {
+        sub(/\r$/, ""); folder = FILENAME; sub(/[^\/]*$/, "", folder)
+        print /^\// ? $0 : folder $0 }' {} +
+    } 2>/dev/null | while IFS= read -r path; do
+      while [ ! -e "$path" ]; do path=${path%/*}; [ -n "$path" ] || path=/; done
+      printf '%s\n' "$path"
+    done
+  )
+  set -f
+  IFS='
 '
-    # shellcheck disable=SC2086 # a path a word
-    account=$(owner_of "$1" "$2" $parts) || exit 1
-  fi
-  printf '%s\n' "$account"
+  # shellcheck disable=SC2086 # a path a word
+  owner_of "$prefix" "$python" $odd $led
 )

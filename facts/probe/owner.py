@@ -9,11 +9,8 @@ from gpu_node.facts.probe.shell import shell
 # deploy/ also puts this file in front of its scripts.
 PRIVATE_GROUP_FILE = Path(__file__).with_name("private_group.sh")
 OWNER = shell("probe/private_group") + shell("probe/owner")
-# The options of find for files that others can change; environment_owner.sh sets $alone.
-_ODD = (
-    r"\( ! -user 0 -o ! -type l \( -perm -020 $alone -o -perm -002 \) \) -print "
-    r"-o ! -type l -perm -020 -exec ls -ldn {} +"
-)
+# The options of find that list the files which others than root may change.
+_ODD = r"\( ! -user 0 -o ! -type l \( -perm -020 -o -perm -002 \) \) -exec ls -ldn {} +"
 ENVIRONMENT_OWNER = shell("probe/environment_owner", odd=_ODD)
 # For Section.shared: a command begins with `eval "$gn_owner"`.
 SHARED = ("gn_owner", OWNER)

@@ -84,6 +84,27 @@ RUNS_AS: dict[str, tuple[str, str]] = {
         "ln -s {place}/theirs/x.pth {packages}/x.pth",
         "1",
     ),
+    "a user's Python that its own is a copy of": (
+        "mkdir -p {place}/theirs/bin; ln -s $({env}/bin/python -S -c 'import sysconfig as s; "
+        'print(s.get_config_var("installed_base"))\')/lib {place}/theirs/lib; '
+        "chown -hR daemon {place}/theirs; sed -i 's,^home.*,home = {place}/theirs/bin,' {env}/pyvenv.cfg",
+        "1",
+    ),
+    "a user's bytecode": (
+        "mkdir -p {env}/lib/python3.0/json/__pycache__; touch {env}/lib/python3.0/json/__pycache__/x; "
+        "chown daemon {env}/lib/python3.0/json/__pycache__/x",
+        "1",
+    ),
+    "a user's folder of a distribution's Python": (
+        "mkdir -p {env}/local/lib/python3.0/dist-packages; "
+        "chown daemon {env}/local/lib/python3.0/dist-packages",
+        "1",
+    ),
+    "a user's file behind many of a harmless group": (
+        "cd {packages}; for each in $(seq 60); do touch 0$each; done; chgrp 50 0*; chmod g+w 0*; "
+        "touch 1; chown daemon 1",
+        "1",
+    ),
     "a package folder of root's group": ("chmod g+w {packages}", "0"),
     "a user's Python": (
         "mkdir -p {place}/theirs/bin; mv {env}/bin/python {place}/theirs/bin; "
@@ -219,14 +240,22 @@ for _ in range(12):
 def test_a_link_that_is_swapped_meanwhile(place: Path) -> None:
     """Root loads the library that it has judged, and no other that the same name leads to."""
     theirs, ran = place / "theirs", place / "ran" / "as"
-    for name, source in {"swap": SWAPPING, "evil": LOADED % ran, "good": LOADED % "/dev/null"}.items():
+    for name, source in {
+        "swap": SWAPPING,
+        "evil": LOADED % ran,
+        "good": LOADED % "/dev/null",
+    }.items():
         (place / f"{name}.c").write_text(source)
     change(
         f"cd {place}; mkdir theirs roots; cc -o swap swap.c 2>/dev/null; "
         "cc -shared -fPIC -o theirs/libevil.so evil.c; cc -shared -fPIC -o roots/libnccl.so.2 good.c; "
         "ln -s ../roots/libnccl.so.2 theirs/libnccl.so.2; chown -hR daemon theirs; rm -f ran/as"
     )
-    swapped, good, evil = theirs / "libnccl.so.2", place / "roots/libnccl.so.2", theirs / "libevil.so"
+    swapped, good, evil = (
+        theirs / "libnccl.so.2",
+        place / "roots/libnccl.so.2",
+        theirs / "libevil.so",
+    )
     words = [place / "swap", swapped, good, evil, theirs / "new"]
     with subprocess.Popen(["setpriv", "--reuid=1", "--clear-groups", *words]) as swapping:
         as_root([sys.executable, "-c", ASKING, swapped])

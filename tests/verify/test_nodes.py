@@ -16,6 +16,7 @@ import pytest
 
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.verify import nodes
+from tests import environments
 from tests.verify.running import ask, program, with_shell
 
 
@@ -76,6 +77,42 @@ def test_root_does_not_run_a_python_of_others(environment: dict[str, str], run: 
             os.chown(each, 1, 1)
         answer = ask(nodes.look(run, "", str(python), []), environment)
         assert not Path(folder, "ran").exists()
+    assert answer.startswith("root does not run it because daemon may change it: train as daemon")
+
+
+PLANTED = {
+    "a file deep in torch": "chown daemon {torch}/lib/deep/file.so",
+    "a folder deep in torch": "chown daemon {torch}/lib/deep",
+    "a link out of torch": "ln -s {place}/theirs/x {torch}/lib/deep/x",
+    "a folder of PYTHONPATH": "chown daemon {place}/path",
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root imports what others own")
+@pytest.mark.parametrize("case", PLANTED)
+def test_root_does_not_import_what_others_may_change(case: str, run: str, tmp_path: Path) -> None:
+    """However deep in a package it is: the environment and its torch are root's."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        made = environments.environment(place / "env")
+        torch = made.packages / "torch"
+        commands = (
+            f"rm -rf {torch}; mkdir -p {torch}/lib/deep {place}/theirs {place}/path; "
+            f"touch {torch}/lib/deep/file.so; chown -hR root {place}; chmod -R go-w {place}; "
+            f'echo \'open("{place}/ran", "w")\' >{torch}/__init__.py; chown daemon {place}/theirs; '
+        )
+        environment = {**with_shell(tmp_path / "bin", "dash"), "PYTHONPATH": f"{place}/path:"}
+        subprocess.run(["sh", "-ec", commands], check=True)
+        assert "root does not run it" not in ask(
+            nodes.look(run, "", str(made.python), []), environment
+        )
+        assert (place / "ran").exists()
+        planted = PLANTED[case].format(torch=torch, place=place)
+        clean = f"rm -r {place}/ran {nodes.folder(run)}; {planted}"
+        subprocess.run(["sh", "-ec", clean], check=True)
+        answer = ask(nodes.look(run, "", str(made.python), []), environment)
+        assert not (place / "ran").exists()
     assert answer.startswith("root does not run it because daemon may change it: train as daemon")
 
 
