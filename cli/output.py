@@ -35,11 +35,14 @@ def unknown_word(word: str, known: Iterable[str]) -> click.UsageError:
 
 
 def save(parts: Iterable[str], output: str) -> None:
-    """Write a report; a plain file is replaced as a whole, so that no reader sees half of one."""
+    """Write a report; a plain file is replaced as a whole, so that no reader sees half of one.
+
+    A new file is for its owner alone: a report has what root reads on the nodes.
+    """
     try:
         target = _target(output)
         if target.is_file() or not target.exists():
-            replace(target, (part.encode() for part in parts), 0o666)
+            replace(target, (part.encode() for part in parts))
         else:  # a pipe or a device is written into; a folder is an error
             with target.open("w", encoding="utf-8") as opened:
                 opened.writelines(parts)

@@ -31,6 +31,7 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     Nodes that are asked the same share a script; nodes.tsv in DIR has a line for each node: its
     name, a tab, its script. Run each node's script there, as the training user, with the node's
     name, and bring what it prints back as NAME.txt. A script changes nothing, and needs sh alone.
+    Scripts and answers are for their owner alone: a new DIR has mode 0700, each file 0600.
 
     \b
     Exit status:  0 written   1 not written
@@ -45,26 +46,26 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     made = scripts(offline_hosts(inventory, limit), version("gpu-node"))
     target = Path(folder)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
         problem = worded(reason(error), f"cannot write scripts into {folder}", "a directory")
         raise click.ClickException(f"--output: {problem}") from None
     rows = []
     for script in made:
-        _write(target / f"{script.name}{SCRIPT_SUFFIX}", script.text, 0o755)
+        _write(target / f"{script.name}{SCRIPT_SUFFIX}", script.text)
         rows += [f"{node}\t{script.name}{SCRIPT_SUFFIX}\n" for node in script.nodes]
-    _write(target / LIST, "".join(rows), 0o644)
+    _write(target / LIST, "".join(rows))
     scripts_are = f"{len(made)} script{'s' if made[1:] else ''}"
     click.echo(f"{scripts_are} for {len(rows)} node{'s' if rows[1:] else ''}: {target / LIST}")
     return 0
 
 
-def _write(file: Path, text: str, mode: int) -> None:
+def _write(file: Path, text: str) -> None:
     """Write a file as a whole; an error has its name, not that of a file that replaces it."""
     from gpu_node.cli.output import unwritable
     from gpu_node.inventories.atomic_write import replace
 
     try:
-        replace(file, text.encode(), mode)
+        replace(file, text.encode())
     except OSError as error:
         raise unwritable(str(file), error) from None

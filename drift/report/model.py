@@ -31,10 +31,12 @@ class Tool(_Part):
     version: str
 
 
-# Whole lists of files, packed: the report has their number, bytes and digest.
+# Whole lists of files, packed: the report has their number, bytes and digest. And docker's whole
+# daemon.json, which may have secrets.
 _LEFT_OUT: dict[str, Any] = {
     "unreadable": True,
     "limits": {"unsettled"},
+    "shm": {"docker": {"daemons": {"__all__": {"text"}}}},
     "workspace": {
         "trees": {"__all__": {"packed"}},
         "source": {"packed"},

@@ -64,6 +64,8 @@ def has_gpus(found: NodeState, wanted: NodeWanted) -> bool:
 
 def _daemon(daemon: Daemon, wanted: NodeWanted) -> Iterator[Fault]:
     try:
+        if daemon.problem:
+            raise ValueError(daemon.problem)
         values = values_of(daemon.text)
     except ValueError as error:
         yield Fault(

@@ -12,14 +12,22 @@ from typing import Literal
 
 from pydantic import Field
 
+from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Section, Unreadable
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.users_file import USERS_FILE
 
 SECTION, CONTAINERS = "shm.docker", "shm.containers"
 _MOST_CONTAINERS = 64
 SECTIONS = (
-    Section(SECTION, shell("shm/docker"), root=True, light=True),
+    Section(
+        SECTION,
+        assigned(users_files=USERS_FILE) + shell("shm/docker"),
+        shared=(owner.SHARED,),
+        root=True,
+        light=True,
+    ),
     Section(
         CONTAINERS,
         shell("shm/gpu_containers", most=_MOST_CONTAINERS),
@@ -50,8 +58,8 @@ class UnitLine(State):
 class Daemon(State):
     """A dockerd; `pid` is None where it does not run.
 
-    `text` is its daemon.json, None where there is none. `is_later`: the file is newer than the
-    process. `limits` are the soft limits that its containers inherit.
+    `text` is its daemon.json, None where there is none; `problem` is why it cannot be read.
+    `is_later`: the file is newer than the process. `limits` are the soft limits that its containers inherit.
     """
 
     kind: Kind
@@ -61,6 +69,7 @@ class Daemon(State):
     limits: dict[str, Limit] = Field(default_factory=dict)
     path: str = ""
     text: str | None = None
+    problem: str = ""
     is_later: bool = False
 
 
@@ -124,6 +133,8 @@ def parse(text: str) -> Docker:
         elif kind == "file":
             daemons[-1] |= {"path": rest[0], "text": lines if rest[1] else None}
             daemons[-1]["is_later"] = bool(rest[1]) and 0 < started < int(rest[1])
+        elif kind == "problem":
+            daemons[-1]["problem"] = rest[0]
         elif kind == "text":
             lines.append("\t".join(rest))
         else:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import pytest
 
-from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import assigned
 from gpu_node.facts.shm.docker import (
     SECTIONS,
@@ -17,6 +22,7 @@ from gpu_node.facts.shm.docker import (
 )
 from tests.shells import SHELLS, ask
 
+Made = Callable[[Path, Path], None]
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units
 Max open files            1048576              1048576              files
@@ -39,16 +45,21 @@ def write(root: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
-def process(root: Path, pid: int, name: str, words: str = "") -> None:
+def process(root: Path, pid: int, name: str, words: str = "", uid: int = 0) -> None:
     write(root, f"proc/{pid}/comm", f"{name}\n")
+    write(root, f"proc/{pid}/status", f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     write(root, f"proc/{pid}/cmdline", words)
 
 
-def docker(root: Path, shell: str) -> Docker:
+def asked(root: Path, shell: str) -> Readings:
     section = SECTIONS[0]
-    asked = Section(section.name, assigned(root=root) + section.command)
-    readings = ask(shell, [asked])
-    found = readings.take(section.name, parse)
+    command = assigned(root=root) + section.command
+    return ask(shell, [Section(section.name, command, shared=section.shared)])
+
+
+def docker(root: Path, shell: str) -> Docker:
+    readings = asked(root, shell)
+    found = readings.take(SECTIONS[0].name, parse)
     assert found is not None, readings.unread
     return found
 
@@ -84,8 +95,90 @@ def test_a_machine_without(tmp_path: Path, shell: str) -> None:
 
 
 def test_a_pid_that_is_another_programs_now(root: Path) -> None:
+    """Or that of a process of a user, which has any name: as root its flags name no file."""
     process(root, 812, "python")
     assert docker(root, "dash").daemons == ()
+    process(root, 812, "dockerd", "dockerd\0--config-file=/srv/secret\0", uid=1000)
+    write(root, "srv/secret", SECRET)
+    assert docker(root, "dash").daemons == ()
+
+
+SECRET = '{"secret": "of root"}'
+USER, PIDS = 1, "run/user/1/docker.pid"
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A machine where a user has a rootless docker, and root a secret."""
+    root = Path(mkdtemp(prefix="gpu-node-docker-"))
+    home = Path(os.path.expanduser("~daemon")).relative_to("/")
+    (root / home / ".config/docker").mkdir(parents=True)
+    (root / "daemon.json").symlink_to(root / home / ".config/docker/daemon.json")
+    write(root, "secret", SECRET)
+    (root / "secret").chmod(0o600)
+    write(root, PIDS, "901")
+    process(root, 901, "dockerd", "dockerd\0--config-file=/secret\0--default-shm-size=1G\0", USER)
+    root.chmod(0o755)
+    yield root
+    rmtree(root)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_rootless_docker(theirs: Path, shell: str) -> None:
+    """Its file is the usual one, read as its user: its command line names no other."""
+    (theirs / "daemon.json").resolve().write_text("{}")
+    (daemon,) = docker(theirs, shell).daemons
+    assert (daemon.kind, daemon.pid, daemon.text, daemon.problem) == ("rootless", 901, "{}", "")
+    assert daemon.path.endswith("/.config/docker/daemon.json")
+    assert [each.value for each in daemon.flags] == ["/secret", "1G"]
+    (theirs / "daemon.json").resolve().unlink()
+    (daemon,) = docker(theirs, shell).daemons
+    assert (daemon.text, daemon.problem) == (None, "")
+
+
+def as_pipe(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+    path.chmod(0o644)
+
+
+def as_link(path: Path, secret: Path) -> None:
+    path.symlink_to(secret)
+
+
+def as_endless(path: Path, _: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+@pytest.mark.parametrize("made", [as_pipe, as_link, as_endless])
+@pytest.mark.parametrize("name", [PIDS, "daemon.json"])
+def test_what_a_user_puts_in_the_place_of_a_file(theirs: Path, name: str, made: Made) -> None:
+    """Root reads none of it, and waits for nothing; only that user's docker is affected."""
+    place = (theirs / name).resolve()
+    place.unlink(missing_ok=True)
+    made(place, theirs / "secret")
+    began = time.monotonic()
+    readings = asked(theirs, "dash")
+    assert time.monotonic() - began < 5
+    found = parse(readings.sections[SECTIONS[0].name].require()).daemons
+    assert "of root" not in str(readings)
+    if name == PIDS:
+        assert found == ()
+    else:
+        assert found[0].text is None and found[0].problem
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+def test_a_process_of_another_user(theirs: Path) -> None:
+    process(theirs, 901, "dockerd", "dockerd\0", uid=2)
+    assert docker(theirs, "dash").daemons == ()
+
+
+def test_a_file_of_root_that_is_not_one(root: Path) -> None:
+    """The section says so: what docker reads is unknown."""
+    (root / "etc/docker/daemon.json").mkdir(parents=True)
+    assert "is not a regular file" in asked(root, "dash").sections[SECTIONS[0].name].text
 
 
 @pytest.mark.parametrize("shell", SHELLS)

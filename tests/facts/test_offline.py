@@ -101,6 +101,22 @@ def test_a_script_needs_a_name_that_a_file_can_have(shell: str) -> None:
         assert "NODE is the name of this node in the inventory" in ended.stderr
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_no_other_user_reads_an_answer(shell: str, tmp_path: Path) -> None:
+    """What root reads is for its reader alone; what is no file keeps its mode."""
+    script = Script(("a",), "stat -L -c %a /dev/stdout", VERSION)
+    program, *options = SHELLS[shell]
+    with (tmp_path / "a.txt").open("w") as file:
+        os.fchmod(file.fileno(), 0o644)
+        words = [program, *options, "-s"]
+        subprocess.run(words, input=script.text, stdout=file, text=True, check=True)
+    assert (tmp_path / "a.txt").read_text().endswith("\n600\n")
+    assert "Permission" not in printed(script, shell=shell).stderr
+    mode = os.stat(os.devnull).st_mode
+    subprocess.run(f"{program} -s >{os.devnull}", shell=True, input=script.text.encode())
+    assert os.stat(os.devnull).st_mode == mode
+
+
 def test_answers_are_read(answer: str, tmp_path: Path) -> None:
     """Lines around it, a BOM, and ends of lines as of another system, change nothing."""
     noise = f"\ufeffWelcome\r\n{answer}logout".replace("\n", "\r\n")
