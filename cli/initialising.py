@@ -63,6 +63,8 @@ class Initialising:
             self.console.say(
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"
             )
+        elif any(each.reached for each in seen.values()):
+            self.console.say(f"next: do what the report names for each node, then: {self._drift}")
         else:
             self.console.say(
                 f"next: make a login without a password work (ssh-copy-id, or `key` and `user` in "

@@ -9,6 +9,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.escape import visible_lines
 from gpu_node.onboarding.errors import Stopped
@@ -64,7 +65,7 @@ class UserConsole:
         console = Console(width=self._out.width, markup=False, emoji=False)
         with console.capture() as captured:
             console.print(what, crop=False)
-        lines = captured.get().splitlines()
+        lines = lines_of(captured.get())
         click.echo("\n".join(line.rstrip() for line in lines), file=sys.stdout)
 
     def confirm(

@@ -8,11 +8,11 @@ from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.nccl import rules_environments, rules_system
 from gpu_node.drift.nccl.environment_copy import can_install_rsync, will_have_rsync
 from gpu_node.drift.nccl.libnccl import target
-from gpu_node.facts.ask.session import EATEN, SILENT
+from gpu_node.facts.ask.session import ProbeError, asked_again, whole
 from gpu_node.facts.node import NodeProbe, NodeState
 from gpu_node.facts.probe.bounds import in_words
-from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
-from gpu_node.facts.probe.protocol import MARK, time_limit
+from gpu_node.facts.probe.frame import READER, by_stdin
+from gpu_node.facts.probe.protocol import time_limit
 from gpu_node.facts.probe.request import request_of
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.escape import visible
@@ -42,11 +42,15 @@ def forecast(session: Session, cluster: Cluster, name: str) -> list[str]:
     """
     fact = NodeProbe()
     script = fact.script_for(request_of(cluster.data_of(name)))
-    lines = session.run(READER, time_limit(fact.asked), "\n".join(by_stdin(script))).out
-    if NOT_WHOLE in lines:
-        raise Stopped(f"the probe could not run: {EATEN}")
-    if not any(line.startswith(MARK) for line in lines):
-        raise Stopped(f"the probe could not run: {SILENT}")
+
+    def once() -> list[str]:
+        done = session.run(READER, time_limit(fact.asked), "\n".join(by_stdin(script)))
+        return whole(done.code == 0, done.out, done.err.split("\n"))
+
+    try:
+        lines = asked_again(once)
+    except ProbeError as error:
+        raise Stopped(visible(str(error))) from None
     try:
         found = fact.state_in(lines)
     except Exception as error:  # of whatever class: an answer of the server's made it

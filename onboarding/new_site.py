@@ -15,6 +15,7 @@ from paramiko import PKey
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.tables import short_model
 from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
@@ -382,7 +383,7 @@ def _interface(state: NodeState, address: str) -> str:
 
 
 def _environments(text: str) -> str:
-    found = [line for line in dict.fromkeys(text.splitlines()) if _PATH.fullmatch(line)]
+    found = [line for line in dict.fromkeys(lines_of(text)) if _PATH.fullmatch(line)]
     return ", ".join(found[:_MOST_ENVIRONMENTS])
 
 

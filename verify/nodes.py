@@ -14,6 +14,7 @@ from pydantic import Field
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.bounds import in_words, read_json
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.verify.output import Look, whole
@@ -199,7 +200,7 @@ def _given(values: dict[str, str]) -> str:
 
 def parse_look(text: str) -> Look:
     """Parse the job's line; raises Unreadable with the last line of the output instead."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     answers = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
     if not answers:
         output = [line for line in lines if line.strip()]
@@ -218,7 +219,7 @@ def parse_rank_output(text: str) -> RankOutput:
     """Parse lines of `rank JSON`, `exit N CODE` and `log N LINE`; other lines are ignored."""
     lines, exits = [], {}
     logs: dict[int, list[str]] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         kind, _, rest = line.partition(" ")
         number, _, words = rest.partition(" ")
         if kind == "rank":
@@ -234,5 +235,5 @@ def parse_rank_output(text: str) -> RankOutput:
 
 def parse_end(text: str) -> tuple[str, ...]:
     """Parse `left WHAT` lines: what could not be ended or removed."""
-    lines = [line.partition(" ") for line in text.splitlines()]
+    lines = [line.partition(" ") for line in lines_of(text)]
     return tuple(rest for word, _, rest in lines if word == "left")

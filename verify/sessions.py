@@ -16,6 +16,7 @@ from gpu_node.facts.ask.sudo import is_refusal, why_refused
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
 from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
 from gpu_node.facts.probe.request import listed
@@ -97,7 +98,7 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
     except Unreadable as error:
         raise Refused(f"{node.name}: {error}") from error
     try:
-        if nodes.NO_PYTHON in text.splitlines():
+        if nodes.NO_PYTHON in lines_of(text):
             raise Unreadable("does not exist, or is not in the PATH of a shell without a terminal")
         return nodes.parse_look(text)
     except Exception as error:  # no answer, or an invalid one

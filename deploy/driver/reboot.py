@@ -17,6 +17,7 @@ from gpu_node.deploy.engine.scripts import RUN_SECONDS
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.ask.execute import NoAnswer, execute
 from gpu_node.facts.ask.session import ProbeError, fresh, probe
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.escape import visible
 
 # GPU servers check their memory for minutes before they boot.
@@ -96,7 +97,7 @@ def on_controller(command: str, node: str) -> str:
         return f"{command!r} did not end within {DRAIN_SECONDS} s"
     if done.returncode == 0:
         return ""
-    lines = done.stdout[-LAST_CHARACTERS:].strip().splitlines()
+    lines = lines_of(done.stdout[-LAST_CHARACTERS:].strip())
     return f"{command!r} ended with {done.returncode}" + (f": {lines[-1]}" if lines else "")
 
 

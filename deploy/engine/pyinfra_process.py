@@ -14,6 +14,7 @@ from types import FrameType
 
 from gpu_node.deploy.engine.pyinfra_child import HELD_BACK
 from gpu_node.facts.ask.pyinfra_file import loadable
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.interrupt import Interrupted, handled
 
 CHILD = "gpu_node.deploy.engine.pyinfra_child"
@@ -48,7 +49,7 @@ def run_pyinfra(
         child = [sys.executable, "-m", CHILD, str(os.getpid()), failed.name]
         yes = [] if "--dry" in options else ["-y"]
         code = _Run(without).ended([*child, *yes, file, str(deploy), *options])
-        return Ended(code, tuple(failed.read().splitlines()))
+        return Ended(code, tuple(lines_of(failed.read())))
 
 
 class _Run:

@@ -23,6 +23,7 @@ from pyinfra.api import Host, State
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.nccl.state import SUPPLY
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.atomic_write import place
 from gpu_node.inventories.escape import visible
 
@@ -87,7 +88,7 @@ def _require_proof() -> None:
     """Refuse settings of this machine's pip that use data which others can change in transit."""
     done = run_here([sys.executable, "-I", "-c", SUPPLY, "download"], _SECONDS)
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        lines = lines_of(done.stderr.strip()) or [f"it ended with {done.returncode}"]
         raise ValueError(
             f"others could change what the controller's pip fetches: {lines[-1]}; use https "
             "and folders that no other user can change, or set supply: {hashes: ...} or "
@@ -149,7 +150,7 @@ def _download(keep: str, python: str, tags: list[str], folder: str) -> None:
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     done = run_here([sys.executable, "-I", "-m", "pip", *words, keep], _SECONDS, quiet)
     if done.returncode:
-        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        lines = [line for line in lines_of(done.stderr or done.stdout) if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")]
         raise ValueError((errors or lines or [f"pip ended with {done.returncode}"])[-1])
 

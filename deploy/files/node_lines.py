@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.managed_block import NODES, OURS
 
 # Disables a line of another program that our lines replace.
@@ -17,7 +18,7 @@ def with_lines(text: str, lines: Mapping[str, Iterable[str]], nodes: Iterable[st
     A node that is not in `lines` keeps its lines; one that is no longer in `nodes` loses them.
     Other lines in the block stay, below it.
     """
-    inside = "".join(each["body"] for each in NODES.find(text)).splitlines()
+    inside = lines_of("".join(each.body for each in NODES.find(text)))
     had: dict[str, list[str]] = {}
     foreign: list[str] = []
     for line in inside:

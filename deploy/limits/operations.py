@@ -21,6 +21,7 @@ from gpu_node.drift.units import at_least, limit
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.limits.state import ResourceLimits, Session
 from gpu_node.facts.probe.file_bytes import FileBytes
+from gpu_node.facts.probe.lines import lines_of
 
 Command = StringCommand | FunctionCommand
 
@@ -104,7 +105,7 @@ def drop_in(path: str, content: str) -> Generator[Command, None, None]:
 
 def with_module(text: str, line: str) -> str:
     """Return the text of a PAM stack with a line at its end, unless a line loads the module."""
-    if any("pam_limits" in each.split("#")[0] for each in text.splitlines()):
+    if any("pam_limits" in each.split("#")[0] for each in lines_of(text)):
         return text
     gap = "" if text.endswith("\n") or not text else "\n"
     return f"{text}{gap}# Added by gpu-node: limits.conf and limits.d count for logins.\n{line}\n"
@@ -120,8 +121,8 @@ def others_lines(text: str, ours: str) -> list[str]:
     Ours are the comments in `ours`, and each line that sets an item for a user or group for which
     `ours` sets it.
     """
-    comments = {line for line in ours.splitlines() if line.startswith("#")}
-    pairs = {_pair(line) for line in ours.splitlines()} - {None}
+    comments = {line for line in lines_of(ours) if line.startswith("#")}
+    pairs = {_pair(line) for line in lines_of(ours)} - {None}
     lines = re.split(r"(?<=\n)", text)
     return [
         line for line in lines if line.rstrip("\r\n") not in comments and _pair(line) not in pairs

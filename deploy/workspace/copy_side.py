@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from gpu_node.deploy.engine.scripts import text
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.training_user import AS_USER
 
 _ROOT = ("", "root")
@@ -65,5 +66,5 @@ def _side(
 
 def _short(script: str) -> str:
     """Return sh without its comments: it is an argument, quoted several times."""
-    lines = (line for line in script.splitlines() if not line.startswith("#"))
+    lines = (line for line in lines_of(script) if not line.startswith("#"))
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Sequence
 
 from gpu_node.facts.ask.controller import run_here
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.ssh.options import STRICT
 
 # The maximum of jump hosts for a node, and how long ssh may take to print its settings.
@@ -76,6 +77,6 @@ def _jump_hosts(words: Sequence[str]) -> str:
             f"ssh -G does not print its settings for {words[-1]} within {_SECONDS} s; look at the "
             "Match exec lines of ssh's configuration"
         ) from error
-    lines = [line.partition(" ") for line in done.stdout.splitlines()]
+    lines = [line.partition(" ") for line in lines_of(done.stdout)]
     named = next((value for key, _, value in lines if key.lower() == "proxyjump"), "")
     return "" if named.lower() == "none" else named.strip()

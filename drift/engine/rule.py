@@ -130,7 +130,7 @@ class Rule:
     @property
     def summary(self) -> str:
         """What the rule checks, in one sentence: the first line of its docstring."""
-        return (self.check.__doc__ or "").strip().splitlines()[0]
+        return (self.check.__doc__ or "").strip().partition("\n")[0]
 
     def findings(self, found: object, wanted: object, among: Among) -> Iterator[Finding]:
         """Yield the findings of this rule about one node, given the state of all its areas."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from gpu_node.facts.env.start_files import BLOCKS, READ_ENV_FILE, Setting
 from gpu_node.facts.env.state import EnvState
 from gpu_node.facts.probe.file_systems import is_network
+from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.managed_block import outside
 
 BASHRC = "~/.bashrc"
 # What is wanted of each variable: a value, or None where it is to be taken out.
@@ -68,12 +70,10 @@ def with_blocks(text: str, blocks: Blocks) -> str:
 
 def without_blocks(text: str) -> str:
     """Return a file's text as it would be had we never written into it."""
-    for found in reversed(BLOCKS.find(text)):
-        start, rest = found.start(), text[found.end() :]
-        if found[0].startswith(BLOCKS.begin + _GAP) and not rest and text[:start].endswith("\n"):
-            start -= 1
-        text = text[:start] + rest
-    return text
+    blocks = BLOCKS.find(text)
+    own = "".join(outside(text, blocks))
+    has_gap = bool(blocks) and blocks[-1].text.startswith(BLOCKS.begin + _GAP)
+    return own.removesuffix("\n") if has_gap and blocks[-1].end == len(text) else own
 
 
 def with_conf(text: str, lines: str) -> str:
@@ -83,7 +83,7 @@ def with_conf(text: str, lines: str) -> str:
 
 def inside(block: str) -> str:
     """Return what a block says between its marks."""
-    return "".join(block.splitlines(keepends=True)[1:-1])
+    return "".join(f"{line}\n" for line in lines_of(block)[1:-1])
 
 
 def users_lines(found: EnvState) -> list[Setting]:

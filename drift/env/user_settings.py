@@ -70,9 +70,10 @@ def our_conf_lines(found: EnvState) -> set[int]:
     """Return the numbers of the lines of /etc/nccl.conf that we wrote."""
     text = conf_text(found)
     numbers: set[int] = set()
+    first, place = 1, 0
     for block in BLOCKS.find(text):
-        first = text.count("\n", 0, block.start()) + 1
-        numbers |= set(range(first, first + block[0].count("\n")))
+        first, place = first + text.count("\n", place, block.start), block.start
+        numbers |= set(range(first, first + block.text.count("\n")))
     return numbers
 
 

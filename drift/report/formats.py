@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gpu_node.facts.probe.lines import lines_of
+
 if TYPE_CHECKING:  # the names alone must be quick to have: --help lists them
     from rich.console import Console, RenderableType
 
@@ -39,7 +41,7 @@ def printed(renderable: RenderableType, console: Console) -> str:
         console.print(renderable, crop=False)
     if console.is_terminal:
         return captured.get()
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in lines_of(captured.get()))
 
 
 def parts(form: str, report: Report, page: Page) -> Iterable[str]:

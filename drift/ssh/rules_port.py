@@ -62,7 +62,7 @@ def _lines(ssh: SshState) -> tuple[SettingLine, ...]:
 
 
 def _fix(ssh: SshState, peer: Peer, theirs: bool, fixable: bool) -> str:
-    block = " / ".join(line.strip() for line in ports([peer]).splitlines()[:2])
+    block = " / ".join(line.strip() for line in ports([peer]).split("\n")[:2])
     if fixable:
         return f"{block or 'no port for it'} in {PORTS}"
     if theirs:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from paramiko import Transport
 from pyinfra.api import Host
@@ -14,19 +14,21 @@ from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
 from gpu_node.facts.probe.bounds import in_words
-from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
+from gpu_node.facts.probe.frame import FIRST_LINE, READER, arrived_in_part, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 
 if TYPE_CHECKING:  # the areas are imported while the connections open, see gather
     from gpu_node.facts.node import NodeProbe, NodeState
 
+T = TypeVar("T")
 # The error for a login shell that ends before our script begins.
 SILENT = "the login shell ended first (does ~/.bashrc exit?)"
 EATEN = (
     "a start file of the login shell read its stdin; next: add </dev/null to the commands of "
     "~/.bashrc that read stdin, such as ssh, read or cat"
 )
+CUT = "the connection or the node lost the end of its script; next: run this again"
 
 
 # Seconds until a connection to a node that is gone breaks: if it is idle, and if it sends.
@@ -41,6 +43,15 @@ _GONE = {
 
 class ProbeError(Exception):
     """The node is reachable, but its answer to the probe is unusable; str() is the reason."""
+
+
+class NotWhole(ProbeError):
+    """The script did not arrive whole, and did not run."""
+
+    def __init__(self, count: str, first: str) -> None:
+        why = CUT if first.startswith(FIRST_LINE) else EATEN
+        found = f"{count} bytes of its script arrived, from {first[:40]!a} on"
+        super().__init__(f"the probe could not run: {why} ({found if first else 'none arrived'})")
 
 
 def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False) -> NodeState:
@@ -86,13 +97,25 @@ def ask(
 
 def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
     """Return the lines that a probe's script prints. Raises ProbeError."""
+
+    def once() -> list[str]:
+        try:
+            status, output = execute(connector, READER, seconds, stdin=by_stdin(script))
+        except NoAnswerInTime:
+            raise ProbeError(f"no answer to the probe within {seconds} s") from None
+        except NoAnswer as error:
+            raise ProbeError(str(error)) from error
+        return whole(status, output.stdout_lines, output.stderr_lines)
+
+    return asked_again(once)
+
+
+def asked_again(once: Callable[[], T]) -> T:
+    """Return the result of asking; a script that did not arrive whole is sent a second time."""
     try:
-        status, output = execute(connector, READER, seconds, stdin=by_stdin(script))
-    except NoAnswerInTime:
-        raise ProbeError(f"no answer to the probe within {seconds} s") from None
-    except NoAnswer as error:
-        raise ProbeError(str(error)) from error
-    return whole(status, output.stdout_lines, output.stderr_lines)
+        return once()
+    except NotWhole:
+        return once()
 
 
 def whole(status: bool, lines: list[str], errors: Sequence[str]) -> list[str]:
@@ -100,8 +123,8 @@ def whole(status: bool, lines: list[str], errors: Sequence[str]) -> list[str]:
 
     `status` is whether it ended with 0, `errors` are its lines on stderr.
     """
-    if NOT_WHOLE in lines:
-        raise ProbeError(f"the probe could not run: {EATEN}")
+    if part := arrived_in_part(lines):
+        raise NotWhole(*part)
     if not any(line.startswith(MARK) for line in lines):
         printed = [line for line in (*lines, *errors) if line.strip()]
         last = f"; its last line: {printed[-1]}" if printed else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpu_node.facts.probe.lines import lines_of
+
 AS_ROOT = "or log in as root"
 _VISUDO = "with visudo -f /etc/sudoers.d/gpu-node, add"
 # The characters of a line of output that are shown.
@@ -85,7 +87,7 @@ def is_refusal(output: str) -> bool:
 
 def why_refused(output: str, user: str = "") -> Refusal:
     """Return why sudo refuses a user, from what it printed, in the C locale."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(output) if line.strip()]
     for known in _KNOWN:
         for line in lines:
             if re.search(known.pattern, line):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpu_node.facts.driver.gpus import Process
+from gpu_node.facts.probe.lines import lines_of
 
 # What a step does to a node while such a program runs; gpu_holders.tsv explains each.
 Step = Literal["verify", "libraries", "segments", "workspace", "reload", "reboot"]
@@ -17,7 +18,7 @@ _TABLE = Path(__file__).with_name("gpu_holders.tsv")
 @cache
 def harmless(step: Step) -> tuple[str, ...]:
     """Return the paths of the programs that a step does not disturb."""
-    lines = _TABLE.read_text(encoding="utf-8").splitlines()
+    lines = lines_of(_TABLE.read_text(encoding="utf-8"))
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
     return tuple(path for path, steps in rows if step in steps.split())
 

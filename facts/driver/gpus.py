@@ -8,6 +8,7 @@ from gpu_node.facts.driver import cuda_init
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
@@ -89,7 +90,7 @@ def parse_answers(text: str) -> tuple[Smi, CudaInit | str]:
 
     A text instead of the result of cuInit is why that could not be read.
     """
-    lines = text.splitlines()
+    lines = lines_of(text)
     count = next((i for i, line in enumerate(lines) if not line.startswith("cuda ")), len(lines))
     smi = parse_smi("\n".join(lines[count:]))
     if smi.code is None:
@@ -103,7 +104,7 @@ def parse_answers(text: str) -> tuple[Smi, CudaInit | str]:
 
 def parse_smi(text: str) -> Smi:
     """Parse `code N`, then the output of nvidia-smi: if it succeeded, a line for each GPU."""
-    first, *rest = text.splitlines()
+    first, *rest = lines_of(text)
     if first in ("absent", "skipped"):
         return Smi(code=None, gpus=(), output="", skipped=first == "skipped")
     lines = list(filter(str.strip, rest))
@@ -132,13 +133,13 @@ def _gpu(line: str) -> Gpu:
 
 def parse_devices(text: str) -> tuple[Device, ...]:
     """Parse lines of a slot, a device id and the driver's name."""
-    rows = [(*line.split(), "")[:3] for line in text.splitlines()]
+    rows = [(*line.split(), "")[:3] for line in lines_of(text)]
     return tuple(Device(slot=slot, id=id_, driver=driver) for slot, id_, driver in rows)
 
 
 def parse_processes(text: str) -> tuple[Process, ...]:
     """Parse lines of a pid, a user, a command and the path of its executable."""
-    rows = [line.split("\t") for line in text.splitlines()]
+    rows = [line.split("\t") for line in lines_of(text)]
     found = [
         Process(pid=int(pid), user=user, command=name, path=path) for pid, user, name, path in rows
     ]

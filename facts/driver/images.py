@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import shell
 
@@ -28,7 +29,7 @@ def parse_images(text: str) -> tuple[Nouveau, dict[str, bool | None]]:
     The second value comes from `module KERNEL same|no|other|closed`: whether the initramfs contains
     another nvidia module than the installed one.
     """
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.split() for line in lines_of(text)]
     has = {"yes": True, "no": False, "closed": None, "same": False, "other": True}
     nouveau = Nouveau(
         blacklists=tuple(row[1] for row in rows if row[0] == "blacklist"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -116,7 +117,7 @@ MOST_KERNELS, MOST_ENTRIES, DEEPEST = 128, 1000, 8
 
 def parse_kernels(text: str) -> Kernels:
     """Parse `running NAME`, then a line for each installed kernel."""
-    first, *rest = text.splitlines()
+    first, *rest = lines_of(text)
     word, _, running = first.partition("\t")
     if word != "running" or not running:
         raise Unreadable(f"no running kernel: {first!r}")
@@ -138,7 +139,7 @@ def _kernel(line: str) -> Kernel:
 
 def parse_boot(text: str) -> Boot:
     """Parse `SOURCE words` lines."""
-    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    rows = [line.partition(" ")[::2] for line in lines_of(text)]
     values = {source: entry.strip().strip("'\"") or None for source, entry in rows}
     menu = [line.strip() for source, line in rows if source == "menu"]
     chosen = [match["entry"].strip("'\"") for match in map(_DEFAULT.match, menu) if match]
@@ -186,7 +187,7 @@ def _entry(line: str, above: list[Entry | None], number: int) -> Entry | None:
 
 def parse_dkms(text: str) -> Dkms:
     """Parse `present`, `status LINE` and `source NAME VERSION` lines."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     status = [line.removeprefix("status ") for line in lines if line.startswith("status ")]
     builds = [match.groupdict() for match in map(_STATUS.match, status) if match]
     if len(builds) < len(status):

@@ -6,6 +6,7 @@ import re
 
 from gpu_node.facts.driver.kernels import SECONDS
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -52,7 +53,7 @@ class Cuda(State):
 
 def parse_loaded(text: str) -> Loaded:
     """Parse the module's version, the words for nouveau and the open module, and `barred` lines."""
-    first, *rest = text.splitlines()
+    first, *rest = lines_of(text)
     rows = [line.split("\t") for line in rest if line.startswith("barred\t")]
     kept = {"persistence kept": True, "persistence lost": False}
     return Loaded(
@@ -69,7 +70,7 @@ def parse_libraries(text: str) -> tuple[str, Cuda]:
 
     The name of libnvidia-ml ends in the version, which is returned ("": no library).
     """
-    lines = text.splitlines()
+    lines = lines_of(text)
     paths = [line.removeprefix("cuda ") for line in lines if line.startswith("cuda ")]
     library = next((line.strip() for line in lines if not line.startswith("cuda ")), "")
     if library and not _version(library):

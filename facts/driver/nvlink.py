@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.shell import shell
 
@@ -49,7 +50,7 @@ class NvLinks(State):
 
 def parse_switches(text: str) -> Switches:
     """Parse `switch SLOT ID` lines, and the words `installed` and `running`."""
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.split() for line in lines_of(text)]
     return Switches(
         found=tuple(Switch(slot=row[1], id=row[2]) for row in rows if row[0] == "switch"),
         installed=["installed"] in rows,
@@ -59,7 +60,7 @@ def parse_switches(text: str) -> Switches:
 
 def parse_nvlink(text: str) -> NvLinks:
     """Parse `code N`, then `nvidia-smi nvlink -s`: a line for a GPU, then one for each link."""
-    first, *rest = text.splitlines()
+    first, *rest = lines_of(text)
     if first == "absent":
         return NvLinks(code=None, gpus=(), output="")
     gpus: list[NvLink] = []

@@ -9,6 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from gpu_node.facts.probe.base import SectionFact, State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import shell
 
@@ -36,7 +37,7 @@ def _section(names: Sequence[str]) -> Section:
 
 def parse_packages(text: str) -> dict[str, str]:
     """Parse lines `name status version`; a package with only its configuration is not installed."""
-    rows = [(*line.split(), "")[:3] for line in text.splitlines() if line.strip()]
+    rows = [(*line.split(), "")[:3] for line in lines_of(text) if line.strip()]
     return {
         name: version.rpartition(":")[2] if status[:2] in ("ii", "hi") else ""
         for name, status, version in rows

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -30,7 +31,7 @@ class SecureBoot(State):
 def parse_secure_boot(text: str) -> SecureBoot:
     """Parse on, off, or none for a machine without UEFI; then `key yes|no|unknown PATH` lines."""
     states: dict[str, Firmware] = {"on": "on", "off": "off", "none": "none"}
-    first, *rest = [*text.splitlines(), ""]
+    first, *rest = [*lines_of(text), ""]
     if first not in states:
         raise Unreadable(f"no answer about Secure Boot: {first!r}")
     verdicts = {"yes": True, "no": False, "unknown": None}

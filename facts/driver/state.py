@@ -16,6 +16,7 @@ from gpu_node.facts.driver.secure_boot import SecureBoot
 from gpu_node.facts.driver.upgrades import Upgrade, parse_upgrade
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, render
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -108,7 +109,7 @@ class DriverState(State):
 
 def parse_updates(text: str) -> Updates:
     """Parse `by PROGRAM`, `pattern REGEX`, `spared NAME`, `excluded GLOB` and `held NAME` lines."""
-    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    rows = [line.partition(" ")[::2] for line in lines_of(text)]
     if untried := next((word for kind, word in rows if kind == "untried"), ""):
         raise Unreadable(
             "Unattended-Upgrade::Package-Blacklist: its patterns could not be tried on the node "
@@ -129,7 +130,7 @@ def parse(readings: Readings) -> DriverState:
         "updates": readings.take("driver.updates", parse_updates),
         "upgrade": readings.take("driver.upgrade", parse_upgrade),
         "packages": packages.parse(readings),
-        "waiting": readings.take("driver.units", lambda text: tuple(text.splitlines())),
+        "waiting": readings.take("driver.units", lambda text: tuple(lines_of(text))),
     }
     return DriverState.model_validate(
         {

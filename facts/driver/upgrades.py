@@ -7,6 +7,7 @@ from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.globs import matches_any
 from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -44,7 +45,7 @@ def parse_upgrade(text: str) -> Upgrade:
 
     `lock LINE` is a line of versionlock about any package.
     """
-    rows = [line.split(" ") for line in text.splitlines()]
+    rows = [line.split(" ") for line in lines_of(text)]
     values: dict[str, object] = {"held": [row[1] for row in rows if row[0] == "held"]}
     for row in rows:
         if row[0] == "package":

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -41,7 +42,7 @@ class Proxies(State):
 
 def parse(text: str) -> Proxies:
     """Parse `FILE<tab>LINE<tab>NAME<tab>HOST:PORT`, and `listens PORT` in hex."""
-    rows = text.splitlines()
+    rows = lines_of(text)
     heard = [row.removeprefix("listens ") for row in rows if row.startswith("listens ")]
     lines = [row.split("\t") for row in rows if "\t" in row]
     if len(lines) > _MOST_LINES or len(heard) > _MOST_PORTS:

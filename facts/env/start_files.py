@@ -150,10 +150,10 @@ def _blocks(numbered: list[tuple[int, str]]) -> list[Block]:
     blocks = []
     index = place = 0
     for found in BLOCKS.find(text):
-        index, count = index + text.count("\n", place, found.start()), found[0].count("\n")
-        place = found.start()
+        index, count = index + text.count("\n", place, found.start), found.text.count("\n")
+        place = found.start
         first, last = numbered[index][0], numbered[index + count - 1][0]
-        blocks.append(Block(first=first, last=last, text=found[0]))
+        blocks.append(Block(first=first, last=last, text=found.text))
     return blocks
 
 

@@ -26,6 +26,7 @@ from gpu_node.facts.env.start_files import (
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.file_systems import SHARED, Place, parse_places
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.redaction import HIDDEN
 from gpu_node.facts.probe.redaction import SHARED as HIDE
@@ -207,7 +208,7 @@ def parse(readings: Readings) -> EnvState:
         settings=_with_env_file(_marked(settings, bashrc), bashrc, env_file),
         conf=readings.take("env.conf", parse_conf),
         processes=readings.take("env.processes", parse_processes),
-        left=readings.take("env.left", lambda text: tuple(text.splitlines())),
+        left=readings.take("env.left", lambda text: tuple(lines_of(text))),
         prints=readings.take("env.prints", parse_prints),
         proxies=None
         if known is None
@@ -244,12 +245,12 @@ def _with_env_file(
     """Add what our blocks of ~/.bashrc read from the node's separate file, at their lines."""
     if settings is None or bashrc is None or not env_file:
         return settings
-    short = [line for line in env_file.splitlines() if len(line) <= MOST_OF_A_LINE]
+    short = [line for line in lines_of(env_file) if len(line) <= MOST_OF_A_LINE]
     pairs = [pair for line in short for pair in assignments(ENV_FILE, line)]
     reading = [
         each.first + number
         for each in bashrc.blocks
-        for number, line in enumerate(each.text.splitlines())
+        for number, line in enumerate(lines_of(each.text))
         if line == READ_ENV_FILE
     ]
     added = [

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -162,7 +163,7 @@ class HostState(State):
 
 
 def _pairs(text: str) -> dict[str, str]:
-    rows = [line.split() for line in text.splitlines() if line.strip()]
+    rows = [line.split() for line in lines_of(text) if line.strip()]
     return {row[0]: row[1] for row in rows if len(row) > 1}
 
 
@@ -230,7 +231,7 @@ def parse_log(text: str) -> Log:
     """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`."""
     if text.strip() == "container":
         return Log(container=True)
-    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    rows = [line.partition(" ")[::2] for line in lines_of(text)]
     denied = next((rest for kind, rest in rows if kind == "denied"), "")
     if denied:
         return Log(denied=denied[:200])
@@ -267,7 +268,7 @@ def parse_boots(text: str) -> Boots:
     """Parse `now SECONDS UPTIME`, rows of `last -x -F` in UTC, and `journal clean|unclean`."""
     if text.strip() == "container":
         return Boots(container=True)
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()]
     _, now, uptime = lines[0].split()
     rows = [found for line in lines[1 : _MOST_BOOTS + 1] if (found := _ROW.match(line))]
     endings = ("clean", "unclean")
@@ -295,7 +296,7 @@ def parse_disks(text: str) -> tuple[Disk, ...]:
 
     A mount point without a row of sizes is one that `df` could not read: an error.
     """
-    lines = text.splitlines()
+    lines = lines_of(text)
     if len(lines) > _MOST_DISKS:
         raise Unreadable(f"{len(lines)} lines, more than {_MOST_DISKS}")
     paths: dict[str, list[str]] = {}
@@ -337,7 +338,7 @@ _OFFSET = re.compile(r"[+-][0-9]{4}")
 
 def parse_name(text: str) -> Name:
     """Parse `name NAME`, `address ADDRESS` (?: no answer) for each, and `offset +HHMM`."""
-    rows = [line.split(" ", 1) for line in text.splitlines() if " " in line]
+    rows = [line.split(" ", 1) for line in lines_of(text) if " " in line]
     words = {kind: rest for kind, rest in rows}
     name, offset = words.get("name", ""), words.get("offset", "")
     if not _NAME.fullmatch(name):

@@ -7,6 +7,7 @@ from typing import Literal
 
 from gpu_node.facts.limits.session import Session, parse_session
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -45,7 +46,7 @@ def _service(text: str) -> Service:
     head = _HEAD.fullmatch(first)
     if head is None:
         raise Unreadable(f"not a service: {first[:80]!r}")
-    rows = [_SET.fullmatch(line) for line in rest.splitlines() if line.startswith("unit ")]
+    rows = [_SET.fullmatch(line) for line in lines_of(rest) if line.startswith("unit ")]
     lines = tuple(
         UnitLine(path=row[1], line=int(row[2]), item=row[3].lower(), value=row[4].strip())
         for row in rows[:_MOST_LINES]

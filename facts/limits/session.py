@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Unreadable
 
 Limit = int | Literal["unlimited"]
@@ -45,7 +46,7 @@ def parse_session(text: str) -> Session:
 
 
 def _pair(text: str, name: str) -> Pair:
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith(name):
             soft, hard = line[len(name) :].split()[:2]
             return Pair(soft=_limit(soft), hard=_limit(hard))

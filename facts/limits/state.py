@@ -18,6 +18,7 @@ from gpu_node.facts.limits.session import Session as Session
 from gpu_node.facts.limits.session import parse_session
 from gpu_node.facts.limits.unsettled import Waiting
 from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -127,14 +128,14 @@ class LimitsState(State):
 
 def parse_user(text: str) -> User:
     """Parse `UID name`, then `GID name` for each group, the primary one first."""
-    (uid, name), *groups = (line.split(" ", 1) for line in text.splitlines())
+    (uid, name), *groups = (line.split(" ", 1) for line in lines_of(text))
     names = tuple(name for _, name in groups if name)
     return User(name=name, uid=int(uid), gids=tuple(int(gid) for gid, _ in groups), groups=names)
 
 
 def parse_files(text: str) -> tuple[Line, ...]:
     """Parse `PATH:LINE:content` in pam_limits' order; items that no rule judges are left out."""
-    lines = (_line(text_line) for text_line in text.splitlines() if text_line.strip())
+    lines = (_line(text_line) for text_line in lines_of(text) if text_line.strip())
     return tuple(line for line in lines if line is not None)
 
 
@@ -166,7 +167,7 @@ def _conf_value(value: str, unit: int) -> Limit | None:
 
 def parse_pam(text: str) -> Pam:
     """Parse file names, `UsePAM yes|no` lines (sshd uses the first), and its properties."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     use_pam = [line.split()[1] for line in lines if line.startswith("UsePAM ")]
     files = tuple(line for line in lines if line.startswith("/"))
     return Pam(
@@ -180,7 +181,7 @@ def parse_pam(text: str) -> Pam:
 
 def parse_tasks(text: str) -> tuple[Ceiling, ...]:
     """Parse lines `NUMBER PLACE`."""
-    rows = [line.split(" ", 1) for line in text.splitlines()]
+    rows = [line.split(" ", 1) for line in lines_of(text)]
     return tuple(Ceiling(place=place, value=int(number)) for number, place in rows)
 
 
@@ -191,7 +192,7 @@ def parse(readings: Readings) -> LimitsState:
         user=readings.take("limits.user", parse_user),
         nr_open=readings.take("limits.nr-open", lambda text: int(text)),
         files=readings.take("limits.files", parse_files),
-        pending=readings.take("limits.pending", lambda text: tuple(text.splitlines())),
+        pending=readings.take("limits.pending", lambda text: tuple(lines_of(text))),
         pam=readings.take("limits.pam", parse_pam),
         unsettled=readings.take("limits.unsettled", unsettled.parse),
         tasks=readings.take("limits.tasks", parse_tasks),

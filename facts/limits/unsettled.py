@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -50,7 +51,7 @@ def parse(text: str, files: Collection[str] = FILES) -> tuple[Waiting, ...]:
 
     One file may have several records, of parallel runs: they are settled together.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()]
     if len(lines) > MOST:
         raise Unreadable(
             f"{len(lines)} records of unconfirmed changes, more than {MOST}: in "

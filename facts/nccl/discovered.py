@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -42,7 +43,7 @@ def section(request: ProbeRequest, shared: tuple[tuple[str, str], ...]) -> Secti
 def parse(text: str) -> Discovered:
     """Parse the section's lines; an answer has one line, whatever an environment prints."""
     found = Discovered()
-    lines = iter(text.splitlines())
+    lines = iter(lines_of(text))
     for line in lines:
         word, _, rest = line.partition("\t")
         if word == "more":

@@ -9,6 +9,7 @@ from gpu_node.facts.packages import locks as package_locks
 from gpu_node.facts.packages.locks import Hold, LockLine, Locks
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.shell import assigned, shell
@@ -69,7 +70,7 @@ def parse_packages(text: str) -> tuple[Package, ...]:
 
     They are sorted: rpm prints them in the order of its database, which differs between nodes.
     """
-    rows = sorted(line.split() for line in text.splitlines() if line.strip())
+    rows = sorted(line.split() for line in lines_of(text) if line.strip())
     return tuple(
         Package.model_validate(
             {"kind": kind, "name": name, "version": version, "arch": arch}
@@ -81,7 +82,7 @@ def parse_packages(text: str) -> tuple[Package, ...]:
 
 
 def _lines(text: str) -> tuple[str, ...]:
-    return tuple(text.splitlines())
+    return tuple(lines_of(text))
 
 
 def parse_loader(text: str) -> Loader:
@@ -100,7 +101,7 @@ def parse_manager(text: str) -> Manager:
 
 def parse_programs(text: str) -> tuple[Program, ...]:
     """Parse lines of a program and the library it loads; one in two places counts once."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     pairs = dict(zip(lines[::2], lines[1::2], strict=True))
     return tuple(Program(path=path, loads=loads) for path, loads in pairs.items())
 

@@ -20,6 +20,7 @@ from gpu_node.facts.probe import checked, owner
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Reading, Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -29,7 +30,7 @@ _FOLDER = Path(__file__).parent / "on_node"
 ASKED = "\n".join(
     line
     for name in ("loading", "builds", "library", "environment")
-    for line in (_FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    for line in lines_of((_FOLDER / f"{name}.py").read_text(encoding="utf-8"))
     if not line.startswith("from gpu_node.")
 )
 # The program that asks an environment's pip for its sources.
@@ -217,7 +218,7 @@ class NcclState(libnccl.SystemState):
 def parse_environment(text: str) -> Environment:
     """Parse the line of JSON that on_node/environment.py prints."""
     try:
-        found = Environment.model_validate(read_json(text.strip().splitlines()[-1]))
+        found = Environment.model_validate(read_json(lines_of(text.strip())[-1]))
     except json.JSONDecodeError as error:
         raise Unreadable(f"its Python gave no answer: {error}") from error
     _require_words(found)

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import Peer, spread
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
@@ -113,7 +114,7 @@ def _made_of(words: Sequence[str]) -> dict[str, object]:
 
 def _few(text: str) -> list[str]:
     """Return the lines with words; at most as many as a machine with containers may have."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()]
     if len(lines) > _MOST_LINES:
         raise Unreadable(f"{len(lines)} lines, more than {_MOST_LINES}")
     return lines
@@ -151,7 +152,7 @@ def _address(row: list[str]) -> Address:
 
 def parse_routes(text: str) -> tuple[Route, ...]:
     """Parse `NODE ADDRESS`, then the output of `ip -o route get` for it."""
-    return tuple(_route(line.split()) for line in text.splitlines() if line.strip())
+    return tuple(_route(line.split()) for line in lines_of(text) if line.strip())
 
 
 def _route(row: list[str]) -> Route:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -72,7 +73,7 @@ class Locks(State):
 
 def parse(text: str) -> Locks:
     """Parse one row for each line: its kind first, then fields, separated by tabs."""
-    rows = [line.split("\t") for line in text.splitlines() if line]
+    rows = [line.split("\t") for line in lines_of(text) if line]
     known: dict[str, Callable[..., LockLine]] = {
         "versionlock": _versionlock,
         "exclude": _exclude,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from gpu_node.facts.nccl.libnccl import SECTIONS as NCCL
 from gpu_node.facts.nccl.libnccl import Manager, parse_manager
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.redaction import without_users
 from gpu_node.facts.probe.shell import assigned, shell
@@ -65,7 +66,7 @@ class PackageSource(State):
 
 def parse_held(text: str) -> tuple[Held, ...]:
     """Parse lines of a file, a pid and a command, separated by tabs."""
-    rows = [line.split("\t") for line in text.splitlines()]
+    rows = [line.split("\t") for line in lines_of(text)]
     return tuple(Held(file=file, pid=int(pid), command=name) for file, pid, name in rows)
 
 
@@ -74,9 +75,7 @@ def parse_sources(text: str) -> tuple[PackageSource, ...]:
 
     User and password in an address are left out.
     """
-    rows = [
-        without_users(line).replace("://...@", "://").split("\t", 2) for line in text.splitlines()
-    ]
+    rows = [without_users(line).replace("://...@", "://").split("\t", 2) for line in lines_of(text)]
     found = [{"state": state, "name": name, "why": why} for state, name, why in rows]
     return tuple(PackageSource.model_validate(each) for each in found)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -78,7 +79,7 @@ class Runfile(State):
 
 def _words(text: str) -> dict[str, str]:
     """Parse lines of a word and its value; the last one counts."""
-    return {word: value.strip() for word, _, value in (x.partition(" ") for x in text.splitlines())}
+    return {word: value.strip() for word, _, value in (x.partition(" ") for x in lines_of(text))}
 
 
 def parse_system(text: str) -> System:
@@ -97,7 +98,7 @@ def parse_account(text: str) -> Account:
 
 def parse_space(text: str) -> tuple[Space, ...]:
     """Parse `bytes PATH` and `inodes PATH` with df's lines, and `closed MOUNT`, with tabs."""
-    rows = [line.split("\t") for line in text.splitlines()]
+    rows = [line.split("\t") for line in lines_of(text)]
     closed = {row[1] for row in rows if row[0] == "closed"}
     inodes = {row[1]: _df(row[2]) for row in rows if row[0] == "inodes"}
     found = []
@@ -149,7 +150,7 @@ def parse_uuids(text: str) -> tuple[str, ...]:
 
 def parse_runfile(text: str) -> Runfile:
     """Parse `installer FILE` and `module FILE` lines."""
-    rows = [line.partition(" ")[::2] for line in text.splitlines()]
+    rows = [line.partition(" ")[::2] for line in lines_of(text)]
     return Runfile(
         installers=tuple(file for word, file in rows if word == "installer"),
         modules=tuple(file for word, file in rows if word == "module"),

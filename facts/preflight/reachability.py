@@ -11,6 +11,7 @@ from gpu_node.facts.preflight.newcomer import IDENTITY, UUIDS, Identity, parse_i
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.request import ProbeRequest
@@ -96,7 +97,7 @@ def parse_scans(text: str) -> dict[str, Scan]:
     """Parse `key NODE TYPE KEY` and `none NODE REASON` lines."""
     lines: dict[str, list[str]] = {}
     missing: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         word, node, rest = line.split(" ", 2)
         if word == "none":
             missing[node] = rest

@@ -7,19 +7,19 @@ from typing import TypedDict
 from pyinfra.api import FactBase, StringCommand
 from typing_extensions import override
 
+from gpu_node.facts.probe import users_file
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import as_training_user
 
 BEGIN = "@@gpu-node file"
-# Larger than all edited files; reading a pipe or a device would not end.
+# Larger than all edited files of the system; reading a pipe or a device would not end. Of a file
+# that belongs to a user no more is edited than the probe reads.
 MOST_BYTES = 16 << 20
-_ASK = shell(
-    "probe/file_bytes",
-    begin=BEGIN,
-    too_many=MOST_BYTES + 1,
-    most=MOST_BYTES,
-    most_mib=MOST_BYTES >> 20,
-)
+
+
+def _ask(most: int) -> str:
+    bounds = {"too_many": most + 1, "most": most, "most_mib": most >> 20}
+    return shell("probe/file_bytes", begin=BEGIN, **bounds)
 
 
 class FileContent(TypedDict):
@@ -48,9 +48,9 @@ class FileBytes(FactBase[FileContent]):
     @override
     def command(self, path: str, user: str = "") -> StringCommand:
         """Return sh that reads `path`; a file in the home of a `user` is read as that user."""
-        script = assigned(file=path) + _ASK
         if user in ("", "root"):
-            return StringCommand(script)
+            return StringCommand(assigned(file=path) + _ask(MOST_BYTES))
+        script = assigned(file=path) + _ask(users_file.MOST_BYTES)
         return StringCommand(as_training_user(user, script))
 
     @override

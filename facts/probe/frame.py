@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import takewhile
+
+from gpu_node.facts.probe.lines import decoded
 from gpu_node.facts.probe.shell import shell
 
 MARK = "@@gpu-node"
@@ -25,6 +29,25 @@ READER = shell("probe/whole", mark=MARK)
 NOT_WHOLE = f"{MARK} script is not whole"
 
 
+# How the script begins that `READER` takes.
+FIRST_LINE = f"# {MARK} script"
+
+
 def by_stdin(script: str) -> list[str]:
     """Return the lines that `READER` takes for a script."""
-    return [f"# {MARK} script", script, f"# {MARK} end of script"]
+    return [FIRST_LINE, script, f"# {MARK} end of script"]
+
+
+def arrived_in_part(lines: Iterable[str]) -> tuple[str, str] | None:
+    """Return how many bytes of a script arrived, and the first ones; None if all of it did.
+
+    Only what is before the first section is of `READER`: a user may write its mark into a section.
+    """
+    before = list(takewhile(lambda line: not line.startswith(f"{MARK} begin "), lines))
+    if NOT_WHOLE not in before:
+        return None
+    count, *rows = [*before[before.index(NOT_WHOLE) + 1 :], ""]
+    try:
+        return count.strip(), decoded(bytes.fromhex("".join(rows)))
+    except ValueError:
+        return count.strip(), ""

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.shell import shell
+
+
+@dataclass(frozen=True)
+class Found:
+    """A block in a file's text: its place, all of it, and the lines between its markers."""
+
+    start: int
+    end: int
+    text: str
+    body: str
+
+
+def outside(text: str, blocks: Sequence[Found]) -> Iterator[str]:
+    """Yield the parts of a text before, between and after blocks."""
+    place = 0
+    for each in blocks:
+        yield text[place : each.start]
+        place = each.end
+    yield text[place:]
 
 
 @dataclass(frozen=True)
@@ -24,18 +44,30 @@ class Markers:
     line: str = ""
     has_remark: bool = False
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        rest = ".*" if self.has_remark else ""
-        begin, end = (f"{re.escape(each)}{rest}$" for each in (self.begin, self.end))
-        # A comment may be a line of a block, but the first line of another block may not.
-        markers = f"{begin}|{end}" if self.has_remark else end
-        inside = rf"(?!{markers})(?:{self.line}).*\n"
-        return re.compile(rf"(?m)^{begin}\n(?P<body>(?:{inside})*){end}(?:\n|\Z)")
+    def find(self, text: str) -> list[Found]:
+        """Return the blocks in a file's text.
 
-    def find(self, text: str) -> list[re.Match[str]]:
-        """Return the blocks in a file's text; the group `body` is the lines between the markers."""
-        return list(self._pattern.finditer(text))
+        Each line is looked at once: a user may fill a file with marker lines.
+        """
+        found: list[Found] = []
+        is_ours = re.compile(self.line).match
+        place, start, body = 0, -1, -1
+        for line in text.split("\n"):
+            after = min(place + len(line) + 1, len(text))
+            is_begin = self._is(self.begin, line)
+            # A comment may be a line of a block, but the first line of another block may not.
+            if is_begin and (start < 0 or self.has_remark):
+                start, body = place, after
+            elif start >= 0 and self._is(self.end, line):
+                found.append(Found(start, after, text[start:after], text[body:place]))
+                start = -1
+            elif start >= 0 and not is_ours(line):
+                start = -1
+            place = after
+        return found
+
+    def _is(self, marker: str, line: str) -> bool:
+        return line.startswith(marker) if self.has_remark else line == marker
 
     def block(self, body: str, remark: str = "") -> str:
         """Return a block with `body`, whole lines; empty if `body` is empty."""
@@ -47,18 +79,19 @@ class Markers:
         If `text` has no block, it is put at the top: no line above it takes effect first, and no
         missing newline must be added.
         """
-        found = self._pattern.search(text)
-        if found is None:
+        found = self.find(text)
+        if not found:
             return block + text
-        return text[: found.start()] + block + self.remove(text[found.end() :])
+        first, *others = outside(text, found)
+        return "".join((first, block, *others))
 
     def remove(self, text: str) -> str:
         """Return `text` without its blocks."""
-        return self._pattern.sub("", text)
+        return "".join(outside(text, self.find(text)))
 
     def is_unclosed(self, text: str) -> bool:
         """Whether a block begins and does not end: then it is unknown which lines are ours."""
-        return self.begin in self.remove(text).splitlines()
+        return self.begin in lines_of(self.remove(text))
 
 
 # Lines about the nodes of the cluster, in files of SSH and in /etc/hosts.

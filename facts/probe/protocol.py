@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 from gpu_node.facts.probe import bounds, frame
 from gpu_node.facts.probe.frame import BEGIN, BY_SUDO, DEFAULT_BYTES, END, PROLOGUE, TOO_LONG
+from gpu_node.facts.probe.lines import decoded, lines_of
 from gpu_node.facts.probe.shell import assigned
 
 MARK = frame.MARK
@@ -92,7 +93,7 @@ class Reading:
         if self.problem is not None:
             raise Unreadable(self.problem)
         if self.rc != 0:
-            lines = self.text.strip().splitlines()
+            lines = lines_of(self.text.strip())
             raise Unreadable(f"exit {self.rc}: {lines[-1] if lines else 'no output'}")
         return self.text
 
@@ -306,10 +307,6 @@ def _reading(text: str, begin: re.Match[str], seconds: int, most: int) -> tuple[
 
 def _from_hex(rc: int, body: str) -> Reading:
     try:
-        data = bytes.fromhex(body)
-        return Reading(rc, data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        around = data[max(0, error.start - 20) : error.start + 20]
-        return Reading(rc, "", f"not UTF-8 at byte {error.start}: {around!r}")
+        return Reading(rc, decoded(bytes.fromhex(body)))
     except ValueError:
         return Reading(rc, "", f"its hex coding is broken: {body[:40]!r}")

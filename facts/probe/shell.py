@@ -38,5 +38,5 @@ def compact(script: str) -> str:
 
     Linux limits an argument, such as the command of a section, to 128 KiB.
     """
-    lines = (line.strip() for line in script.splitlines())
+    lines = (line.strip() for line in script.split("\n"))
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))

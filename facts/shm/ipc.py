@@ -7,6 +7,7 @@ users are exempt (logind.conf(5)), and so is a user with lingering, who never co
 from __future__ import annotations
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -68,7 +69,7 @@ def section(user: str = "") -> Section:
 def parse(text: str) -> RemoveIpc:
     """Parse the lines of ipc.sh."""
     rows: dict[str, list[list[str]]] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         kind, *rest = line.split("\t")
         rows.setdefault(kind, []).append(rest)
     if "absent" in rows:

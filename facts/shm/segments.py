@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.bounds import moment
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.redaction import COMMAND_LINE, SHARED, redacted
 from gpu_node.facts.probe.shell import shell
@@ -83,7 +84,7 @@ class Use(State):
 def parse(text: str) -> Use:
     """Parse lines of `clock`, `segment`, `used`, `adopted`, `launched`, `command` and `unseen`."""
     rows: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         kind, _, rest = line.partition(" ")
         rows.setdefault(kind, []).append(rest)
     if "seen" not in rows:

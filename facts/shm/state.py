@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
@@ -100,7 +101,7 @@ class ShmState(State):
 
 def parse_mount(text: str) -> Mount:
     """Parse mountinfo lines (proc(5)): id parent maj:min root point flags … - type source super."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     if not lines:
         return Mount(layers=0)
     before, _, after = lines[-1].partition(" - ")
@@ -130,7 +131,7 @@ def parse_mode(text: str) -> Mode:
 
 def parse_fstab(text: str) -> tuple[tuple[FstabLine, ...], tuple[shm_boot.BootLine, ...]]:
     """Parse lines `NUMBER device point type options …` (fstab(5)), and those of `shm_boot.ASK`."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()]
     fstab = [line for line in lines if line[0].isdigit()]
     others = [line for line in lines if not line[0].isdigit()]
     return tuple(map(_fstab_line, fstab)), shm_boot.parse(others)

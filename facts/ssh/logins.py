@@ -14,6 +14,7 @@ from typing import Literal
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
@@ -149,7 +150,7 @@ def own_place(request: ProbeRequest) -> int | None:
 
 def parse_untried(text: str) -> int:
     """Return how many nodes are not tried, in a line `untried NUMBER`; 0 without one."""
-    counts = [line.split()[1] for line in text.splitlines() if line.startswith("untried ")]
+    counts = [line.split()[1] for line in lines_of(text) if line.startswith("untried ")]
     return checked.number(counts[0]) if counts else 0
 
 
@@ -159,7 +160,7 @@ def parse_logins(text: str) -> tuple[Login, ...]:
     The logins end in any order; they are sorted by node, those by name first, so that nodes with
     the same results send the same text.
     """
-    lines = (line for line in text.splitlines() if not line.startswith("untried "))
+    lines = (line for line in lines_of(text) if not line.startswith("untried "))
     found = [_login(line) for line in lines if not is_left(line)]
     return tuple(sorted(found, key=lambda each: place(each.node, each.how)))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import ALIKE, SSH_PORT
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
@@ -103,7 +104,7 @@ def parse_client(text: str) -> ClientSettings:
     settings: dict[str, dict[str, str]] = {}
     lines: list[SettingLine] = []
     unknown: list[str] = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith("client "):
             _, node, keyword, value = [*line.split(" ", 3), ""][:4]
             before = settings.setdefault(node, {}).get(keyword, "")
@@ -130,7 +131,7 @@ def _client(settings: dict[str, str]) -> Client:
         proxy=next((each for each in proxies if each.lower() != "none"), ""),
         alias=settings.get("hostkeyalias", ""),
         known_hosts=tuple(settings.get(GLOBAL_KNOWN_HOSTS, "").split()),
-        identities=tuple(settings.get("identityfile", "").splitlines()),
+        identities=tuple(lines_of(settings.get("identityfile", ""))),
         offers_keys=settings.get("pubkeyauthentication", "yes") not in ("no", "false")
         and "publickey" in settings.get("preferredauthentications", "publickey").split(","),
     )
@@ -143,7 +144,7 @@ def parse_sshd(text: str) -> ServerSettings:
     """
     reads: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith("server "):
             _, node, _, file = [*line.split(" ", 3), ""][:4]
             reads.setdefault(node, []).extend([file] if file else [])

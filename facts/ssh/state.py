@@ -15,6 +15,7 @@ from typing_extensions import override
 from gpu_node.facts.probe import bounds, checked
 from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
 from gpu_node.facts.probe.file_systems import Place, parse_places
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.managed_block import Block, parse_block
 from gpu_node.facts.probe.peers import ALIKE
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable, read
@@ -147,12 +148,12 @@ def fingerprint(key: str) -> str:
 
 def parse_host_keys(text: str) -> tuple[str, ...]:
     """Parse lines `type key comment` of the host's public keys."""
-    return checked.public_keys(text.splitlines())
+    return checked.public_keys(lines_of(text))
 
 
 def parse_account(text: str) -> Account:
     """Parse lines of a word and its value; a mode is a line of `ls -ldn`."""
-    pairs = [line.partition(" ")[::2] for line in text.splitlines()]
+    pairs = [line.partition(" ")[::2] for line in lines_of(text)]
     values = dict(pairs)
     modes = dict(value.partition(" ")[::2] for word, value in pairs if word == "mode")
     public = values.get("public")
@@ -172,7 +173,7 @@ def parse_account(text: str) -> Account:
 def parse_known(text: str) -> Known:
     """Parse lines `known LOOKUP type key`, and those of the block."""
     keys: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith("known "):
             _, lookup, key = line.split(" ", 2)
             keys.setdefault(lookup, []).append(fingerprint(key))
@@ -190,13 +191,13 @@ def _answer(line: str) -> tuple[str, str, tuple[str, ...] | None]:
 @lru_cache(maxsize=ALIKE)
 def parse_authorized(text: str) -> Block:
     """Parse the lines of our block of authorized_keys."""
-    return parse_block(text.splitlines())
+    return parse_block(lines_of(text))
 
 
 def parse_names(text: str) -> Names:
     """Parse lines of a word, a node and addresses; ? means no answer."""
     answers: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
-    for line in text.splitlines():
+    for line in lines_of(text):
         word, node, addresses = _answer(line)
         if addresses is not None:
             answers[word][node] = addresses
@@ -235,7 +236,7 @@ def _managed(line: str) -> Managed:
 
 
 def _about(text: str, word: str) -> Iterator[str]:
-    return (line.removeprefix(word) for line in text.splitlines() if line.startswith(word))
+    return (line.removeprefix(word) for line in lines_of(text) if line.startswith(word))
 
 
 # A large cluster has many, and the text of one reason has a limit.
@@ -277,7 +278,7 @@ def _some(texts: Sequence[str]) -> str:
 
 def _lines(readings: Readings, section: str) -> list[str]:
     """Return the lines of a section; none if the whole section is unreadable."""
-    return readings.sections[section].text.splitlines() if _is_read(readings, section) else []
+    return lines_of(readings.sections[section].text) if _is_read(readings, section) else []
 
 
 def _is_read(readings: Readings, section: str) -> bool:
@@ -301,7 +302,7 @@ def parse(readings: Readings) -> SshState:
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
         account=readings.take("ssh.account", parse_account),
         authorized=readings.take("ssh.authorized", parse_authorized),
-        pending=readings.take("ssh.pending", lambda text: tuple(text.splitlines())),
+        pending=readings.take("ssh.pending", lambda text: tuple(lines_of(text))),
         known_hosts=known,
         names=readings.take("ssh.names", parse_names),
         hosts=readings.take("ssh.hosts", parse_hosts),

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.shell import shell
 
@@ -53,7 +54,7 @@ def file_bits(mode: str) -> str:
 
 def parse(text: str) -> dict[str, Below]:
     """Parse the lines that `below` of below.sh prints."""
-    return dict(map(_below, text.splitlines()))
+    return dict(map(_below, lines_of(text)))
 
 
 def _below(line: str) -> tuple[str, Below]:

@@ -21,6 +21,7 @@ from typing_extensions import override
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.base import AreaFact, SectionFact, State
 from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.owner import SHARED as OWNER
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
@@ -163,7 +164,7 @@ def parse_rsync(text: str) -> str:
 
 def parse_directories(text: str) -> dict[str, Directory]:
     """Parse lines of a path and `mode|owner|group|kind`, or the error of stat(1)."""
-    lines = (line.partition("\t") for line in text.splitlines())
+    lines = (line.partition("\t") for line in lines_of(text))
     return {path: _directory(status) for path, _, status in lines}
 
 
@@ -179,7 +180,7 @@ def _directory(status: str) -> Directory:
 
 def parse_room(text: str) -> dict[str, int]:
     """Parse lines of a path and the free bytes of its file system."""
-    lines = (line.rpartition("\t") for line in text.splitlines())
+    lines = (line.rpartition("\t") for line in lines_of(text))
     return {path: int(free) for path, _, free in lines}
 
 
@@ -203,7 +204,7 @@ def _mounted(tree: Tree, mount: Mapping[str, Any]) -> Tree:
 
 def tree(listed: str) -> Tree:
     """Return the tree from the output of `listing` and a line `end CODE`."""
-    return _listed(listed.splitlines())
+    return _listed(lines_of(listed))
 
 
 def _listed(lines: Iterable[str]) -> Tree:

@@ -14,6 +14,7 @@ from pyinfra.connectors.ssh_util import load_key_with_certificate
 
 from gpu_node.deploy.engine.scripts import as_run
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.training_user import HOME
 from gpu_node.inventories.connection.ssh_config import keys as configured
 from gpu_node.inventories.errors import reason, worded
@@ -126,7 +127,7 @@ def _public_of(file: Path) -> str:
 def _first_key(private: Path, file: Path) -> str:
     """The line of the public key's file that lies beside the private one."""
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = lines_of(file.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         raise ContactError(f"{file}: {worded(reason(error), 'cannot be read')}") from None
     words = next((line.split(None, 2) for line in lines if line.strip()), [])

@@ -14,6 +14,7 @@ from gpu_node.deploy.files.replace import confirm, replace, reread, restore, sum
 from gpu_node.facts.limits.unsettled import FILES, Waiting, listing, parse
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.globs import matches_any
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.shell import SBIN
 from gpu_node.inventories.escape import visible
@@ -119,7 +120,7 @@ def _read(session: Session, path: str) -> FileContent:
 def _place(config: str) -> str:
     """Return the file to write: our own where sshd reads it before it has another value."""
     ours = {each.lower() for each in _SETTINGS}
-    for line in config.splitlines():
+    for line in lines_of(config):
         word, *values = line.replace("=", " ").split() or [""]
         if word.lower() in {"match", *ours}:
             break

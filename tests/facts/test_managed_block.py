@@ -39,4 +39,4 @@ def test_a_block_with_a_line_that_is_not_ours() -> None:
     """A user may have copied a marker line of a start file: what follows is the user's."""
     assert not BLOCKS.find(f"{BLOCKS.begin}\nalias l=ls\n{BLOCKS.end}\n")
     (found,) = BLOCKS.find(f"{BLOCKS.begin}: edit that\nexport A=1\n{BLOCKS.end} x\nb\n")
-    assert found["body"] == "export A=1\n"
+    assert found.body == "export A=1\n"

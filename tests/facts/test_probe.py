@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_node.facts import node
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Reading, Section, Times, read, render
 from gpu_node.facts.probe.request import ProbeRequest
@@ -29,7 +30,7 @@ OUTPUTS = {
     "tab": (r"printf 'a\tb'", 0, "a\tb"),
     "utf8": ("echo 'größe 显存 ✗'", 0, "größe 显存 ✗"),
     "carriage-return": (r"printf 'a\r\nb\r\n'", 0, "a\r\nb\r"),
-    "other-control-bytes": (r"printf '\033[31m\f\v\177'", 0, "\x1b[31m\f\v\x7f"),
+    "other-control-bytes": (r"printf '\033[31m\f\v\177'", 0, "\x1b[31m\\x0c\\x0b\x7f"),
     "nonzero": ("echo half; exit 7", 7, "half"),
     "stderr": ("echo oops >&2; exit 1", 1, "oops"),
     "stdin-is-at-its-end": ("cat; echo end", 0, "end"),
@@ -58,11 +59,11 @@ def test_a_section_arrives_unchanged(shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_what_is_not_utf8_is_unreadable_and_the_next_section_is_read(shell: str) -> None:
-    """Bytes in another coding cost their own section and no other."""
-    readings = ask(shell, [Section("a.gbk", rf"echo fine; {ODD}"), NEXT])
-    assert readings.take("a.gbk", str) is None
-    assert "not UTF-8 at byte 5" in readings.unread[0].reason
+def test_what_is_not_utf8_is_read_with_escapes(shell: str) -> None:
+    """Bytes in another coding cost neither another section nor other lines of their own."""
+    readings = ask(shell, [Section("a.gbk", rf"echo fine; {ODD}; echo; echo fine"), NEXT])
+    fine, odd, last = (readings.take("a.gbk", lines_of) or [])[:3]
+    assert (fine, last) == ("fine", "fine") and odd.isascii() and "\\x" in odd
     assert readings.take("a.next", str) == "still here"
 
 

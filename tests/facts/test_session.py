@@ -13,9 +13,12 @@ from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.facts.ask.session import ProbeError, probe
+from gpu_node.facts.ask.session import whole as whole_answer
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.base import as_argument
-from gpu_node.facts.probe.frame import NOT_WHOLE, READER, by_stdin
+from gpu_node.facts.probe.frame import MARK, NOT_WHOLE, READER, by_stdin
+from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.protocol import Section, read, render
 from tests.shells import SHELLS, as_lines, at_an_empty_home, run
 
 # What an inventory says of the node.
@@ -87,17 +90,45 @@ def sent(script: str) -> bytes:
 def test_a_login_shell_that_reads_stdin(shell: str, eaten: str) -> None:
     """Nothing runs of a script whose beginning is gone, and the reason says what to do."""
     script = "\n".join([*["# a comment"] * 50, "echo half a script ran"])
-    answer = run(shell, f"{eaten}\n{READER}", stdin=sent(script))
-    assert as_lines(answer.stdout) == [NOT_WHOLE]
-    assert "next: add </dev/null" in reason(Connector(True, as_lines(answer.stdout)))
+    answer = as_lines(run(shell, f"{eaten}\n{READER}", stdin=sent(script)).stdout)
+    assert answer[0] == NOT_WHOLE and "half a script ran" not in answer
+    error = reason(Connector(True, answer))
+    assert "next: add </dev/null" in error
+    assert error.endswith("(none arrived)") == (eaten == "cat >/dev/null")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_that_is_cut_off(shell: str) -> None:
     """Where the connection ends before the script does, nothing runs."""
     whole = sent("echo half a script ran\n" * 9)
-    assert as_lines(run(shell, READER, stdin=whole[:-30]).stdout) == [NOT_WHOLE]
+    answer = as_lines(run(shell, READER, stdin=whole[:-30]).stdout)
+    assert answer[0] == NOT_WHOLE and "half a script ran" not in answer
+    error = reason(Connector(True, answer))
+    assert "start file" not in error and "lost the end of its script" in error
+    assert f"({len(whole) - 30} bytes of its script arrived, from '# @@gpu-node script" in error
     assert as_lines(run(shell, READER, stdin=whole).stdout) == ["half a script ran"] * 9
+
+
+@pytest.mark.parametrize("mark", [NOT_WHOLE, f"{MARK} done", f"{MARK} begin host.name 0 raw 3"])
+def test_a_users_text_is_no_mark_of_ours(mark: str) -> None:
+    """A user may write our marks into a file that a section prints: only its own text has them."""
+    theirs = Section("a.file", f"printf '%s\\n' {shlex.quote(mark)} {shlex.quote(NOT_WHOLE)}")
+    sections = [theirs, Section("a.next", "echo still here")]
+    lines = as_lines(run("dash", READER, stdin=sent(render(sections))).stdout)
+    found = read(whole_answer(True, lines, []), sections)
+    assert found.take("a.file", lines_of) == [mark, NOT_WHOLE]
+    assert found.take("a.next", str) == "still here"
+
+
+def test_a_script_that_does_not_arrive_is_sent_again(whole: list[str]) -> None:
+    """Once: where a start file reads it, the second one does not arrive either."""
+    connector = Connector(True, [NOT_WHOLE, "0"])
+    answers = [connector.answer, Connector(True, whole).answer]
+    sends = SimpleNamespace(run_shell_command=lambda *_, **__: answers.pop(0))
+    host = SimpleNamespace(connector=sends, data=NOTHING)
+    assert probe(cast(Host, host)).host.name and not answers
+    answers += [connector.answer, connector.answer]
+    assert "start file" in reason(sends) and not answers
 
 
 @pytest.mark.parametrize("shell", SHELLS)
