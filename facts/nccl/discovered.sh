@@ -1,5 +1,5 @@
-# Prints the Python environments with torch that no inventory names: those of running trainers, of
-# the python that a launcher finds, and of conda's list. For each a line
+# Prints the Python environments with torch that no inventory names: of the python that a launcher
+# finds, those of the training user's running trainers, and of conda's list. For each a line
 # `environment<tab>FOLDER<tab>HOW`, then a line of JSON or `problem<tab>REASON`; `more<tab>N`: so
 # many were not asked. Sets $user, $home and at_home before: env/training_user.sh.
 eval "$gn_owner"
@@ -7,13 +7,17 @@ tab=$(printf '\t')
 # Processes of containers have other files at the same paths.
 space=$(readlink /proc/self/ns/mnt)
 of_trainers() {
-  parents=' ' looked=0
+  parents=' ' looked=0 uid=${gn_uid-}
+  [ "$user" = "${gn_me-}" ] || uid=$(id -u "$user") || return
   for process in /proc/[0-9]*; do
     read -r name 2>/dev/null <"$process/comm" || continue
     case $name in python* | pt_main* | deepspeed* | accelerate* | torchrun* | ray*) ;; *) continue ;; esac
     [ "$looked" -lt 32 ] || break
     pid=${process##*/}
-    parent=$(sed -n 's/^PPid:[[:space:]]*//p' "$process/status" 2>/dev/null)
+    parent=$(sed -n 's/^PPid:[[:space:]]*//p; s/^Uid:[[:space:]]*/ /p' "$process/status" 2>/dev/null)
+    # Another user's process decides nothing about the jobs of this one.
+    owner=${parent#* } parent=${parent%%[!0-9]*}
+    [ "${owner%%[!0-9]*}" = "$uid" ] || continue
     # A data loader's worker has the files of its trainer.
     case $parents in *" $parent "*) parents="$parents$pid "; continue ;; esac
     [ "$(readlink "$process/ns/mnt" 2>/dev/null)" = "$space" ] || continue
@@ -66,7 +70,7 @@ has_torch() {
   return 1
 }
 began=$(date +%s) known=' ' count=0 more=0 most=@most@
-{ of_trainers; of_launcher; of_conda; } | {
+{ of_launcher; of_trainers; of_conda; } | {
   while IFS=$tab read -r prefix how; do
     case $prefix in *[!\ -~]*) continue ;; esac
     has_torch "$prefix" && real=$(cd -P -- "$prefix" 2>/dev/null && pwd) || continue

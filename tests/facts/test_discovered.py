@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -85,17 +88,25 @@ def test_of_the_launchers_path(made: environments.Environment, tmp_path: Path) -
     assert found.discovered == {str(made.prefix): "PATH"}
 
 
-@pytest.fixture
-def trainer(made: environments.Environment) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has a library of torch mapped, as `import torch` does."""
-    script = "import mmap, sys, time; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, "
-    script += "access=mmap.ACCESS_READ); print(flush=True); time.sleep(60)"
-    library = next(made.packages.glob("torch/lib/libtorch*.so"))
-    with subprocess.Popen([made.python, "-c", script, library], stdout=subprocess.PIPE) as running:
+@contextmanager
+def _mapping(*libraries: Path, user: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that has libraries of torch mapped, as `import torch` does."""
+    script = "import mmap, sys, time; f = [open(each, 'rb') for each in sys.argv[1:]]; m = ["
+    script += "mmap.mmap(each.fileno(), 0, access=mmap.ACCESS_READ) for each in f]; "
+    script += "print(flush=True); time.sleep(60)"
+    words = ["/usr/bin/python3", "-c", script, *libraries]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, user=user) as running:
         assert running.stdout is not None
         running.stdout.readline()
         yield running
         running.kill()
+
+
+@pytest.fixture
+def trainer(made: environments.Environment) -> Iterator[subprocess.Popen[bytes]]:
+    """A running trainer of the training user."""
+    with _mapping(next(made.packages.glob("torch/lib/libtorch*.so"))) as running:
+        yield running
 
 
 def test_of_a_running_trainer(
@@ -104,6 +115,56 @@ def test_of_a_running_trainer(
     """By the files of torch that it has mapped: its program is the base Python, outside of it."""
     found, _ = _ask(tmp_path)
     assert found.discovered[str(made.prefix)] == f"pid {trainer.pid}"
+
+
+def _made_up(prefix: Path, prints: bytes = b"") -> Path:
+    """Make a folder that looks like an environment, and return its library of torch."""
+    torch = prefix / "lib/python3.9/site-packages/torch"
+    (prefix / "bin").mkdir(parents=True)
+    (torch / "lib").mkdir(parents=True)
+    (torch / "version.py").touch()
+    (torch / "lib/libtorch.so").write_text("x")
+    (prefix / "answer").write_bytes(prints)
+    (prefix / "bin/python").write_text(f"#!/bin/sh\ncat {prefix}/answer\n")
+    (prefix / "bin/python").chmod(0o755)
+    return torch / "lib/libtorch.so"
+
+
+def test_trainers_do_not_crowd_out_the_launchers(
+    made: environments.Environment, tmp_path: Path
+) -> None:
+    """Each process of the user may name an environment; what a job gets is asked first."""
+    with ExitStack() as stack:
+        for number in range(discovered.MOST):
+            stack.enter_context(_mapping(_made_up(tmp_path / f"env{number}")))
+        found, _ = _ask(tmp_path, f"{made.prefix}/bin:{SYSTEM}")
+    assert found.discovered[str(made.prefix)] == "PATH"
+    assert found.environments[str(made.prefix)] is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+def test_processes_of_others_name_no_environment(made: environments.Environment) -> None:
+    """Another user of the node decides nothing about the jobs of the training user."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # pytest's own folders are closed to others
+        theirs = _made_up(Path(folder) / "theirs")
+        with _mapping(theirs, user=65534):
+            found, _ = _ask(Path(folder), f"{made.prefix}/bin:{SYSTEM}")
+    assert found.discovered == {str(made.prefix): "PATH"}
+
+
+@pytest.mark.parametrize("mark", ["\f", "\v", "\x1c", "\x1e", "\x85", "\u2028", "\r"])
+def test_what_an_environment_prints_forges_no_other(
+    made: environments.Environment, tmp_path: Path, mark: str
+) -> None:
+    """Its line may have what other programs take for the end of a line, or bytes of no coding."""
+    forged = f"{{}}{mark}environment\t/opt/forged\tPATH{mark}{{}}{mark}more\t7"
+    _made_up(tmp_path / "odd", forged.encode() + b"\xff\n")
+    home = _listed(tmp_path / "home", tmp_path / "odd")
+    found, readings = _ask(home, f"{made.prefix}/bin:{SYSTEM}")
+    assert found.discovered == {str(made.prefix): "PATH", str(tmp_path / "odd"): "conda"}
+    assert found.environments[str(made.prefix)] is not None and found.undiscovered == 0
+    assert [each.section for each in readings.unread] == [f"nccl.environment:{tmp_path / 'odd'}"]
 
 
 def test_no_more_than_a_few_are_asked(made: environments.Environment, tmp_path: Path) -> None:
