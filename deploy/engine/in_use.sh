@@ -1,17 +1,9 @@
 # Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
 # Variables: allow (yes: change things all the same), holders (paths of programs that hold GPUs and
-# that the change does no harm to, one a line), gn_hide and command_line (facts/probe/redaction.py).
+# that the change does no harm to, one a line), gn_hide (facts/probe/redaction.py) and gn_process (facts/probe/process.py).
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
-eval "$command_line"
-group() { sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f3; }
-# This shell and its parents: the session that runs this is not a job.
-callers() {
-  pid=$$
-  while [ "${pid:-0}" -gt 1 ]; do
-    printf ' %s ' "$pid"
-    pid=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -d' ' -f2)
-  done
-}
+eval "$gn_process"
+group() { process_stat "$1/stat" | cut -d ' ' -f 4; }
 # An init that root cannot read starts services, and computes nothing itself.
 is_closed() { [ "$1" != /proc/1 ] && [ -d "$1" ] && ! grep -qs '^State:[[:space:]]*Z' "$1/status"; }
 # 0: it uses a libnccl or a GPU; 1: it does not, or has ended; 2: it cannot be read.
@@ -33,6 +25,7 @@ is_harmless() {
 }
 in_use() {
   ours=$(group "/proc/$$")
+  # The session that runs this is not a job.
   above=$(callers)
   for process in /proc/[0-9]*; do
     uses "$process"

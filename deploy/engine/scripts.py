@@ -24,7 +24,7 @@ from gpu_node.facts.packages import locks as package_locks
 from gpu_node.facts.packages.sources import HELD as HELD
 from gpu_node.facts.packages.sources import PROXY_FILE, proxy_of
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER, PRIVATE_GROUP_FILE
-from gpu_node.facts.probe.redaction import COMMAND_LINE
+from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.training_user import AS_USER
 
@@ -120,8 +120,7 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
         # Always set: the files that they name are removed at the end.
         variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
     if "in_use" in first:
-        more |= {"holders": "\n".join(harmless_holders(name)), "command_line": COMMAND_LINE}
-        more |= dict([HIDE])
+        more |= {"holders": "\n".join(harmless_holders(name)), **dict([HIDE, PROCESS])}
     more |= {"as_user": AS_USER} if "copier" in first else {}
     more |= {"owner": OWNER} if name == "cmake" else {}
     if name in _BY_OWNER:

@@ -23,6 +23,7 @@ from gpu_node.drift.shm.fstab import with_size as line_with_size
 from gpu_node.drift.shm.segments import is_certain, orphans, stale
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.probe.file_bytes import FileBytes
+from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.facts.shm.state import SharedMemory, ShmState
 from gpu_node.inventories.escape import visible
@@ -261,7 +262,7 @@ def trainers(pids: list[int]) -> Generator[FunctionCommand, None, None]:
 
 def end(state: State, host: Host, lines: list[str]) -> bool:
     """End processes, each given by its pid, the start that it must have, and its parent."""
-    return _run(state, host, "trainers", lines)[0]
+    return _run(state, host, "trainers", lines, gn_process=PROCESS)[0]
 
 
 def _run(

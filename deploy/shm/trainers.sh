@@ -1,9 +1,10 @@
 # End processes and those that they started: TERM, then KILL for those that remain after ten
 # seconds.
 # stdin has "PID START PARENT" lines; a pid with another start, or parent, is another process.
-# shellcheck shell=sh
-table() { cat /proc/[0-9]*/stat 2>/dev/null | awk '
-  { pid = $1; sub(/.*\) /, "") } NF > 20 && !/^[ZX]/ { print pid, $20, $2 }'; }
+# Variables: gn_process (facts/probe/process.py).
+# shellcheck shell=sh disable=SC2154
+eval "$gn_process"
+table() { process_stat /proc/[0-9]*/stat | awk '$2 !~ /^[ZX]/ { print $1, $21, $3 }'; }
 # The listed processes that exist, and below them those that they started, as "PID START".
 wanted=$(sed 's/^/wanted /')
 all=$({ printf '%s\n' "$wanted"; table; } | awk '

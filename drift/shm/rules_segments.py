@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Pid
-from gpu_node.drift.shm.segments import age, in_doubt, in_words, is_certain, orphans, stale
+from gpu_node.drift.shm.segments import age, in_doubt, in_words, is_certain, orphans, stale, taken
 from gpu_node.facts.shm.segments import Adopted, Use
 from gpu_node.facts.shm.state import ShmState
 from gpu_node.inventories.schema import ShmWanted
@@ -50,6 +50,19 @@ def stale_segments(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]
             "use are not reported as unused",
             fix="let the SSH user become root (ssh: {sudo: true}), or look as root: "
             "lsof +D /dev/shm",
+            fixable=False,
+            severity="info",
+        )
+    if reused := taken(found.use):
+        users = ", ".join(sorted({f"uid {each.uid}" for each in reused}))
+        yield Fault(
+            subject=Path("/dev/shm"),
+            found=f"{in_words(found.use, [each.segment for each in reused])}; cannot determine "
+            "whether they are in use",
+            wanted="only segments whose process is known",
+            cause="the pid in each name, that of the process that made the file, is now that of a "
+            f"process of another user ({users}): the first process has ended, or has changed its user",
+            fix="ask the owner of these files whether the job has ended, and remove them then",
             fixable=False,
             severity="info",
         )

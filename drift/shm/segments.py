@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timezone
 
 from gpu_node.drift.units import size
-from gpu_node.facts.shm.segments import Adopted, Segment, Unseen, Use
+from gpu_node.facts.shm.segments import Adopted, Segment, Taken, Unseen, Use
 
 # A file is made, sized and mapped within a second, and a rank that is late opens its peers' by
 # name within the launcher's time for a rendezvous. Five minutes are more than both.
@@ -32,7 +32,16 @@ _LAUNCHER = re.compile(
 
 def old(use: Use) -> list[Segment]:
     """Return the segments that no visible process uses and that are not new."""
-    return [each for each in use.unused if use.now - each.modified > STALE_SECONDS]
+    return [each for each in use.unused if _is_old(use, each)]
+
+
+def taken(use: Use) -> list[Taken]:
+    """Return the segments, not new, of a pid that another user's process has now."""
+    return [each for each in use.taken if _is_old(use, each.segment)]
+
+
+def _is_old(use: Use, segment: Segment) -> bool:
+    return use.now - segment.modified > STALE_SECONDS
 
 
 def stale(use: Use) -> list[Segment]:

@@ -1,16 +1,32 @@
 # as_user SCRIPT: runs sh as the training user, $user (empty: the user who runs this). It keeps the
 # working directory and stdin. These differ: owner.sh runs a program as the account that can change
-# it, with a clean environment and a time limit; verify/nodes.py starts bash as a launcher's SSH
-# login does, which reads ~/.bashrc; deploy/workspace/copier.sh collects the output of a user who
-# may leave a process behind.
+# it, with a clean environment and a time limit; deploy/workspace/copier.sh collects the output of a
+# user who may leave a process behind.
+# The variables of who runs this stay behind, before the user changes: they may be passwords. PATH,
+# the locale and $home are handed over; SCRIPT sets all others that it needs.
 me=${gn_me:-$(id -un)} || exit 1
 user=${user:-$me}
 as_user() {
   if [ "$user" = "$me" ]; then
     sh -c "$1"
   elif [ "${gn_uid:-$(id -u)}" = 0 ]; then
-    su -s /bin/sh "$user" -c "$1"
+    as_user_env su -s /bin/sh "$user" -c "$1"
   else
-    sudo -n -u "$user" /bin/sh -c "$1"
+    as_user_env sudo -n -u "$user" /bin/sh -c "$1"
+  fi
+}
+as_user_env() {
+  env -i PATH="$PATH" LANG="${LANG-}" LC_ALL="${LC_ALL-}" ${home:+home="$home"} "$@"
+}
+# as_launcher SCRIPT: runs it in bash as a launcher's SSH login of $user does: with SSH_CLIENT and
+# SHLVL=0 it reads ~/.bashrc, as under sshd. For the user who runs this, this shell is such a login.
+as_launcher() {
+  if [ "$user" = "$me" ]; then
+    eval "$1"
+  elif [ "${gn_uid:-$(id -u)}" = 0 ]; then
+    cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 su -s /bin/bash "$user" -c "$1"
+  else
+    echo "only root and $user can tell what a shell of $user has"
+    return 1
   fi
 }

@@ -127,7 +127,8 @@ END
   else
     set -- $limit su -s /bin/sh "$name" -c "exec $(owner_quoted "$@")"
   fi
-  $apart "$@" </dev/null
+  # The variables of who runs this stay behind, before the account changes: they may be passwords.
+  $apart env -i PATH="$path" LC_ALL=C "$@" </dev/null
 )
 as_owner() {
   owner=$(owner_of "$1") || return 126

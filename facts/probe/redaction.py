@@ -50,7 +50,6 @@ AWK = shell(
 )
 # For Section.shared: sections that need `$gn_hide`.
 SHARED = ("gn_hide", AWK)
-COMMAND_LINE = shell("probe/command_line")
 
 _NAME = re.compile(r"(?P<before>-?)(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)")
 _URL = re.compile(r"://[^/?#\s\"']*@")

@@ -4,7 +4,8 @@ A file is in use if a process has it open or mapped; device and inode are compar
 name: a process in another mount namespace sees it at another path, and a deleted file of the same
 name is another file. The name of an OpenMP or torch file contains the pid of the process that made
 it. The file is in use while that process lives: OpenMP closes its file at once, and with PyTorch's
-file_system sharing no process maps a tensor that waits in a queue.
+file_system sharing no process maps a tensor that waits in a queue. If another user's process has
+that pid now, it is unknown whether the file is in use.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.bounds import moment
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
-from gpu_node.facts.probe.redaction import COMMAND_LINE, SHARED, redacted
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.redaction import SHARED, redacted
+from gpu_node.facts.probe.shell import assigned, shell
 
 # Ticks per second of the start times in /proc/PID/stat, on every Linux (proc(5)).
 _TICKS = 100
 
-LOOK = shell("shm/segments")
+LOOK = assigned(gn_process=PROCESS) + shell("shm/segments")
 # The names of the variables that a launcher sets for each rank.
 _NAMES = "TORCHELASTIC_RUN_ID|LOCAL_RANK|RANK|WORLD_SIZE|CROSS_SIZE|OMPI_COMM_WORLD_RANK|PMI_RANK"
-_USED = COMMAND_LINE + shell("shm/used", names=_NAMES)
+_USED = shell("shm/used", names=_NAMES)
 SECONDS = 20
 # Only root can examine the processes of other users.
 USE = Section("shm.use", LOOK + _USED, SECONDS, shared=(SHARED,), root=True)
@@ -38,6 +40,13 @@ class Segment(State):
     mode: str
     uid: int
     owner: str
+
+
+class Taken(State):
+    """A file whose name has the pid of a process that now is another user's, with that user id."""
+
+    segment: Segment
+    uid: int
 
 
 class Unseen(State):
@@ -70,7 +79,8 @@ class Adopted(State):
 class Use(State):
     """The segments that no visible process uses, the number of others, and the adopted processes.
 
-    `now` is the node's clock, in seconds since 1970.
+    `taken` are neither: it is unknown whether they are in use. `now` is the node's clock, in seconds
+    since 1970.
     """
 
     now: int
@@ -79,10 +89,11 @@ class Use(State):
     used_bytes: int
     unseen: tuple[Unseen, ...]
     adopted: tuple[Adopted, ...]
+    taken: tuple[Taken, ...] = ()
 
 
 def parse(text: str) -> Use:
-    """Parse lines of `clock`, `segment`, `used`, `adopted`, `launched`, `command` and `unseen`."""
+    """Parse lines of a kind and its fields: `clock`, `segment`, `taken`, `used`, `adopted`, ..."""
     rows: dict[str, list[str]] = {}
     for line in lines_of(text):
         kind, _, rest = line.partition(" ")
@@ -102,6 +113,7 @@ def parse(text: str) -> Use:
         used_bytes=int(used_bytes),
         unseen=tuple(map(_unseen, rows.get("unseen", []))),
         adopted=tuple(sorted(adopted, key=lambda each: each.pid)),
+        taken=tuple(map(_taken, rows.get("taken", []))),
     )
 
 
@@ -116,6 +128,11 @@ def _segment(line: str) -> Segment:
         uid=int(uid),
         owner=owner if owner != "UNKNOWN" else uid,
     )
+
+
+def _taken(line: str) -> Taken:
+    uid, _, rest = line.partition(" ")
+    return Taken(segment=_segment(rest), uid=int(uid))
 
 
 def _unseen(line: str) -> Unseen:

@@ -1,7 +1,9 @@
 # Functions only: the script that removes segments uses them too. Names with blanks or quotes are
 # not from these programs, and are skipped. Of POSIX semaphores only those of Python's
-# multiprocessing are listed: others may have no process between two uses.
+# multiprocessing are listed: others may have no process between two uses. It needs $gn_process.
 LC_ALL=C; export LC_ALL
+export gn_process
+eval "$gn_process"
 place=${place:-/dev/shm}
 # The new parents of processes whose parent ended; any other parent is alive and responsible.
 reapers='^(systemd|init|tini|dumb-init|docker-init|podman-init|catatonit)$'
@@ -23,7 +25,7 @@ has_unknown_pids() {
 }
 held() {
   grep -HF -e " $dev " -e /nccl- -e /sem.mp- -e /torch_ -e /__KMP_ /proc/[0-9]*/maps
-  grep -H -e '^NSpid:' -e '^Pid:' /proc/[0-9]*/status
+  grep -H -e '^NSpid:' -e '^Pid:' -e '^Uid:' /proc/[0-9]*/status
   # A name may contain a newline and a text like our lines; busybox prints it as ?.
   if ls -q / >/dev/null 2>&1; then ls -lnq /proc/[0-9]*/fd; else ls -ln /proc/[0-9]*/fd; fi
 }
@@ -36,22 +38,27 @@ function maker(name) {
   return name
 }
 function hold(name) { used[name]; if (!((pid, name) in has)) { has[pid, name]; holds[pid]++ } }
-# A process may end meanwhile: awk itself would fail at that, or print an error.
-function look(pid,   read, line, more, part) {
-  read = "cat /proc/" pid "/stat 2>/dev/null"
-  line = ""
-  while ((read | getline more) > 0) line = line (line == "" ? "" : "?") more
+# taken_by(PID, UID): a process that has this pid, here or in its container, where none that has it is
+# of this user: the one that made the file has ended, or its user has changed.
+function taken_by(pid, uid,   count, each, i) {
+  count = split(alive[pid], each, " ")
+  for (i = 1; i <= count; i++)
+    if (ids[each[i]] == "" || index(ids[each[i]] " ", " " uid " ")) return ""
+  return each[1]
+}
+function look(   read, line, part, name) {
+  read = "eval \"$gn_process\"; process_stat /proc/[0-9]*/stat"
+  while ((read | getline line) > 0) {
+    split(line, part, " ")
+    name = line; sub(/^[^\t]*\t/, "", name)
+    comm[part[1]] = name; parent[part[1]] = part[3]; tty[part[1]] = part[6]; start[part[1]] = part[21]
+  }
   close(read)
-  if (line == "") return 0
-  comm = line; sub(/^[0-9]+ \(/, "", comm); sub(/\) [A-Za-z] [0-9].*/, "", comm)
-  sub(/.*\) /, "", line); split(line, part, " ")
-  parent = part[2]; tty = part[5]; start = part[20]
-  return 1
 }
 $1 == "S" && NF > 7 {
   name = base($7)
   if (name ~ /^(torch|__KMP)_/ && maker(name) == "") next
-  of[$2] = name; bytes[name] = $4; owner = $8
+  of[$2] = name; bytes[name] = $4; uid[name] = $6; owner = $8
   for (i = 9; i <= NF; i++) owner = owner " " $i
   segment[name] = $2 " " $3 " " $4 " " $5 " " $6 " " name " " owner
   next
@@ -62,33 +69,34 @@ $1 == "S" && NF > 7 {
   else if (base($NF) in segment) hold(base($NF))
   next
 }
-/^\/proc\/[0-9]+\/status:/ { for (i = 2; i <= NF; i++) alive[$i]; next }
+/^\/proc\/[0-9]+\/status:/ {
+  split($1, part, "/"); pid = part[3]
+  if ($1 ~ /:Uid:$/) ids[pid] = " " $2 " " $3 " " $4 " " $5
+  else for (i = 2; i <= NF; i++) alive[$i] = alive[$i] " " pid
+  next
+}
 /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3]; next }
 / -> \/dev\/nvidia[0-9]+$/ { if (!((pid, $NF) in has)) { has[pid, $NF]; gpus[pid]++ }; next }
 / -> / { if (base($NF) in segment) hold(base($NF)) }
 END {
   for (name in segment) {
-    pid = maker(name)
-    if (pid != "" && (unknown == "yes" || (pid in alive))) used[name]
-    if (name in used) { count++; sum += bytes[name] } else print "segment", segment[name]
+    pid = maker(name); taken = ""
+    if (pid in alive) taken = taken_by(pid, uid[name])
+    if (pid != "" && taken == "" && (unknown == "yes" || (pid in alive))) used[name]
+    if (name in used) { count++; sum += bytes[name] }
+    else if (taken != "") { split(ids[taken], part, " "); print "taken", part[1], segment[name] }
+    else print "segment", segment[name]
   }
   printf "used %d %.0f\n", count, sum
   for (pid in gpus) holds[pid] += 0
+  for (pid in holds) { look(); break }
   for (pid in holds) {
-    if (!look(pid)) continue
-    mine = pid " " start " " tty " " holds[pid] " " gpus[pid] + 0
-    if (look(above = parent) && (above == 1 || comm ~ reapers)) print "adopted", mine, above, comm
+    above = parent[pid]
+    if ((pid in start) && (above in start) && (above == 1 || comm[above] ~ reapers))
+      print "adopted", pid, start[pid], tty[pid], holds[pid], gpus[pid] + 0, above, comm[above]
   }
   print "seen"
 }'
-# This shell and its parents: the session of the probe uses no segment.
-callers() {
-  above=$$
-  while [ "${above:-0}" -gt 0 ]; do
-    printf ' %s ' "$above"
-    above=$(sed 's/.*) //' "/proc/$above/stat" 2>/dev/null | cut -d ' ' -f 2)
-  done
-}
 # Lists processes that could not be examined: their user ids and names. With sudo, parts of the probe
 # below its first shell ($gn_top) belong to the SSH user: they are not a job.
 unseen='
@@ -101,7 +109,7 @@ function is_ours(pid,   level) {
 }
 /^\/proc\/[0-9]+\/status:/ {
   split($1, part, "/"); pid = part[3]
-  if ($1 ~ /:Name:$/) name[pid] = substr($0, length($1) + 2)
+  if ($1 ~ /:Name:$/) { name[pid] = substr($0, length($1) + 2); gsub(/[^ -~]/, "?", name[pid]) }
   if ($1 ~ /:PPid:$/) parent[pid] = $2
   if ($1 ~ /:Uid:$/) ids[pid] = " " $2 " " $3 " " $4
   next
@@ -124,7 +132,7 @@ use() {
     awk -v dev="$dev" -v unknown="$unknown" -v reapers="$reapers" "$joined" >&3; } 2>&1)
   exec 3>&-
   [ -z "$errors" ] || { who; printf '%s\n' "$errors"; } |
-    awk -v callers="$(callers)" -v top="${gn_top:-0}" "$unseen"
+    awk -v callers=" 1 $(callers)" -v top="${gn_top:-0}" "$unseen"
   [ -e /proc/1 ] || echo "unseen 0 0 0 hidden"
   # A container that shares the /dev/shm of its host or pod sees only its own processes.
   [ "$(readlink /proc/self/ns/pid)" = 'pid:[4026531836]' ] ||

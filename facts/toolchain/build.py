@@ -18,15 +18,16 @@ from gpu_node.facts.probe.training_user import SHARED as AS_USER
 NAME = "toolchain.build"
 # More folders than one user's operators have.
 MOST_BUILT = 64
-# For the SSH user there is nothing to look up.
-_WHO = f"""eval "$gn_as_user"
-if [ "$user" = "$me" ]; then
-home=${{HOME:-/}}
-at_home() {{ sh -c "$1"; }}
-else
-{shell("env/training_user")}fi
+# Another user's shell is left as soon as it has read the start files, which may print anything.
+_RUN = r"""eval "$gn_as_user"
+eval "$gn_owner"
+if [ "$user" = "$me" ]; then eval "$build"; exit; fi
+all=$(as_launcher "exec /bin/sh -c $(owner_quoted "$gn_owner$build")" 2>&1) ||
+{ printf '%s\n' "$all" | tail -n 1; exit 1; }
+printf '%s\n' "$all" | sed -n "/^path$(printf '\t')/,\$p"
 """
-_SCRIPT = _WHO + shell("toolchain/build")
+_SCRIPT = assigned(build=shell("toolchain/build")) + _RUN
+
 # `Cuda compilation tools, release 12.1, V12.1.105`, as DeepSpeed and torch read it.
 _RELEASE = re.compile(r"release (\d+\.\d+)\b(?:, V([\d.]+))?")
 _GCC = re.compile(r"\d+(\.\d+)*")

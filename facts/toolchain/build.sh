@@ -1,22 +1,10 @@
-# What a job's build of a CUDA extension finds: the shell is that of a launcher (see env/launcher.sh),
-# and the order is that of torch's cpp_extension.py. Only where there is an nvcc, the compilers are
-# asked. Nothing is built. Needs $user, $me, $home and at_home of training_user.sh,
-# and $gn_owner.
-# shellcheck disable=SC2034,SC2154
-eval "$gn_owner"
+# What a job's build of a CUDA extension finds, in the order of torch's cpp_extension.py. Only where
+# there is an nvcc, the compilers are asked. Nothing is built. It runs in the shell of a launcher, as
+# the user who trains: that user's variables and files may name any program, of any account. Needs
+# as_owner of owner.sh, which then runs only what is root's or that user's.
+# shellcheck disable=SC2034
 owner_seconds=4
-names='PATH CUDA_HOME CUDA_PATH CXX CC NVCC_CCBIN TORCH_EXTENSIONS_DIR XDG_CACHE_HOME DS_SKIP_CUDA_CHECK TORCH_DONT_CHECK_COMPILER_ABI'
-way=$PATH
-if [ "$user" != "$me" ]; then
-  [ "${gn_uid:-$(id -u)}" = 0 ] || { echo "only root and $user can tell what a shell of $user has"; exit 1; }
-  given=$(cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
-    su -s /bin/bash "$user" -c "for name in $names; do printf '\ngn:%s=%s' \$name \"\${!name}\"; done" \
-    2>/dev/null) || { echo "cannot start a shell of $user"; exit 1; }
-  for name in $names; do
-    value=$(printf '%s\n' "$given" | sed -n "s/^gn:$name=//p" | tail -n 1)
-    if [ "$name" = PATH ]; then way=$value; else eval "$name=\$value"; fi
-  done
-fi
+way=$PATH PATH=$PATH:/usr/bin:/bin
 # find_program NAME: sets $at to a program in the PATH of the launcher's shell.
 find_program() {
   at=
@@ -29,7 +17,7 @@ find_program() {
   done
   set +f; unset IFS
 }
-# ask LABEL PATH ARGUMENT...: prints what a program prints, in one line, as its owner runs it.
+# ask LABEL PATH ARGUMENT...: prints what a program prints, in one line, as `as_owner` runs it.
 ask() {
   label=$1 at=$2
   shift 2
@@ -37,7 +25,8 @@ ask() {
   output=$(as_owner "$at" "$at" "$@" 2>&1 | head -c 2000 | tr '\n\t' '  ')
   printf '%s\t%s\t%s\t%s\n' "$label" "$at" "$real" "$output"
 }
-printf 'path\t%s\n' "$way"
+# The last output of ~/.bashrc may have no newline at its end.
+printf '\npath\t%s\n' "$way"
 [ "${DS_SKIP_CUDA_CHECK-}" != 1 ] || echo skips
 case ${TORCH_DONT_CHECK_COMPILER_ABI-} in ON | 1 | YES | TRUE | Y) echo unchecked ;; esac
 cuda=${CUDA_HOME:-${CUDA_PATH-}}
@@ -82,17 +71,14 @@ done
 find_program pdsh
 [ -z "$at" ] || printf 'pdsh\t%s\n' "$at"
 awk '/^(flags|Features)[ \t]*:/ { sub(/^[^:]*: */, ""); print "flags\t" $0; exit }' /proc/cpuinfo
-built=${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-$home/.cache}/torch_extensions}
-[ "$user" != "$me" ] || [ -d "$built" ] || exit 0
-# shellcheck disable=SC2016 # the owner of the home reads it
-at_home "built=$(owner_quoted "$built")"'
+built=${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/torch_extensions}
 [ -d "$built" ] || exit 0
 for file in "$built"/*/build.ninja "$built"/*/*/build.ninja; do
   [ -f "$file" ] && [ -r "$file" ] || continue
   folder=${file%/*}
   set -- "$folder"/*.so
   [ -f "$1" ] || continue
-  words=$(head -c 65536 "$file" | grep -o -E -e "code=\[?(sm|compute)_[0-9]+[a-z]?" -e "-D__AVX[0-9]+__" |
-    sort -u | tr "\n" " ")
-  printf "built\t%s\t%s\n" "$folder" "$words"
-done | head -n 64'
+  words=$(head -c 65536 "$file" | grep -o -E -e 'code=\[?(sm|compute)_[0-9]+[a-z]?' -e '-D__AVX[0-9]+__' |
+    sort -u | tr '\n' ' ')
+  printf 'built\t%s\t%s\n' "$folder" "$words"
+done | head -n 64

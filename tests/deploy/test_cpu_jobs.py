@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine.scripts import text
-from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE
+from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.redaction import AWK
 from tests.deploy.running import SHELLS, environment
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="processes of other users are needed")
 USER = 54_321
 # What stands in front of the script.
-HIDE = f"gn_hide={shlex.quote(AWK)}\ncommand_line={shlex.quote(COMMAND_LINE)}\n"
+HIDE = f"gn_hide={shlex.quote(AWK)}\ngn_process={shlex.quote(PROCESS)}\n"
 
 
 @contextmanager

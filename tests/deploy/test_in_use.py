@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine import scripts
-from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE
+from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.redaction import AWK
 from tests.deploy.running import SHELLS, environment
 
 # What stands in front of the script.
-HIDE = f"gn_hide={shlex.quote(AWK)}\ncommand_line={shlex.quote(COMMAND_LINE)}\n"
+HIDE = f"gn_hide={shlex.quote(AWK)}\ngn_process={shlex.quote(PROCESS)}\n"
 JOB = """
 import mmap, time
 file = open({!r}, "r+b")

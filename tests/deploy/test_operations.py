@@ -30,7 +30,8 @@ from gpu_node.deploy.workspace.rsync import Removal
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.nccl.state import ASKED, SUPPLY
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
-from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE
+from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.redaction import AWK
 from gpu_node.facts.probe.training_user import AS_USER, HOME
 from tests import case_files
 
@@ -103,7 +104,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     first = scripts.needed(name)
     if "in_use" in first:
         assert variables.pop("holders").splitlines() == list(scripts.harmless_holders(name))
-        assert variables.pop("command_line") == COMMAND_LINE
+        assert variables.pop("gn_process") == PROCESS
         assert variables.pop("gn_hide") == AWK
     alone = variables.pop("lock", "") == scripts.LOCK
     assert alone == (

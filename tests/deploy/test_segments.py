@@ -14,6 +14,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK, USE, Use, parse
 from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, until
 
@@ -231,7 +232,7 @@ def test_a_trainer_ends_with_its_workers(trainer: subprocess.Popen[str], shell: 
     """TERM reaches both; the pid, its start and its parent are all as they were found."""
     (worker,) = children(trainer.pid)
     printed = f"{trainer.pid} {stat(trainer.pid)[19]} {os.getpid()}"
-    done = run(script("trainers", printed), shell)
+    done = run(script("trainers", printed, gn_process=PROCESS), shell)
     assert (done.code, done.err) == (0, "")
     assert trainer.wait(5) == -15
     assert until(lambda: not Path(f"/proc/{worker}").exists() or stat(worker)[0] == "Z")
@@ -244,6 +245,6 @@ def test_another_process_of_the_pid_stays(
     """A pid that another process has now is not touched."""
     facts = [int(stat(trainer.pid)[19]), os.getpid()]
     facts[wrong] += 1
-    done = run(script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}"), shell)
+    done = run(script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}", gn_process=PROCESS), shell)
     assert (done.code, done.err) == (0, "")
     assert trainer.poll() is None

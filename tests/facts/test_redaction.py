@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_node.facts.probe import redaction
-from gpu_node.facts.probe.redaction import AWK, COMMAND_LINE, HIDDEN, is_secret, redacted
+from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.redaction import AWK, HIDDEN, is_secret, redacted
 from gpu_node.inventories.nccl_variables import table
 from tests.shells import SHELLS, run
 
@@ -258,7 +259,7 @@ def test_the_command_line_of_a_process(tmp_path: Path, shell: str) -> None:
     (folder / "cmdline").write_bytes(
         b"python\0train\n9\x1b.py\0--api-key\0" + SECRET.encode() + b"\0"
     )
-    script = f"{COMMAND_LINE}command_line {folder}; command_line {tmp_path}/none"
+    script = f"{PROCESS}command_line {folder}; command_line {tmp_path}/none"
     done = run(shell, script, env={redaction.SHARED[0]: AWK})
     assert done.stdout.decode().rstrip("\n") == "python train 9?.py --api-key ..."
     assert done.stderr == b""
