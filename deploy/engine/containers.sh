@@ -23,6 +23,8 @@ container_id() {
   sed -n '/[^0-9a-f][0-9a-f]\{64\}/{s/.*[^0-9a-f]\([0-9a-f]\{12\}\)[0-9a-f]\{52\}.*/\1/p;q;}' \
     "$1/cgroup" 2>/dev/null
 }
+# name_of PROCESS: a process may give itself a name of any bytes.
+name_of() { printf '%s' "$(cat "$1/comm" 2>/dev/null)" | tr -c '\40-\176' '?'; }
 # sees_gpus PROCESS: whether a GPU is in its /dev. Each process that has one open, or will, sees it there.
 sees_gpus() {
   for device in "$1"/root/dev/nvidia[0-9]*; do
@@ -47,7 +49,7 @@ gpu_containers() (
     if [ "$space" = - ] || [ ! -d "$process/root/" ]; then
       # A thread of the kernel, and a process that has ended, have no memory.
       ! grep -qs '^VmSize' "$process/status" ||
-        printf ', pid %s (%s), which cannot be read' "$pid" "$(cat "$process/comm" 2>/dev/null)"
+        printf ', pid %s (%s), which cannot be read' "$pid" "$(name_of "$process")"
       continue
     fi
     decided=$space
@@ -57,7 +59,7 @@ gpu_containers() (
     # that one, its id shows what it is; on a node that is a container, services have the node's id.
     # The test -ef is in dash, bash and busybox.
     if [ "$process/root/dev" -ef /dev ] && [ "${id:-$node}" = "$node" ]; then continue; fi
-    printf ', container %s (pid %s: %s)' "${id:-without an id}" "$pid" "$(cat "$process/comm" 2>/dev/null)"
+    printf ', container %s (pid %s: %s)' "${id:-without an id}" "$pid" "$(name_of "$process")"
   done
 )
 # takes_gpus: whether a reload would take GPUs from containers, which are left in `containers`

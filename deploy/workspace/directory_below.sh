@@ -6,6 +6,7 @@
 # Needs: private_group copier
 # shellcheck shell=sh disable=SC2154
 set -u
+# A part of such a name would be the name of another entry.
 newline='*
 *'
 { cd -P -- "$path" && real=$(env pwd -P); } 2>/dev/null || no "cannot be entered; nothing was changed"
@@ -20,7 +21,7 @@ timeout --version >/dev/null 2>&1 || limit=
 # The names of find, without mount points and what is below them, and how the walk ended.
 named() {
   # shellcheck disable=SC2086 # into words
-  { $limit find . -xdev ! -name "$newline" "$@" 2>/dev/null; echo "end $?"; } |
+  { $limit find . -xdev -name "$newline" -prune -o "$@" 2>/dev/null; echo "end $?"; } |
     awk -v real="$real" -v most="$most" '
       FILENAME != "-" {
         at = $5; gsub(/\\040/, " ", at); gsub(/\\011/, "\t", at); gsub(/\\134/, "\\", at)

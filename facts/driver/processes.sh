@@ -1,6 +1,6 @@
 # Lists the processes that have a GPU open; a user who is not root sees only their own processes. A
-# process can choose its name and the names of its files: none of them may end a line of the output.
-plain() { printf '%s' "$1" | tr '\001-\037\177' '?'; }
+# process can choose its name and the names of its files, of any bytes: no line of the output is theirs.
+plain() { printf '%s' "$1" | tr -c '\40-\176' '?'; }
 if ls -q / >/dev/null 2>&1; then ls -lq /proc/[0-9]*/fd; else ls -l /proc/[0-9]*/fd; fi \
   2>/dev/null | awk '
   /^\/proc\// { split($1, part, "/"); pid = part[3] }

@@ -6,4 +6,8 @@ for d in /sys/bus/pci/devices/*; do
   printf 'switch %s %s\n' "${d##*/}" "$(cat "$d/device")"
 done
 ! command -v nv-fabricmanager >/dev/null 2>&1 || echo installed
-! cat /proc/[0-9]*/comm 2>/dev/null | grep -q '^nv-fabricmanage' || echo running
+# A user may give a process any name, and have its folder in /proc belong to root.
+grep -ls '^nv-fabricmanage' /proc/[0-9]*/comm | while read -r file; do
+  ! awk '/^State:[ \t]*Z/ { ended = 1 } $1 == "Uid:" { uid = $2 } END { exit ended || uid != 0 }' \
+    "${file%/comm}/status" 2>/dev/null || { echo running; break; }
+done

@@ -27,6 +27,7 @@ from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.file_systems import SHARED, Place, parse_places
 from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.redaction import HIDDEN
 from gpu_node.facts.probe.redaction import SHARED as HIDE
@@ -69,7 +70,12 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("env.file", _ENV_FILE, light=True),
         _at_home("env.settings", request, settings),
         _at_home("env.conf", request, given + CONF),
-        Section("env.processes", head + given + PROCESSES, shared=(HIDE, AS_USER), root=apart),
+        Section(
+            "env.processes",
+            head + given + PROCESSES,
+            shared=(HIDE, AS_USER, PROCESS),
+            root=apart,
+        ),
         Section("env.left", assigned(user=request.user) + shell("env/left"), light=True),
         Section(
             "env.proxies",

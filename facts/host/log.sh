@@ -15,5 +15,7 @@
     sub(/^\[ */, "", first)
     print "whole " (first ~ /^[0-4]\.[0-9]+\]/ ? "yes" : "no")
     print "count " count + 0
-    for (i = count > @most@ ? count - @most@ + 1 : 1; i <= count; i++) print "kill " substr(kept[i], 1, 400)
+    for (i = count > @most@ ? count - @most@ + 1 : 1; i <= count; i++) {
+      gsub(/[^ -~]/, "?", kept[i]); print "kill " substr(kept[i], 1, 400)
+    }
   }'

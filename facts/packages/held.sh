@@ -5,7 +5,8 @@
 
 # Whether process $1 belongs to root or to us and has the file $2 open. All known sh have -ef.
 has_open() {
-  case $(ls -ldn "/proc/$1" 2>/dev/null | awk '{ print $3 }') in 0 | "$me") ;; *) return 1 ;; esac
+  # A user can have the folder of a process in /proc belong to root.
+  case $(awk '$1 == "Uid:" { print $2 }' "/proc/$1/status" 2>/dev/null) in 0 | "$me") ;; *) return 1 ;; esac
   ls "/proc/$1/fd" 2>/dev/null | {
     # shellcheck disable=SC3013
     while read -r fd; do [ ! "/proc/$1/fd/$fd" -ef "$2" ] || exit 0; done
@@ -13,7 +14,7 @@ has_open() {
   }
 }
 me=$(id -u)
-name_of() { printf '%s' "$(cat "/proc/$1/comm" 2>/dev/null)" | tr '\001-\037\177' '?'; }
+name_of() { printf '%s' "$(cat "/proc/$1/comm" 2>/dev/null)" | tr -c '\40-\176' '?'; }
 awk '$2 != "->" && $4 == "WRITE" && $5 > 0 { print $5 }' /proc/locks | sort -u |
 while read -r pid; do
   file=$(ls -l "/proc/$pid/fd" 2>/dev/null | sed -n \

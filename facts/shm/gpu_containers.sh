@@ -15,9 +15,11 @@ ls -l "${root-}"/proc/[0-9]*/ns/mnt "${root-}/proc/self/ns/mnt" 2>/dev/null | aw
   }
   END { for (each in first) if (each != own && count++ < most) print first[each] }' | sort -n |
 while read -r pid; do
+  # A process gives itself a name of any bytes; its newline is the last one.
+  name=$({ tr -c '\40-\176' '?' <"${root-}/proc/$pid/comm"; } 2>/dev/null)
   printf 'pid %s\t%s\t%s\n' "$pid" \
-    "$(awk -F: 'length($3) > length(best) { best = $3 } END { print best }' "${root-}/proc/$pid/cgroup" 2>/dev/null)" \
-    "$(cat "${root-}/proc/$pid/comm" 2>/dev/null)"
+    "$(awk -F: 'length($3) > length(best) { best = $3 } END { gsub(/[^ -~]/, "?", best); print best }' \
+      "${root-}/proc/$pid/cgroup" 2>/dev/null)" "${name%\?}"
   cat "${root-}/proc/$pid/mountinfo" 2>/dev/null
 done | awk '
   function shown() {

@@ -2,7 +2,7 @@
 # not from these programs, and are skipped. Of POSIX semaphores only those of Python's
 # multiprocessing are listed: others may have no process between two uses. It needs $gn_process.
 LC_ALL=C; export LC_ALL
-export gn_process
+export gn_process # for the sh of awk
 eval "$gn_process"
 place=${place:-/dev/shm}
 # The new parents of processes whose parent ended; any other parent is alive and responsible.

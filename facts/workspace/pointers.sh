@@ -6,7 +6,7 @@ newline="*
 *"
 walk=
 ! timeout --version >/dev/null 2>&1 || walk="timeout -s KILL @seconds@"
-{ $walk find . -xdev -type f -size -2 ! -name "$newline" \( @suffixes@ \) -print 2>/dev/null
+{ $walk find . -xdev -name "$newline" -prune -o -type f -size -2 \( @suffixes@ \) -print 2>/dev/null
 echo "end $?"; } | {
   seen=0 found=0 end=137
   while IFS= read -r name; do

@@ -248,3 +248,49 @@ def test_another_process_of_the_pid_stays(
     done = run(script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}", gn_process=PROCESS), shell)
     assert (done.code, done.err) == (0, "")
     assert trainer.poll() is None
+
+
+# Starts a process whose name, as a line of /proc/PID/stat, looks like that of another pid.
+FORGER = """
+import ctypes, os, sys, time
+if os.fork() == 0:
+    ctypes.CDLL(None).prctl(15, b"x\\n" + sys.argv[1].encode() + b" (", 0, 0, 0)
+    print(flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_name_puts_no_other_process_below_a_trainer(shell: str) -> None:
+    """The name of a worker is not the pid of a victim."""
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        words = [sys.executable, "-c", FORGER, str(victim.pid)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as trainer:
+            assert trainer.stdout is not None and trainer.stdout.readline() == "\n"
+            (worker,) = children(trainer.pid)
+            lines = f"{trainer.pid} {stat(trainer.pid)[19]} {os.getpid()}"
+            done = run(script("trainers", lines, gn_process=PROCESS), shell)
+            assert (done.code, done.err) == (0, "")
+            assert trainer.wait(5) == -15
+            assert until(lambda: not Path(f"/proc/{worker}").exists() or stat(worker)[0] == "Z")
+        assert victim.poll() is None
+        victim.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's file is needed")
+@pytest.mark.parametrize("kinds", [("torch_{}_2", "torch_{}_8"), ("__KMP_REGISTERED_LIB_{}_1",)])
+def test_the_pid_of_another_users_process(
+    tmp_path: Path, shell: str, kinds: tuple[str, ...]
+) -> None:
+    """It is neither in use nor unused, and never removed; one of the process's user is in use."""
+    with subprocess.Popen(["sleep", "60"], user=2, group=2, extra_groups=[]) as process:
+        names = [kind.format(process.pid) for kind in kinds]
+        for name, uid in zip(names, (1, 2), strict=False):
+            (tmp_path / name).write_bytes(b"segment")
+            os.chown(tmp_path / name, uid, uid)
+        found = use(tmp_path, shell)
+        done = removed(tmp_path, shell, [line(tmp_path / name) for name in names])
+        process.kill()
+    (taken,) = found.taken
+    assert (taken.segment.name, taken.segment.uid, taken.uid) == (names[0], 1, 2)
+    assert (found.unused, found.used) == ((), len(names) - 1)
+    assert done.code == 0 and {each.name for each in tmp_path.iterdir()} == {*names}
