@@ -122,7 +122,7 @@ END
     [ "${owner_sudo:-no}" = yes ] ||
       owner_fail "$asked owns it, and ${gn_me:-$(id -un)} runs only what is root's or its own" 126
     set -- sudo -n -u "$name" -- $limit "$@"
-  elif setpriv --reuid "$uid" --regid "$gid" --init-groups true 2>/dev/null; then
+  elif env -i PATH="$path" setpriv --reuid "$uid" --regid "$gid" --init-groups true 2>/dev/null; then
     set -- $limit setpriv --reuid "$uid" --regid "$gid" --init-groups "$@"
   else
     set -- $limit su -s /bin/sh "$name" -c "exec $(owner_quoted "$@")"

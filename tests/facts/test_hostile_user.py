@@ -27,7 +27,7 @@ from tests.shells import SHELLS, as_lines
 
 NVCC = "echo 'Cuda compilation tools, release 12.1, V12.1.105'"
 # Variables of root that are no business of a user's.
-ROOTS = {"HF_TOKEN": "hf_of_root", "https_proxy": "http://root:word@proxy", "PYTHONPATH": "/roots"}
+ROOTS = {"HF_TOKEN": "hf_of_root", "https_proxy": "http://root:word@proxy"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
     """A process of another account has none of them; its own are as after a login."""
     program = place.program("home/program")
     place.own()
-    without = "" if sets_user == "setpriv" else "setpriv() { return 1; }\n"
+    without = "" if sets_user == "setpriv" else 'mount --bind /bin/false "$(command -v setpriv)"\n'
     asked = as_training_user(NAME, f'home=/x; {program}; echo "$HOME"; cat')
     script = f"{OWNER}{without}as_account {NAME} {program}\n{asked} <<E\nfrom stdin\nE\n"
     done = place.run(shell, script)
@@ -119,3 +119,141 @@ def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
     for _, _, variables in place.ran():
         assert f"HOME={place.home} " in variables and f"USER={NAME} " in variables
         assert not [name for name in ROOTS if name in variables]
+
+
+# Programs that the probe, or a build, looks for; `bin` is ahead of all other folders in the user's PATH.
+COMMANDS = (
+    *("awk", "cat", "c++", "cmake", "conda", "df", "find", "g++", "gcc", "getent", "git", "grep"),
+    *("head", "id", "ldconfig", "ldd", "ls", "ninja", "nvcc", "nvidia-smi", "pdsh", "pip", "python"),
+    *("python3", "readlink", "rsync", "sed", "setpriv", "sh", "ssh", "ssh-keygen", "stat", "su"),
+    *("sudo", "timeout", "torchrun", "all_reduce_perf"),
+)
+# A shell that reads nothing of the user's, so that the probe gets its answers.
+PASSED_ON = {"sh", "awk", "cat", "sed", "head", "grep", "id", "ls", "readlink", "stat", "timeout"}
+LIBRARY = """
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) static void loaded(void) {
+  FILE *file = fopen(RAN, "a");
+  if (file) { fprintf(file, "%d %s -\\n", geteuid(), PATH); fclose(file); }
+}
+"""
+EXPORTS = """
+export PATH={home}/bin:{home}/env/bin:$PATH CUDA_HOME={home}/cuda CUDA_PATH={roots}/cuda
+export CXX={roots}/sbin/cxx CC={other}/cc NVCC_CCBIN={roots}/sbin
+export TORCH_EXTENSIONS_DIR={home}/extensions XDG_CACHE_HOME={home}/cache
+export LD_PRELOAD={home}/evil.so LD_LIBRARY_PATH={home}/lib PYTHONPATH={home}/modules
+export PYTHONSTARTUP={home}/bin/python BASH_ENV={home}/bash_env ENV={home}/bash_env
+export GIT_SSH_COMMAND={home}/bin/git RSYNC_RSH={home}/bin/rsync SHELL={home}/bin/sh
+export NCCL_CONF_FILE={home}/.nccl.conf http_proxy=http://proxy CONDA_EXE={home}/bin/conda
+ls() {{ {home}/bin/ls "$@"; }}; export -f ls
+"""
+
+
+def furnish(place: Place) -> None:
+    """Fill the user's home with programs and with what names programs."""
+    home, roots, other = place.home, place.folder / "roots", place.folder / "other"
+    for name in COMMANDS:
+        real = f'exec /usr/bin/{name} "$@"' if name in PASSED_ON else "exit 1"
+        place.program(f"home/bin/{name}", real)
+    place.program("home/cuda/bin/nvcc", NVCC)
+    place.program("roots/cuda/bin/nvcc", NVCC)
+    for path in ("roots/sbin/cxx", "roots/sbin/gcc", "other/cc", "home/bash_env"):
+        place.program(path)
+    for where in ("home", "roots", "other"):
+        place.program(f"{where}/env/bin/python3")
+        torch = place.folder / where / "env/lib/python3.10/site-packages/torch"
+        torch.mkdir(parents=True)
+        (torch / "version.py").write_text("cuda = '12.1'\n")
+    (home / ".conda").mkdir()
+    (home / ".conda/environments.txt").write_text(f"{home}/env\n")
+    given = {"RAN": place.folder / "ran", "PATH": home / "evil.so"}
+    words = [f'-D{name}="{path}"' for name, path in given.items()]
+    built = ["cc", *words, "-shared", "-fPIC", "-o", str(home / "evil.so"), "-xc", "-"]
+    subprocess.run(built, input=LIBRARY, text=True, check=True)
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh/config").write_text(
+        f"Match exec {home}/bin/id\nHost *\n ProxyCommand {home}/bin/git %h\n"
+        f" KnownHostsCommand {home}/bin/conda\n"
+    )
+    text = EXPORTS.format(home=home, roots=roots, other=other)
+    for name in (".bashrc", ".profile", ".bash_profile"):
+        (home / name).write_text(text)
+    (home / ".nccl.conf").write_text(f"NCCL_NET_PLUGIN={home}/evil.so\n")
+    for hook in ("post-checkout", "fsmonitor"):
+        place.program(f"home/ws/.git/hooks/{hook}")
+    (home / "ws/.git/config").write_text(f"[core]\n fsmonitor = {home}/ws/.git/hooks/fsmonitor\n")
+    place.own()
+
+
+@dataclass
+class Trace:
+    """What each process of a run executed: the effective uid, the path and the variables."""
+
+    folder: Path
+    executed: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def follow(self, pid: str, uid: int) -> None:
+        """Read a process and those that it started; a setuid program counts as its caller's."""
+        file = self.folder / f"trace.{pid}"
+        for line in file.read_text(errors="replace").splitlines() if file.exists() else ():
+            if found := re.match(r'execve(?:at)?\((?:[^,"]*, )?"([^"]*)", (.*) = 0$', line):
+                self.executed.append((uid, found[1], found[2].partition("], [")[2]))
+            elif found := re.match(r"(?:clone3?|fork|vfork)\(.* = (\d+)$", line):
+                self.follow(found[1], uid)
+            elif found := re.match(r"setuid\((\d+)\) += 0", line):
+                uid = int(found[1])
+            elif found := re.match(r"set(?:res|re)uid\(-?\d+, (-?\d+)(?:, -?\d+)?\) += 0", line):
+                uid = uid if found[1] == "-1" else int(found[1])
+
+
+def traced(place: Place, script: str) -> Trace:
+    """Run a script as root below strace."""
+    calls = "execve,execveat,clone,clone3,fork,vfork,setuid,setreuid,setresuid"
+    folder = place.folder / "trace"
+    folder.mkdir(mode=0o700)
+    options = ["-ff", "-qq", "-v", "-s", "300", "-e", f"trace={calls}", "-e", "signal=none"]
+    done = place.run("dash", script, "strace", *options, "-o", str(folder / "trace"))
+    assert done.returncode == 0, done.stderr
+    (began,) = (file for file in folder.iterdir() if "/unshare" in file.read_text()[:200])
+    trace = Trace(folder)
+    trace.follow(began.suffix[1:], 0)
+    return trace
+
+
+@pytest.mark.slow
+def test_what_a_report_runs_as_root(place: Place) -> None:
+    """Nothing that is the user's, or that only the user names; and no variable of that user."""
+    furnish(place)
+    workspace = Copied(path=f"{place.home}/ws", origin=f"{place.home}/ws", source="controller")
+    asked = sections(
+        ProbeRequest(
+            user=NAME,
+            trains_apart=True,
+            environments=(f"{place.home}/env",),
+            deep=True,
+            nodes=(Peer(name="n1", address="127.0.0.77"), Peer(name="n2", address="127.0.0.78")),
+            address="127.0.0.77",
+            mesh=True,
+            variables=("OMP_NUM_THREADS",),
+            directories=(f"{place.home}/ws",),
+            below=((f"{place.home}/ws", "0755"),),
+            workspace=workspace,
+        )
+    )
+    trace = traced(place, render(asked))
+    chosen = re.compile(f"{re.escape(str(place.folder))}/(home|roots|other)/")
+    assert len(trace.executed) > 200
+    assert not [path for uid, path, _ in trace.executed if uid != UID and chosen.match(path)]
+    assert not [row for row in trace.executed if row[0] == OTHER_UID]
+    of_root = [(path, given) for uid, path, given in trace.executed if uid == 0]
+    # The inventory names the workspace, and passwd the home.
+    named = re.compile(rf'"(?!home=|PWD=|OLDPWD=)(\w+)=[^"]*{re.escape(str(place.home))}')
+    assert not [(path, named.findall(given)) for path, given in of_root if named.search(given)]
+    theirs = [given for uid, _, given in trace.executed if uid == UID]
+    assert theirs and not [each for each in theirs for name in ROOTS.values() if name in each]
+    ran = {(uid, path.removeprefix(f"{place.folder}/")) for uid, path, _ in place.ran()}
+    assert {uid for uid, _ in ran} == {UID}
+    assert {"home/cuda/bin/nvcc", "roots/sbin/cxx", "home/evil.so", "home/env/bin/python3"} <= {
+        path for _, path in ran
+    }
