@@ -1,4 +1,5 @@
-# Remove unused segments; each is checked again. stdin has "INODE TIME NAME" lines.
+# Remove unused segments; each is checked again. stdin has "INODE TIME NAME" lines; a time before 1970
+# has a minus.
 # Variables: place, look (facts/shm/segments.py: what lies there, and who has it open); allow.
 # Needs: in_use
 # Disturbs: segments
@@ -11,10 +12,10 @@ printf '%s\n' "$found" | grep -qx seen || {
   exit 1
 }
 gone=$(printf '%s\n' "$wanted" "$found" | awk '
-  NF == 3 && /^[0-9]+ [0-9]+ / { wanted[$3] = $1 " " $2 }
+  NF == 3 && /^[0-9]+ -?[0-9]+ / { wanted[$3] = $1 " " $2 }
   $1 == "segment" && wanted[$7] == $2 " " $3 { print $7 }')
 cd "$place" || exit 1
 printf '%s\n' "$gone" | xargs rm -f -- || exit 1
 { printf '%s\n' "$wanted"; segments; } | awk '
-  NF == 3 && /^[0-9]+ [0-9]+ / { wanted[$3] = $1 " " $2 }
+  NF == 3 && /^[0-9]+ -?[0-9]+ / { wanted[$3] = $1 " " $2 }
   $1 == "S" { sub(/.*\//, "", $7); if (wanted[$7] == $2 " " $3) print "kept", $7 }'

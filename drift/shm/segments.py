@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timezone
 
 from gpu_node.drift.units import size
+from gpu_node.facts.probe.bounds import moment
 from gpu_node.facts.shm.segments import Adopted, Segment, Taken, Unseen, Use
 
 # A file is made, sized and mapped within a second, and a rank that is late opens its peers' by
@@ -82,7 +83,9 @@ def is_certain(process: Adopted) -> bool:
 
 def in_words(use: Use, segments: list[Segment]) -> str:
     """Return segments as a report shows them: how many and how much, since when, whose, a few."""
-    oldest = datetime.fromtimestamp(min(each.modified for each in segments), timezone.utc)
+    oldest = datetime.fromtimestamp(
+        moment(min(each.modified for each in segments)), timezone.utc
+    )
     owners = sorted({each.owner for each in segments})
     names = [each.name for each in segments]
     more = ", ..." if names[_NAMED:] else ""

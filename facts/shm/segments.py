@@ -11,7 +11,6 @@ that pid now, it is unknown whether the file is in use.
 from __future__ import annotations
 
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.bounds import moment
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.process import PROCESS
@@ -31,7 +30,11 @@ USE = Section("shm.use", LOOK + _USED, SECONDS, shared=(SHARED,), root=True)
 
 
 class Segment(State):
-    """A file in /dev/shm that no examined process uses; `modified` in seconds since 1970."""
+    """A file in /dev/shm that no examined process uses.
+
+    `modified` is in seconds since 1970 as the node has it, also before 1970 or after 9999: any user
+    can set it, and the removal compares it.
+    """
 
     name: str
     inode: int
@@ -122,7 +125,7 @@ def _segment(line: str) -> Segment:
     return Segment(
         name=name,
         inode=int(inode),
-        modified=moment(int(modified)),
+        modified=int(modified),
         size=int(size),
         mode=mode,
         uid=int(uid),

@@ -155,6 +155,17 @@ def test_another_file_of_the_name_stays(place: Path, shell: str) -> None:
     assert (place / "nccl-stale").exists() and (place / "sem.mp-stale").exists()
 
 
+@pytest.mark.parametrize("time", [-1, -2_000_000_000])
+def test_a_time_before_1970(place: Path, shell: str, time: int) -> None:
+    """Any user can set it: what the probe reports is what the removal compares."""
+    os.utime(place / "nccl-stale", (time, time))
+    found = [each for each in use(place, shell).unused if each.name == "nccl-stale"]
+    lines = [f"{each.inode} {each.modified} {each.name}" for each in found]
+    done = removed(place, shell, lines)
+    assert (len(found), done.code, done.out, done.err) == (1, 0, "", "")
+    assert not (place / "nccl-stale").exists()
+
+
 def test_nothing_to_remove(place: Path, shell: str) -> None:
     """An orphan that was to leave some has left none."""
     before = set(place.iterdir())
