@@ -8,6 +8,7 @@ this; it reports problems in a new environment, and repairs them in its next run
 
 from pyinfra import host
 
+from gpu_node.deploy.engine.contained import contain
 from gpu_node.deploy.engine.failures import alone
 from gpu_node.deploy.engine.interruption import watch
 from gpu_node.deploy.engine.plan import plan
@@ -21,6 +22,7 @@ CHANGE_SECONDS, COPY_SECONDS = 900, 3600
 PROVED = (environment_missing,)
 
 watch(host.state)
+contain(host.state)
 node = plan(host)
 if node is not None:
     workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))

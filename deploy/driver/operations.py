@@ -13,6 +13,7 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from gpu_node.deploy.driver import reboot as restart
+from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.drift.driver.boot import menu_entry, next_boot
@@ -180,12 +181,13 @@ def loaded(
         return
     # A module that is not loaded has no users.
     harmless = found is not None and not found.nvidia
-    yield script(
+    change = script(
         "module",
         version=version,
         later=_word(later),
         allow=_word(allow_disruption or harmless),
     )
+    yield unchecked(change) if later else change
 
 
 @operation()
@@ -208,16 +210,19 @@ def no_nouveau(
     found = _found("loaded,nouveau")
     away = found.nouveau is not None and (found.nouveau.blacklists or found.nouveau.cmdline)
     is_there = found.loaded is None or found.loaded.nouveau
+    images = found.nouveau.initramfs if found.nouveau is not None else {}
+    kernels = [each for each in kernels if not away or images.get(each, True)]
     if away and not kernels and not is_there:
         host.noop("nouveau is blacklisted")
         return
-    yield script(
+    change = script(
         "nouveau",
         kernels=" ".join(kernels),
         later=_word(later),
         # A blacklist affects no running process; unloading a module may.
         allow=_word(allow_disruption or not is_there),
     )
+    yield unchecked(change) if later else change
 
 
 @operation()
@@ -243,7 +248,8 @@ def persistence(
     if is_on and not is_lost and not (allow_disruption and found.waiting):
         host.noop("persistence mode is on")
         return
-    yield script("persistence", later=_word(later), allow_reload=_word(allow_disruption))
+    change = script("persistence", later=_word(later), allow_reload=_word(allow_disruption))
+    yield unchecked(change) if later else change
 
 
 @operation()
@@ -276,7 +282,8 @@ def reboot(
     # An earlier operation may have repaired it: the script on the node checks once more.
     given = {"version": version, "mark": restart.MARK, "allow": _word(allow_disruption)}
     both = [script("reboot", **given, trainer=user, look=look) for look in ("yes", "no")]
-    yield FunctionCommand(restart.roll_out, [version, *both, drain, resume], {})
+    # It looks at the node in a new session: this one ends with the reboot.
+    yield unchecked(FunctionCommand(restart.roll_out, [version, *both, drain, resume], {}))
 
 
 def _word(value: bool) -> str:

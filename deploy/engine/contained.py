@@ -13,11 +13,11 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.exceptions import NestedOperationError, PyinfraError
 from pyinfra.api.state import StateOperationHostData
 
+from gpu_node.deploy.engine.effect import Commands, effective
+from gpu_node.deploy.engine.failures import areas
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.escape import visible
-
-Commands = Callable[[], Iterator[PyinfraCommand]]
 
 
 @contextmanager
@@ -37,9 +37,10 @@ def contained(host: Host) -> Iterator[None]:
 
 
 def contain(state: State) -> None:
-    """Make each operation of a run fail only on its node; a second call changes nothing.
+    """Make each operation of a run fail only on its node, and an area's if it has no effect.
 
-    Otherwise pyinfra ends the run for all nodes if the commands of an operation cannot be made.
+    Otherwise pyinfra ends the run for all nodes if the commands of an operation cannot be made. A
+    second call changes nothing.
     """
     run = run_of(state)
     if run.is_contained:
@@ -48,7 +49,10 @@ def contain(state: State) -> None:
     keep = state.set_op_data_for_host
 
     def set_op_data_for_host(host: Host, op_hash: str, op_data: StateOperationHostData) -> None:
-        op_data.command_generator = _guarded(op_data.command_generator)
+        commands = op_data.command_generator
+        if areas(op_data.global_arguments):
+            commands = effective(commands, sorted(state.get_op_meta(op_hash).names))
+        op_data.command_generator = _guarded(commands)
         keep(host, op_hash, op_data)
 
     state.set_op_data_for_host = set_op_data_for_host  # type: ignore[method-assign]

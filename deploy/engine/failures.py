@@ -7,7 +7,7 @@ each other area would delay the other nodes for as long again.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,15 +73,17 @@ def begin(host: Host) -> None:
 def note(state: State, host: Host, operation: str) -> None:
     """Note that an operation (its hash) failed on a node; one outside of all areas is not noted."""
     arguments = state.get_op_data_for_host(host, operation).global_arguments
+    failed = node_of(host).failed
+    for name in (each.name for each in areas(arguments) if each.name not in failed):
+        failed.append(name)
+        _log_failure(host, name, _lost(host, name, arguments.get("_timeout") or 0))
+
+
+def areas(arguments: Mapping[str, Any]) -> list[Area]:
+    """Return the areas of an operation, by its global arguments; the proof is outside of all."""
     condition = arguments.get("_if")
-    for each in condition if isinstance(condition, list) else [condition]:
-        if isinstance(each, Area):
-            failed = node_of(host).failed
-            if each.name not in failed:
-                failed.append(each.name)
-                _log_failure(
-                    host, each.name, _lost(host, each.name, arguments.get("_timeout") or 0)
-                )
+    conditions = condition if isinstance(condition, list) else [condition]
+    return [each for each in conditions if isinstance(each, Area)]
 
 
 def _lost(host: Host, area: str, limit: float) -> str:

@@ -67,7 +67,7 @@ def wheels(
     """
     found = host.get_fact(Nccl, environments=environment, deep=True)
     there = found.get("environments", {}).get(environment)
-    if not remove and _is_whole(there, keep):
+    if _is_whole(there, keep):
         host.noop(f"{environment} has {keep}, whole")
         return
     if shared and not allow_disruption:

@@ -14,6 +14,7 @@ from typing import Any
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
+from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import as_user, script
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
 from gpu_node.deploy.files.node_lines import disable, enable, with_lines
@@ -112,7 +113,7 @@ def authorized_keys(
         again = partial(with_lines, lines=lines, nodes=nodes)
         yield from _write(path, user, old, new, again)
     if without:
-        yield FunctionCommand(report_keyless, [path, without], {})
+        yield unchecked(FunctionCommand(report_keyless, [path, without], {}))
 
 
 @operation()

@@ -12,6 +12,7 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
+from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace.rsync import Removal, send
 from gpu_node.drift.workspace.rules import chmod_words, lacking, mode_of
@@ -68,7 +69,7 @@ def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
         host.noop(f"{path} has these bits below it")
         return
     folders, files = chmod_words(mode)
-    yield script(
+    change = script(
         "directory_below",
         path=path,
         folders=mode,
@@ -78,6 +79,8 @@ def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
         most=str(MOST_ENTRIES),
         patience=str(BELOW_SECONDS),
     )
+    # With more entries than the fact can list, it cannot show what is left.
+    yield unchecked(change) if found.partial else change
 
 
 @operation()

@@ -83,9 +83,7 @@ def is_certain(process: Adopted) -> bool:
 
 def in_words(use: Use, segments: list[Segment]) -> str:
     """Return segments as a report shows them: how many and how much, since when, whose, a few."""
-    oldest = datetime.fromtimestamp(
-        moment(min(each.modified for each in segments)), timezone.utc
-    )
+    oldest = datetime.fromtimestamp(moment(min(each.modified for each in segments)), timezone.utc)
     owners = sorted({each.owner for each in segments})
     names = [each.name for each in segments]
     more = ", ..." if names[_NAMED:] else ""
