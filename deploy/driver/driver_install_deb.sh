@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, replacing no other package: apt.
 # Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
 # newest), hold (yes: at that version no update replaces them), run.
-# Needs: place lock proxy in_use containers package_locks holds another_driver transaction_deb
+# Needs: place lock proxy in_use containers package_locks no_answer holds another_driver transaction_deb
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
@@ -40,7 +40,7 @@ exact() {
 none() {
   why=$(echo "$fetched" | grep -E 'NO_PUBKEY|GPG error|Could not|Unable to connect|Failed to fetch' | head -n 1 | cut -c 1-300)
   has=$(offered "$1" | sort -u | tr '\n' ' ')
-  fail "no $1 $version${of:+ (as $of is here)} in the repositories of this node: ${why:+$why; }there is: ${has:-none }; nothing was changed"
+  fail "$(no_answer "$fetched")no $1 $version${of:+ (as $of is here)} in the repositories of this node: ${why:+$why; }there is: ${has:-none }; nothing was changed"
 }
 # of_branch: the installed packages of a branch give the exact version of the missing ones
 of_branch() {
@@ -74,7 +74,7 @@ done
 # Dependencies would be the newest of the branch, and match the named packages only by chance.
 rounds=0
 while [ "$#" -gt 0 ]; do
-  simulate "$@" || fail "apt refuses: $(reason "$plan"); nothing was changed"
+  simulate "$@" || fail "$(no_answer "$fetched")apt refuses: $(reason "$plan"); nothing was changed"
   more=$(echo "$plan" | sed -n 's/^Inst \([^ :]*\)[^ ]* (\([^ ]*\) .*/\1 \2/p' | while read -r name comes; do
     case ${comes#*:} in ("${version%%.*}".*) is_wanted "$comes" || echo "$name" ;; esac
   done)
@@ -92,7 +92,7 @@ if [ "$#" -gt 0 ]; then
   for name in $packages; do
     is_unpacked "$name" && continue
     why=$(reason "$output") found=$(status "$name")
-    fail "apt cannot install $name: ${why:-it gives no reason, and has left ${found:-nothing}}; run again"
+    fail "$(no_answer "$output")apt cannot install $name: ${why:-it gives no reason, and has left ${found:-nothing}}; run again"
   done
 fi
 [ "$hold" = yes ] || exit 0

@@ -1,7 +1,7 @@
 # Install the driver's packages at exactly the version wanted, replacing no other package: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
 # its newest), hold (yes: at that version no update replaces them), run.
-# Needs: place lock proxy in_use containers package_locks holds another_driver transaction_rpm
+# Needs: place lock proxy in_use containers package_locks no_answer holds another_driver transaction_rpm
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
@@ -50,7 +50,7 @@ if [ "$#" -gt 0 ]; then
       has="$has$($manager -q --showduplicates list available "$name" 2>/dev/null </dev/null |
         awk -v name="$name" 'index($1, name ".") == 1 { printf "%s %s, ", name, $2 }')"
     done
-    fail "no such packages of $version${of:+ (as $of is here)} in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed$(barred $packages)"
+    fail "$(no_answer "$plan")no such packages of $version${of:+ (as $of is here)} in the repositories of this node: $(reason "$plan"); there is: ${has:-none, }nothing was changed$(barred $packages)"
   }
   why=$(harm)
   [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
@@ -68,7 +68,7 @@ if [ "$#" -gt 0 ]; then
   [ -z "$other" ] || fail "$manager would install $other with them: name that package in driver.packages, too; nothing was changed"
   patient $manager -y $careful install "$@" || : # what is lacking is named below
   for name in $packages; do
-    is_whole "$name" || fail "$manager cannot install $name $version: $(reason "$output"); run again"
+    is_whole "$name" || fail "$(no_answer "$output")$manager cannot install $name $version: $(reason "$output"); run again"
   done
 fi
 [ "$hold" = yes ] || exit 0

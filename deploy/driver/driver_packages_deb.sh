@@ -1,6 +1,6 @@
 # Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
 # Variables: kernels (as uname -r prints them; may be empty), dkms (yes or no).
-# Needs: lock proxy containers package_locks
+# Needs: lock proxy containers package_locks no_answer
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -31,13 +31,15 @@ install() {
 }
 why() { reason "$output
 $fetched"; }
+first() { no_answer "$output
+$fetched"; }
 for kernel in $kernels; do
   [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
   install "$(headers "$kernel")"
   [ -e "/lib/modules/$kernel/build/Makefile" ] ||
-    fail "the headers of $kernel are not available: $(why); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
+    fail "$(first)the headers of $kernel are not available: $(why); there is no $(headers "$kernel") in the repositories of this node; update the kernel, or remove this one"
 done
 if lacks_dkms; then
   install dkms
-  command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(why)"
+  command -v dkms >/dev/null 2>&1 || fail "$(first)dkms cannot be installed: $(why)"
 fi

@@ -1,6 +1,6 @@
 # Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
 # Variables: manager (dnf or yum), kernels (as uname -r prints them; may be empty), dkms (yes or no).
-# Needs: lock proxy containers package_locks
+# Needs: lock proxy containers package_locks no_answer
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -25,7 +25,8 @@ lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }
 ! lacks_dkms || refuse_reload 'the dkms package'
 # rpm cannot be queried either while its database is locked.
 wait_for_locks
-# Headers first: dkms would install the newest ones, which match no installed kernel.
+# Headers first: dkms would install the newest ones, which match no installed kernel. Without -q, which
+# hides that a repository could not be read.
 for kernel in $kernels; do
   [ ! -e "/lib/modules/$kernel/build/Makefile" ] || continue
   package=$(devel "$kernel")
@@ -34,10 +35,10 @@ for kernel in $kernels; do
   # An exclude of kernel* is about other kernels; these headers are for an installed one.
   line=$(grep -nE '^(exclude|excludepkgs) *=.*kernel' /etc/yum.conf /etc/dnf/dnf.conf 2>/dev/null | head -n 1)
   [ -z "$line" ] || echo "gpu-node: driver: $line: passed over for $package, which is of a kernel that is installed"
-  patient $manager -y -q --disableexcludes=all $verb "$package" || :
-  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "the headers of $kernel are not available: no $package in the repositories of this node: $(reason "$output"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
+  patient $manager -y --disableexcludes=all $verb "$package" || :
+  [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "$(no_answer "$output")the headers of $kernel are not available: no $package in the repositories of this node: $(reason "$output"); where they have moved on, an archive of the release (vault) has it; or update the kernel, or remove this one"
 done
 if lacks_dkms; then
-  patient $manager -y -q install dkms || :
-  command -v dkms >/dev/null 2>&1 || fail "dkms cannot be installed: $(reason "$output"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
+  patient $manager -y install dkms || :
+  command -v dkms >/dev/null 2>&1 || fail "$(no_answer "$output")dkms cannot be installed: $(reason "$output"); on CentOS and Rocky it is in EPEL: $manager install epel-release"
 fi

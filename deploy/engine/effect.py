@@ -1,4 +1,4 @@
-"""Fails an operation that ended without an error and has changed nothing: it would do the same again."""
+"""Fails an operation that ended without an error and has changed nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Install a program without replacing other packages: apt.
 # Variables: program (as PATH has it), packages (with blanks between).
-# Needs: lock proxy containers package_locks transaction_deb
+# Needs: lock proxy containers package_locks no_answer transaction_deb
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -12,10 +12,11 @@ refuse_reload "the $program package"
 finish_what_was_begun
 patient apt-get -q update || :
 fetched=$output
-simulate $packages || fail "apt refuses: $(reason "$plan
+simulate $packages || fail "$(no_answer "$fetched")apt refuses: $(reason "$plan
 $fetched"); nothing was changed"
 why=$(harm)
 [ -z "$why" ] || fail "apt would $why: that is left to you; nothing was changed"
 patient apt-get -q -y $careful --no-remove install $packages || :
-command -v "$program" >/dev/null 2>&1 || fail "cannot be installed: $(reason "$output
+command -v "$program" >/dev/null 2>&1 || fail "$(no_answer "$output
+$fetched")cannot be installed: $(reason "$output
 $fetched")"

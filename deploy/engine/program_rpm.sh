@@ -1,6 +1,6 @@
 # Install a program without replacing other packages: yum or dnf.
 # Variables: manager, program (as PATH has it), packages (with blanks between).
-# Needs: lock proxy containers package_locks transaction_rpm
+# Needs: lock proxy containers package_locks no_answer transaction_rpm
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -8,8 +8,8 @@ umask 022
 fail() { echo "gpu-node: $program: $1" >&2; exit 1; }
 ! command -v "$program" >/dev/null 2>&1 || exit 0
 refuse_reload "the $program package"
-simulate $packages || fail "$manager refuses: $(reason "$plan"); nothing was changed"
+simulate $packages || fail "$(no_answer "$plan")$manager refuses: $(reason "$plan"); nothing was changed"
 why=$(harm)
 [ -z "$why" ] || fail "$manager would $why: that is left to you; nothing was changed"
 patient $manager -y $careful install $packages || :
-command -v "$program" >/dev/null 2>&1 || fail "cannot be installed: $(reason "$output")"
+command -v "$program" >/dev/null 2>&1 || fail "$(no_answer "$output")cannot be installed: $(reason "$output")"

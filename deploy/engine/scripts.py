@@ -43,7 +43,7 @@ NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
 # These define only functions; a script also calls them when it runs as another user.
-_FUNCTIONS = ("private_group", "closed", "as_user_within", "place")
+_FUNCTIONS = ("private_group", "closed", "as_user_within", "place", "no_answer")
 # These run pip, as the account that may change the environment; they take `hashes` and `insecure`.
 _BY_OWNER = ("wheels", "packages_pip")
 _SENT = ("sent", "sent_sum", "pushed")

@@ -2,7 +2,7 @@
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
 # administrator's), override (yes: those as well), run.
-# Needs: place clear_away lock proxy in_use leftovers containers package_locks holds
+# Needs: place clear_away lock proxy in_use leftovers containers package_locks no_answer holds
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
@@ -52,13 +52,13 @@ install() {
     *)
       why=$(echo "$fetched" | grep -E 'NO_PUBKEY|GPG error|Could not|Unable to connect|Failed to fetch' | head -n 1 | cut -c 1-300)
       why=${why:-$(reason "$fetched")}
-      fail "no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
+      fail "$(no_answer "$fetched")no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
       ;;
   esac
   # One transaction, in which no other package may be removed.
   patient apt-get -q -y $only --no-install-recommends --no-remove --allow-downgrades \
     --allow-change-held-packages --reinstall -o Dpkg::Options::=--force-confold install "$@" ||
-    fail "apt refuses: $(reason "$output"); run again"
+    fail "$(no_answer "$output")apt refuses: $(reason "$output"); run again"
 }
 installed() {
   for name in $names; do

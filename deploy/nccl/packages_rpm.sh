@@ -3,7 +3,7 @@
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
 # (lines that keep libnccl out of one repository), run.
-# Needs: private_group closed place clear_away lock proxy in_use leftovers package_locks holds
+# Needs: private_group closed place clear_away lock proxy in_use leftovers package_locks no_answer holds
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
@@ -24,14 +24,15 @@ only=
 repository=/etc/yum.repos.d/gpu-node-cuda.repo
 trusted=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-node-cuda
 
+# What installs or downloads has no -q, which hides that a repository could not be read.
 # plugin PACKAGE COMMAND...: make sure that the package manager has a command that may need a
 # plugin.
 plugin() {
   package=$1
   shift
   ! patient $manager -q $none "$@" || return 0
-  patient $manager -y -q install "$package" ||
-    fail "$manager has no '$1', and $package cannot be installed: $(reason "$output"); no package was changed"
+  patient $manager -y install "$package" ||
+    fail "$(no_answer "$output")$manager has no '$1', and $package cannot be installed: $(reason "$output"); no package was changed"
 }
 
 case $($manager --version 2>/dev/null | head -n 1) in
@@ -79,15 +80,15 @@ END
   if [ "$fetch" != yumdownloader ]; then
     plugin 'dnf-command(download)' download --help
   elif ! command -v yumdownloader >/dev/null 2>&1; then
-    patient $manager -y -q install yum-utils ||
-      fail "yumdownloader is needed, and yum-utils cannot be installed: $(last "$output"); no package was changed"
+    patient $manager -y install yum-utils ||
+      fail "$(no_answer "$output")yumdownloader is needed, and yum-utils cannot be installed: $(last "$output"); no package was changed"
   fi
-  patient $fetch -q $only $all --destdir "$work" "$@" || : # what is lacking is named below
+  patient $fetch $only $all --destdir "$work" "$@" || : # what is lacking is named below
   for file; do
     [ -s "$work/$file.rpm" ] && continue
     has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
       awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
-    fail "no $file in ${url:-the repositories of this node}: $(reason "$output"); there is: ${has:-no libnccl}$excluded; no package was changed"
+    fail "$(no_answer "$output")no $file in ${url:-the repositories of this node}: $(reason "$output"); there is: ${has:-no libnccl}$excluded; no package was changed"
   done
   set +f
   output=$(rpm $db -K "$work"/*.rpm 2>&1)

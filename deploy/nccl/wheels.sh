@@ -4,7 +4,7 @@
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
 # pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: clear_away take lock proxy in_use leftovers
+# Needs: clear_away take lock proxy in_use leftovers no_answer
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -u
@@ -40,8 +40,9 @@ else
     fail "others could change what pip installs: $(last "$output"); use https and \
 folders that no other user can change, or set supply: {hashes: ...} or \
 {insecure_index: true} in the inventory; nothing was changed"
-  output=$("$python" -I -m pip download -q --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
-    fail "pip cannot get $keep: $(last "$output"); nothing was changed"
+  # Without -q, which hides the servers that pip asks.
+  output=$("$python" -I -m pip download --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
+    fail "$(no_answer "$output")pip cannot get $keep: $(last "$output"); nothing was changed"
 fi
 # From here on pip needs no index, and no setting (user, target, prefix) may redirect it.
 PIP_CONFIG_FILE=/dev/null PYTHONNOUSERSITE=1

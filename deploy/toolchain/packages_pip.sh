@@ -3,7 +3,7 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: clear_away lock proxy in_use leftovers
+# Needs: clear_away lock proxy in_use leftovers no_answer
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -uf
@@ -66,4 +66,4 @@ code=$?
 [ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"
 rm -f "$mark"
 [ "$code" -eq 0 ] ||
-  fail "pip cannot install $pins with all other packages kept at their versions: $(reason "$output"); run again"
+  fail "$(no_answer "$output")pip cannot install $pins with all other packages kept at their versions: $(reason "$output"); run again"

@@ -167,7 +167,7 @@ def by_owner(name: str, outer: dict[str, str]) -> dict[str, str]:
     assert outer.pop("owner") == f"{OWNER}{ENVIRONMENT_OWNER}"
     tidy = "".join(FILES[each].read_text() for each in ("clear_away", "leftovers"))
     assert outer.pop("tidy") == f"sent='' pushed=''\n{tidy}"
-    head = outer.pop("run").removesuffix(FILES[name].read_text())
+    head = without_first(outer.pop("run").removesuffix(FILES[name].read_text()))
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     assert (variables.pop("asked"), variables.pop("supply")) == (ASKED, SUPPLY)
     assert outer.items() <= variables.items()
