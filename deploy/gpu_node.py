@@ -46,7 +46,7 @@ with contained(host):
         nccl.environments(
             plan=node, **alone(host, "environments", DOWNLOAD_SECONDS, after=["rsync", "ssh"])
         )
-        nccl.converge(plan=node, **alone(host, "nccl", DOWNLOAD_SECONDS, after=["environments"]))
+        nccl.converge(plan=node, **alone(host, "nccl", DOWNLOAD_SECONDS))
         workspace.converge(
             plan=node, **alone(host, "workspace", DOWNLOAD_SECONDS, after=["rsync", "ssh"])
         )

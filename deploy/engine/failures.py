@@ -1,5 +1,6 @@
 """Failures: if an area fails on a node, only it and the areas that depend on it stop there.
 
+In an area with independent subjects, such as Python environments, only the failed subject stops.
 A node on which an operation reached its time limit, or whose connection broke, is out of the run:
 each other area would delay the other nodes for as long again.
 """
@@ -7,12 +8,14 @@ each other area would delay the other nodes for as long again.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from pyinfra import logger
 from pyinfra.api import Host, State
+from pyinfra.api.arguments import AllArguments
 
 from gpu_node.deploy.engine.run import NodeRun, node_of
 from gpu_node.facts.ask.session import is_open
@@ -26,12 +29,13 @@ _NEARLY = 0.98
 class Area:
     """The condition (`_if`) of an area's operations on a node: neither it nor a needed one failed.
 
-    The node must not be out of the run either.
+    The node must not be out of the run either. A failed `subject` stops only operations about it.
     """
 
     host: Host
     name: str
     after: Sequence[str] = ()
+    subject: str = ""
 
     def __bool__(self) -> bool:
         """Return False, because pyinfra's dry run counts changes with a true `_if` separately.
@@ -45,7 +49,8 @@ class Area:
         if node.out:
             self._leave(node)
             return False
-        return set(node.failed).isdisjoint((self.name, *self.after))
+        mine = {(self.name, ""), (self.name, self.subject)}
+        return mine.isdisjoint(node.stopped) and set(node.failed).isdisjoint(self.after)
 
     def _leave(self, node: NodeRun) -> None:
         """Report, once, an area that is not tried."""
@@ -64,6 +69,22 @@ def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dic
     return {"_ignore_errors": True, "_if": Area(itself, name, after), "_timeout": seconds}
 
 
+@contextmanager
+def apart(host: Host, subject: str) -> Iterator[None]:
+    """Let a failure of the operations within end only what is about this subject, not its area."""
+    itself = host.state.inventory.get_host(host.name)
+    arguments: Mapping[str, Any] = itself.current_deploy_kwargs or {}
+    conditions = [replace(each, subject=subject) for each in areas(arguments)]
+    if not conditions:
+        yield
+        return
+    itself.current_deploy_kwargs = cast(AllArguments, {**arguments, "_if": conditions})
+    try:
+        yield
+    finally:
+        itself.current_deploy_kwargs = cast(AllArguments, arguments)
+
+
 def begin(host: Host) -> None:
     """Note that an operation begins on a node."""
     node_of(host).operation_began = time.monotonic()
@@ -73,10 +94,14 @@ def begin(host: Host) -> None:
 def note(state: State, host: Host, operation: str) -> None:
     """Note that an operation (its hash) failed on a node; one outside of all areas is not noted."""
     arguments = state.get_op_data_for_host(host, operation).global_arguments
-    failed = node_of(host).failed
-    for name in (each.name for each in areas(arguments) if each.name not in failed):
-        failed.append(name)
-        _log_failure(host, name, _lost(host, name, arguments.get("_timeout") or 0))
+    node = node_of(host)
+    for area in areas(arguments):
+        if (area.name, area.subject) in node.stopped:
+            continue
+        node.stopped.add((area.name, area.subject))
+        if area.name not in node.failed:
+            node.failed.append(area.name)
+        _log_failure(host, area, _lost(host, area.name, arguments.get("_timeout") or 0))
 
 
 def areas(arguments: Mapping[str, Any]) -> list[Area]:
@@ -97,18 +122,19 @@ def _lost(host: Host, area: str, limit: float) -> str:
     return "" if is_open(host.connector) else f"its connection broke in an operation of {area}"
 
 
-def _log_failure(host: Host, area: str, lost: str) -> None:
+def _log_failure(host: Host, area: Area, lost: str) -> None:
     if not lost:
+        what = f"{area.name}: {area.subject}" if area.subject else area.name
+        rest = f"the rest of {area.name} and the other areas" if area.subject else "the other areas"
         logger.error(
-            f"{host.print_prefix}{area}: failed; the other areas go on, and the node fails at the "
-            "end"
+            f"{host.print_prefix}{what}: failed; {rest} go on, and the node fails at the end"
         )
         return
     node = node_of(host)
     node.out = node.out or lost
     logger.error(
-        f"{host.print_prefix}{area}: failed: {lost}; the node is out of this run, and the other "
-        f"nodes go on: find what blocks it, and run again with --limit {host.name}"
+        f"{host.print_prefix}{area.name}: failed: {lost}; the node is out of this run, and the "
+        f"other nodes go on: find what blocks it, and run again with --limit {host.name}"
     )
 
 

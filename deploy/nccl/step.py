@@ -9,6 +9,7 @@ from pyinfra import host, logger
 from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
 
+from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.proof import refuse
 from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_differ
@@ -58,15 +59,16 @@ def environments(plan: Plan) -> None:
             plan, path, partial(placed, path), partial(_lacks, path)
         ):
             _report_operators(plan, path, theirs, plan.among.found[wanted.copy_from])
-            nccl.environment(
-                name=f"Copy {path} from {wanted.copy_from}",
-                path=path,
-                source=wanted.copy_from,
-                peer=itself.model_dump(),
-                version=plan.among.found[wanted.copy_from].workspace.rsync or "",
-                machine=machine(theirs),
-                trains=another_user(host),
-            )
+            with apart(host, path):
+                nccl.environment(
+                    name=f"Copy {path} from {wanted.copy_from}",
+                    path=path,
+                    source=wanted.copy_from,
+                    peer=itself.model_dump(),
+                    version=plan.among.found[wanted.copy_from].workspace.rsync or "",
+                    machine=machine(theirs),
+                    trains=another_user(host),
+                )
 
 
 def _report_operators(plan: Plan, path: str, theirs: Environment, source: NodeState) -> None:
@@ -83,7 +85,8 @@ def converge(plan: Plan) -> None:
     wanted = plan.wanted.nccl
     if wanted is not None:
         _wheels(plan, wanted)
-        _packages(plan, wanted)
+        with apart(host, "the system's libnccl"):
+            _packages(plan, wanted)
 
 
 def _wheels(plan: Plan, wanted: NcclWanted) -> None:
@@ -96,16 +99,17 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
             continue
         if not is_writer(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue
-        nccl.wheels(
-            name=f"Repair {keep} in {prefix}",
-            environment=prefix,
-            keep=keep,
-            remove=[wheel.name for wheel in rules.wrong_wheels(environment, wanted)],
-            allow_disruption=plan.allow_disruption,
-            fetch=wanted.fetch,
-            shared=may_be_shared(lies(plan.found)),
-            **supply(plan, [keep]),
-        )
+        with apart(host, prefix):
+            nccl.wheels(
+                name=f"Repair {keep} in {prefix}",
+                environment=prefix,
+                keep=keep,
+                remove=[wheel.name for wheel in rules.wrong_wheels(environment, wanted)],
+                allow_disruption=plan.allow_disruption,
+                fetch=wanted.fetch,
+                shared=may_be_shared(lies(plan.found)),
+                **supply(plan, [keep]),
+            )
 
 
 def _version(plan: Plan) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pyinfra import host
 from pyinfra.api import deploy
 
+from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.shm import operations as shm
 from gpu_node.drift.engine.subject import Path, Pid
@@ -31,13 +33,22 @@ def converge(plan: Plan) -> None:
     if wanted is None:
         return
     if plan.repairs(rules.not_persistent):
-        shm.fstab(name="Write /etc/fstab", size=format_size(wanted.size))
+        with apart(host, "/etc/fstab"):
+            shm.fstab(name="Write /etc/fstab", size=format_size(wanted.size))
     if plan.repairs(rules.too_small):
-        shm.size(name="Remount /dev/shm", size=wanted.size)
+        with apart(host, "/dev/shm"):
+            shm.size(name="Remount /dev/shm", size=wanted.size)
     if plan.repairs(rules.permissions):
-        shm.permissions(name="Open /dev/shm to users", mode=rules.MODE)
+        with apart(host, "/dev/shm"):
+            shm.permissions(name="Open /dev/shm to users", mode=rules.MODE)
     if plan.repairs(rules_ipc.remove_ipc):
-        shm.keep_segments(name=f"Write {OWN_FILE}", path=OWN_FILE)
+        with apart(host, OWN_FILE):
+            shm.keep_segments(name=f"Write {OWN_FILE}", path=OWN_FILE)
+    with apart(host, "segments"):
+        _segments(plan)
+
+
+def _segments(plan: Plan) -> None:
     pids = [each.pid for each in plan.subjects(Pid, rules_segments.orphaned_trainer)]
     if pids:
         shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)
@@ -53,14 +64,15 @@ def _containers(plan: Plan) -> None:
     for daemon in docker.daemons if docker else ():
         if wanted is None or daemon.path not in paths or daemon.pid is None:
             continue
-        shm.docker(
-            name=f"Write {daemon.path}",
-            path=daemon.path,
-            pid=daemon.pid,
-            shm_size=format_size(wanted.default_shm_size)
-            if wanted.default_shm_size and not rules_docker.conflict(daemon, SHM)
-            else "",
-            ulimits={}
-            if rules_docker.conflict(daemon, ULIMITS)
-            else rules_docker.wanted_ulimits(plan.wanted),
-        )
+        with apart(host, daemon.path):
+            shm.docker(
+                name=f"Write {daemon.path}",
+                path=daemon.path,
+                pid=daemon.pid,
+                shm_size=format_size(wanted.default_shm_size)
+                if wanted.default_shm_size and not rules_docker.conflict(daemon, SHM)
+                else "",
+                ulimits={}
+                if rules_docker.conflict(daemon, ULIMITS)
+                else rules_docker.wanted_ulimits(plan.wanted),
+            )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyinfra import host
 from pyinfra.api import deploy
 
+from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer, nodes_sharing
 from gpu_node.deploy.ssh import operations as ssh
@@ -55,19 +57,23 @@ def converge(plan: Plan) -> None:
     # The only node of a cluster authorises no other one.
     nodes = [peer.name for peer in among.nodes] if among.others else []
     if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
-        _converge_home(plan, account, nodes)
+        with apart(host, f"{account.home}/.ssh"):
+            _converge_home(plan, account, nodes)
     if plan.repairs(rules.unknown_host_key, rules.host_key_changed) or _is_outdated(
         plan, KNOWN_HOSTS
     ):
         wanted = known_wanted(plan.found, among)
-        ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, wanted=wanted)
+        with apart(host, KNOWN_HOSTS):
+            ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, wanted=wanted)
     if plan.repairs(rules_port.port_unset):
         body = ports(among.nodes)
-        ssh.settings(name=f"Write {PORTS}", path=PORTS, body=body)
+        with apart(host, PORTS):
+            ssh.settings(name=f"Write {PORTS}", path=PORTS, body=body)
     if plan.repairs(rules_mesh.name_unresolved) or _is_outdated(plan, HOSTS):
         wanted = hosts_wanted(plan.found, among)
         name, own = f"Write {HOSTS}", _loopback(plan)
-        ssh.lines(name=name, path=HOSTS, nodes=nodes, wanted=wanted, installers=own)
+        with apart(host, HOSTS):
+            ssh.lines(name=name, path=HOSTS, nodes=nodes, wanted=wanted, installers=own)
 
 
 def _is_outdated(plan: Plan, path: str) -> bool:

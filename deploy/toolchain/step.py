@@ -7,6 +7,7 @@ from functools import partial
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
+from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_differ
 from gpu_node.deploy.nccl.pip_supply import supply
@@ -30,12 +31,16 @@ def converge(plan: Plan) -> None:
     """Repair what the toolchain rules found."""
     wanted = plan.wanted.toolchain
     if wanted is not None and wanted.cmake is not None:
-        _cmake(plan, wanted.cmake)
+        with apart(host, "cmake"):
+            _cmake(plan, wanted.cmake)
     _packages(plan)
     _ninja(plan)
     manager = plan.found.nccl.manager
     if plan.repairs(rules_build.pdsh) and manager is not None:
-        toolchain.pdsh(name="Install pdsh", manager=manager, allow_disruption=plan.allow_disruption)
+        with apart(host, "pdsh"):
+            toolchain.pdsh(
+                name="Install pdsh", manager=manager, allow_disruption=plan.allow_disruption
+            )
 
 
 def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
@@ -63,14 +68,15 @@ def _packages(plan: Plan) -> None:
         if versions_differ(plan, prefix, lies, _pins):
             continue
         if is_writer(plan, prefix, lies, partial(_lacks_pins, prefix)):
-            toolchain.packages(
-                name=f"Install {', '.join(pins)} in {prefix}",
-                environment=prefix,
-                pins=pins,
-                allow_disruption=plan.allow_disruption,
-                shared=may_be_shared(lies(plan.found)),
-                **supply(plan, pins),
-            )
+            with apart(host, prefix):
+                toolchain.packages(
+                    name=f"Install {', '.join(pins)} in {prefix}",
+                    environment=prefix,
+                    pins=pins,
+                    allow_disruption=plan.allow_disruption,
+                    shared=may_be_shared(lies(plan.found)),
+                    **supply(plan, pins),
+                )
 
 
 def _ninja(plan: Plan) -> None:
@@ -80,14 +86,15 @@ def _ninja(plan: Plan) -> None:
     for prefix in dict.fromkeys(_without_ninja(plan)):
         lies = partial(placed, prefix)
         if is_writer(plan, prefix, lies, partial(_lacks_ninja, prefix)):
-            toolchain.packages(
-                name=f"Install ninja in {prefix}",
-                environment=prefix,
-                pins=[_NINJA],
-                allow_disruption=plan.allow_disruption,
-                shared=may_be_shared(lies(plan.found)),
-                **supply(plan, [_NINJA]),
-            )
+            with apart(host, prefix):
+                toolchain.packages(
+                    name=f"Install ninja in {prefix}",
+                    environment=prefix,
+                    pins=[_NINJA],
+                    allow_disruption=plan.allow_disruption,
+                    shared=may_be_shared(lies(plan.found)),
+                    **supply(plan, [_NINJA]),
+                )
 
 
 def _without_ninja(plan: Plan) -> list[str]:

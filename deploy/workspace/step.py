@@ -9,6 +9,7 @@ from functools import partial
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
+from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer
 from gpu_node.deploy.files.replace import run
@@ -46,13 +47,15 @@ def converge(plan: Plan) -> None:
     bad = {each.path for each in plan.subjects(Path, rules.directory)}
     directories = [each for each in plan.wanted.directories or () if each.path in bad]
     for each in directories:
-        _directory(f"Make {each.path} a directory as wanted", each)
-        if each.mode and rules.lacks_below(plan.found.workspace, each):
-            workspace.below(
-                name=f"Add permissions below {each.path}", path=each.path, mode=each.mode
-            )
+        with apart(host, each.path):
+            _directory(f"Make {each.path} a directory as wanted", each)
+            if each.mode and rules.lacks_below(plan.found.workspace, each):
+                workspace.below(
+                    name=f"Add permissions below {each.path}", path=each.path, mode=each.mode
+                )
     for wanted in plan.wanted.every_workspace:
-        _copy(plan, wanted)
+        with apart(host, wanted.path):
+            _copy(plan, wanted)
 
 
 def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:

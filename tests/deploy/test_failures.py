@@ -71,6 +71,41 @@ def test_a_failure_ends_its_area_and_those_after_it(tmp_path: Path, command: str
     assert not (tmp_path / "driver").exists() and not (tmp_path / "reboot").exists()
 
 
+APART = """
+from gpu_node.deploy.engine.failures import apart
+
+
+@deploy("Environments")
+def environments():
+    with apart(host, "one"):
+        server.shell(name="one, first", commands=["false"])
+        server.shell(name="one, second", commands=["touch FOLDER/one"])
+    with apart(host, "two"):
+        server.shell(name="two", commands=["touch FOLDER/two"])
+    server.shell(name="rest", commands=["touch FOLDER/rest"])
+
+
+watch(host.state)
+environments(**alone(host, "nccl", 60))
+part("reboot", "true", **alone(host, "reboot", 60, after=["nccl"]))
+end(name="End")
+"""
+
+
+def test_a_failed_subject_takes_no_other_with_it(tmp_path: Path) -> None:
+    """Its later operations do not run, nor the areas that need the whole area."""
+    (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
+    work = WORK.partition("watch(host.state)")[0] + APART
+    (tmp_path / "work.py").write_text(work.replace("FOLDER", str(tmp_path)))
+    words = ["pyinfra", "-y", "site.py", "work.py"]
+    done = fork_server.run(*words, cwd=tmp_path, env=dict(os.environ), seconds=SECONDS)
+    assert done.returncode == 1
+    made = {name: (tmp_path / name).exists() for name in ("one", "two", "rest", "reboot")}
+    assert made == {"one": False, "two": True, "rest": True, "reboot": False}
+    assert (tmp_path / "failed").read_text() == "nccl"
+    assert "nccl: one: failed; the rest of nccl and the other areas go on" in done.stderr
+
+
 LOST = {
     "silent": (
         "sleep 30",

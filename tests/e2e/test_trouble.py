@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.facts.ask.session import GONE_SECONDS
-from gpu_node.lab import nodes, roster
+from gpu_node.lab import faults, nodes, roster
 from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.running import BIN, DEPLOY, INVENTORY, MANAGED, Converge, converge, drift, on
 
@@ -79,6 +79,38 @@ def test_a_url_that_is_not_there(inventory: WriteInventory) -> None:
     assert done.code == 1
     assert f"{url} cannot be fetched" in done.err and "404" in done.err
     assert _old_cmake_works() and _nothing_half_done()
+
+
+# Nothing listens there: the connection is refused, as by a repository whose server is down.
+CLOSED = f"http://{roster.MIRROR_ADDRESS}:9/"
+_CLOSE = f"sed -i 's|http://{roster.MIRROR_ADDRESS}/|{CLOSED}|'"
+
+
+@pytest.mark.lab_slow
+def test_an_index_that_cannot_be_read() -> None:
+    """It is the reason, not a missing wheel; the system's libnccl, which needs no pip, is there."""
+    on(NODE, f"{_CLOSE} /etc/pip.conf; rpm -e libnccl-static")
+    on(NODE, "rm /root/miniconda3/envs/dis/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2")
+    done = _converge()
+    assert (done.code, done.failed) == (1, ["every host"])
+    assert f"envs/dis: {CLOSED}wheels/ cannot be read: " in done.err
+    assert "envs/dis: failed; the rest of nccl and the other areas go on" in done.err
+    assert on(NODE, "rpm -q libnccl-static").startswith("libnccl-static-2.18.1-1")
+
+
+@pytest.mark.lab_slow
+@pytest.mark.parametrize("more", ["", "skip_if_unavailable=1"])
+def test_a_repository_that_cannot_be_read(more: str) -> None:
+    """It is the reason, not a missing package, also where the package manager skips it."""
+    on(NODE, f"{_CLOSE} /etc/yum.repos.d/*.repo; rm -rf /var/cache/dnf/*")
+    on(NODE, f"sed -i '/^baseurl/a {more}' /etc/yum.repos.d/CentOS-Base.repo")
+    faults.inject(faults.find("driver-next-boot").model_copy(update={"node": NODE}))
+    done = _converge()
+    assert (done.code, done.failed) == (1, ["every host"])
+    first, _, rest = done.err.partition(
+        f"driver: {CLOSED}rpm-base/repodata/repomd.xml cannot be read"
+    )
+    assert "are not available" not in first and "are not available" in rest, done.err
 
 
 @pytest.mark.lab_slow
