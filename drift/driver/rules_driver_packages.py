@@ -72,7 +72,7 @@ def _is_container(found: NodeState) -> bool:
     "error",
     whole=True,
     step="driver",
-    key="driver.packages",
+    key="driver.packages and driver.version",
     why="An installation was interrupted, or a part of the driver was removed: the parts "
     "may not fit together.",
     manual="Install the missing packages in the version of the others.",

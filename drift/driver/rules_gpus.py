@@ -233,7 +233,7 @@ def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node has other GPUs than the inventory says."""
     state = found.driver
-    if wanted.driver is None or wanted.gpu is None or state.devices is None or state.smi is None:
+    if wanted.gpu is None or state.devices is None or state.smi is None:
         return
     count = len(state.smi.gpus) or len(state.devices)
     names = models(found, wanted)

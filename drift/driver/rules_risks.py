@@ -69,7 +69,7 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "driver.kernel-hold",
     "error",
     step="driver",
-    key="driver.hold_kernel",
+    key="driver",
     why="Without the hold the next boot may choose a kernel without the module.",
     manual="Run grubby --set-default=/boot/vmlinuz-KERNEL, or set GRUB_DEFAULT and run update-"
     "grub.",

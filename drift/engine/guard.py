@@ -11,7 +11,7 @@ from typing import TypeVar
 from gpu_node.drift.engine.differences import Compared, drifting, unlikes
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rule import is_judged, is_on
+from gpu_node.drift.engine.rule import is_on
 from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
@@ -122,7 +122,7 @@ def _by(
         asked = {
             name: node
             for name, node in nodes.items()
-            if is_judged(rule, node.wanted) and is_on(rule.id, node.wanted) is on
+            if rule.is_judged(node.wanted) and is_on(rule.id, node.wanted) is on
         }
         judged = _between(rule, asked) if rule.between else Judgement(_own(rule, asked))
         blamed |= judged.blamed

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, get_args
 
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.subject import Subject, Thing
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.wanted import NodeWanted, unset
+from gpu_node.inventories.fields.kinds import Switch
+from gpu_node.inventories.wanted import NodeWanted, keys_of, unset
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class Rule:
 
     A rule that is judged `always` needs no wanted value. Where the inventory does not name its
     area, the check gets the area's section with nothing set (None where a section needs a value),
-    and no finding is fixable: `key` is the one to add. Of any other rule, `key` is the one without
-    which it is not judged.
+    and no finding is fixable: `key` is the one to add. Any other rule is judged only where the
+    inventory has `key`, or one of `or_keys`.
     """
 
     id: str
@@ -105,6 +107,7 @@ class Rule:
     always: bool = False
     # Empty: the key of the area, see `needed_key`.
     key: str = ""
+    or_keys: tuple[str, ...] = ()
 
     def __call__(self, *given: object) -> Iterator[Fault]:
         """Yield the faults in what the check is given."""
@@ -118,14 +121,32 @@ class Rule:
     @property
     def needed_key(self) -> str:
         """The key of the inventory that it needs, or that lets the deploy repair what it finds."""
+        return self._first.partition(_AND)[0]
+
+    @property
+    def _first(self) -> str:
         return self.key or _KEYS.get(self.area, self.area)
 
     @property
     def judged(self) -> str:
         """When it is judged, and with which key the deploy repairs what it finds."""
         if not self.always:
-            return f"where the inventory has `{self.needed_key}`"
+            groups = [" and ".join(map(_written, each)) for each in self.needs]
+            return f"where the inventory has {' or '.join(groups)}"
         return f"always; repaired with `{self.needed_key}`" if self.repair else "always"
+
+    @property
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        """The groups of keys without one of which it is not judged; none: it always is."""
+        if self.always:
+            return ()
+        return tuple(tuple(each.split(_AND)) for each in (self._first, *self.or_keys))
+
+    def is_judged(self, wanted: NodeWanted) -> bool:
+        """Whether the inventory has what `judged` says."""
+        return self.always or any(
+            all(_has(wanted, key) for key in group) for group in self.needs
+        )
 
     @property
     def summary(self) -> str:
@@ -173,6 +194,8 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
+# Between keys of which a rule needs each.
+_AND = " and "
 
 
 # The key of each area that a person sets first.
@@ -193,9 +216,23 @@ def is_named(area: str, wanted: NodeWanted) -> bool:
     return area not in NodeWanted.model_fields or getattr(wanted, area) is not None
 
 
-def is_judged(rule: Rule, wanted: NodeWanted) -> bool:
-    """Whether to ask a rule about a node: a whole check itself knows which values it needs."""
-    return rule.always or rule.whole or is_named(rule.area, wanted)
+def _has(wanted: NodeWanted, key: str) -> bool:
+    """Whether a key has a value; a switch is to be on."""
+    value: object = wanted
+    for name in key.split("."):
+        value = getattr(value, name, None)
+    return value is not None and value is not False
+
+
+@cache
+def _switches() -> frozenset[str]:
+    words = get_args(Switch)[-1].description
+    keys = keys_of(NodeWanted)
+    return frozenset(".".join(map(str, each.path)) for each in keys if each.allowed == words)
+
+
+def _written(key: str) -> str:
+    return f"`{key}: true`" if key in _switches() else f"`{key}`"
 
 
 def is_on(rule_id: str, wanted: NodeWanted) -> bool:
@@ -216,6 +253,7 @@ def rule(
     *,
     always: bool = False,
     key: str = "",
+    or_keys: tuple[str, ...] = (),
     why: str,
     manual: str,
     repair: str = "",
@@ -227,7 +265,8 @@ def rule(
     the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
     `under` names the area, or the rule, that one step repairs with it: they are one problem.
     `always`: it needs no wanted value, and is judged whatever the inventory names. `key`: the key
-    that it needs, or that lets the deploy repair what it finds; without it the area's first.
+    that it needs ("A and B": both), or that lets the deploy repair what it finds; without it the
+    area's first. `or_keys`: others with which it is judged, too.
     `alone`: what a user without root can do, where the manual repair needs root.
     """
 
@@ -251,6 +290,7 @@ def rule(
             alone,
             always,
             key,
+            or_keys,
         )
         return made
 

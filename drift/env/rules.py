@@ -67,6 +67,7 @@ def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     whole=True,
     step="env",
     under="env",
+    or_keys=("network.interface",),
     why="A variable that left the inventory is still exported, or a new one is missing.",
     manual="Update the block between the gpu-node markers in ~/.bashrc.",
     repair="Rewrites the marked block in ~/.bashrc of the training user.",
@@ -276,6 +277,7 @@ def _conflict_fault(name: str, shown: list[str], expected: str | None) -> Fault:
     "env.stale-process",
     "warning",
     whole=True,
+    or_keys=("network.interface",),
     why="A process keeps the environment that it was started with, and passes it on.",
     manual="End the session or the process, and start it from a new login.",
 )

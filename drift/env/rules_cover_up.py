@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rule import RULES, Fault, is_judged, on_node, rule
+from gpu_node.drift.engine.rule import RULES, Fault, on_node, rule
 from gpu_node.drift.engine.subject import Subject, Variable
 from gpu_node.drift.env.cover_ups import HIDES, THREADS, is_cover_up
 from gpu_node.drift.env.user_settings import SESSION, everywhere, of_session
@@ -75,7 +75,7 @@ def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
     out = _out(each)
     rules = [RULES[name] for name in hides.rules if name in RULES]
     judging = _with_least_shm(found, wanted)
-    judged = [each for each in rules if is_judged(each, judging)]
+    judged = [each for each in rules if each.is_judged(judging)]
     hidden: list[Finding] = [
         finding
         for each in judged

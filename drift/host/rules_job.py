@@ -31,7 +31,7 @@ _SOURCE = (
     "host.memory-for-job",
     "error",
     between=True,
-    key="jobs.parameters",
+    key="jobs.parameters and jobs.zero",
     why="The job ends with 'CUDA out of memory', or the kernel kills its processes ('exits with "
     "return code = -9'). Each parameter takes 18 bytes with Adam in mixed precision: 2 for itself, "
     "4 for its copy in fp32, 4 for its gradient, 8 for Adam. ZeRO divides them among all GPUs: "

@@ -211,6 +211,7 @@ def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     step="limits",
     because_of=(on_subject(above_ceiling),),
     under="limits",
+    or_keys=("limits.memlock", "limits.nproc"),
     why="The files grant the limit, but sshd or a start file of the shell sets another one.",
     manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
     repair="Adds pam_limits to the PAM stack of sshd where no file of it loads it, and confirms "

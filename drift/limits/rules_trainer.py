@@ -31,6 +31,7 @@ _ITEMS: tuple[Item, ...] = ("nofile", "memlock", "nproc")
     "limits.training-user",
     "error",
     under="limits",
+    or_keys=("limits.memlock", "limits.nproc"),
     why="Jobs run as the training user: the limits of the SSH user say nothing about that user.",
     manual="Raise or remove the line that the finding names, or add one in /etc/security/limits.d.",
     alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the hard "

@@ -68,6 +68,7 @@ _FLASH = _Need(
     whole=True,
     because_of=(on_node(gpu_differs, when=lambda about: about == Thing("model")),),
     key="jobs.precision",
+    or_keys=("jobs.flash_attention",),
     why="bf16, flash-attn 2 and TF32 need compute capability 8.0 (Ampere: A100), fp8 needs 8.9; a "
     "V100 has 7.0. The job ends on that node, or is slow on all of them.",
     manual="Use fp16 with a dynamic loss scale, and sdpa in place of flash-attn, on all nodes of "

@@ -152,6 +152,8 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
     "workspace.exclude-absolute",
     "error",
     whole=True,
+    key="workspace.exclude",
+    or_keys=("workspaces",),
     why="For rsync / is the top of the source: the pattern excludes nothing, and the files "
     "are copied.",
     manual="Write the pattern relative to the source.",
@@ -185,6 +187,7 @@ def _absolute(wanted: WorkspaceWanted) -> Iterator[Fault]:
     whole=True,
     between=True,
     step="workspace",
+    or_keys=("nccl.copy_from",),
     why="Without rsync the workspace cannot be compared or copied.",
     manual="Install rsync.",
     repair="Installs the package rsync.",

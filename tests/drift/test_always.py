@@ -119,7 +119,7 @@ ALWAYS = {f"{area}.{name}" for area, names in _ALWAYS.items() for name in names}
 # The key without which a rule is not judged.
 NEEDS = {
     "driver.gpu-differs": "gpu.model",
-    "driver.kernel-hold": "driver.hold_kernel",
+    "driver.kernel-hold": "driver",
     "driver.package-missing": "driver.packages",
     "driver.persistence": "driver.persistence",
     "driver.unit-waits": "driver.persistence",
@@ -151,7 +151,7 @@ NEEDS = {
     "toolchain.precision": "jobs.precision",
     "workspace.differs": "workspace.path",
     "workspace.directory": "directories",
-    "workspace.exclude-absolute": "workspace.path",
+    "workspace.exclude-absolute": "workspace.exclude",
     "workspace.missing": "workspace.path",
     "workspace.lfs-pointer": "workspace.path",
     "workspace.rsync-missing": "workspace.path",

@@ -36,7 +36,7 @@ def test_the_cuda_check_with_and_without_a_mismatch(
         if is_mismatch:
             yield Fault("nvcc", "12.2", "11.7", "it differs", "install CUDA 11.7", fixable=False)
 
-    stub = Rule(CUDA, "error", mismatch, whole=True)
+    stub = Rule(CUDA, "error", mismatch, whole=True, always=True)
     monkeypatch.setitem(RULES, CUDA, stub)
     node = states.found(found_with("DS_SKIP_CUDA_CHECK"))
     (finding,) = cover_ups(check(node, states.wanted()))

@@ -1,0 +1,157 @@
+"""What a rule says of itself ("judged: where the inventory has ...") is when it is judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_node.drift.engine.check import judge
+from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rules import RULES, Rule
+from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.ask.via import SSH
+from gpu_node.facts.probe.peers import peers
+from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import flat_key, keys_of
+from tests import case_files
+from tests.drift import states
+from tests.drift.reports import report
+
+CASES = Path(__file__).parent / "cases"
+KEYS = {flat_key(each.path): each for each in keys_of(NodeWanted)}
+SOMEWHERE = [rule for rule in RULES.values() if rule.judged.startswith("where")]
+
+
+def dotted(flat: str) -> str:
+    return ".".join(map(str, KEYS[flat].path))
+
+
+def groups(rule: Rule) -> list[list[str]]:
+    """The keys that a rule's sentence names, as a reader takes it: `a` and `b` or `c`."""
+    text = rule.judged.removeprefix("where the inventory has ")
+    found = [re.findall(r"`([a-z_.]+)(?:: true)?`", part) for part in text.split(" or ")]
+    assert all(found), rule.judged
+    return found
+
+
+def is_of(flat: str, keys: Iterable[str]) -> bool:
+    """Whether a value is of one of the keys: a section stands for what it holds.
+
+    The first of `workspaces` is `workspace` where that is not there.
+    """
+    keys = tuple(keys)
+    is_first = flat == "workspaces" and flat not in keys
+    name = "workspace.path" if is_first else dotted(flat)
+    return any(name == key or name.startswith(f"{key}.") for key in keys)
+
+
+def complete(keys: Iterable[str]) -> set[str]:
+    """The values without which the sections of some keys are none."""
+    sections = {key.partition(".")[0] for key in keys}
+    return {
+        flat
+        for flat, key in KEYS.items()
+        if key.is_needed and len(key.path) == 2 and key.path[0] in sections
+    } | {"address"}
+
+
+def fires(rule: Rule, path: Path, keep: Callable[[str], bool]) -> bool:
+    """Whether a case has a finding of a rule where the inventory has only what is to be kept."""
+    case = case_files.load(path.read_text())
+
+    def wanted(change: dict[str, Any] | None) -> NodeWanted:
+        whole = {**states.BASE["wanted"], **(change or {})}
+        return NodeWanted.from_data(
+            {flat: value for flat, value in whole.items() if value is not None and keep(flat)}
+        )
+
+    change, around = case.get("found"), beside(case)
+    if "among" in case:
+        change, around = states.meshed(change), states.among(case["among"])
+    name = around.name
+    nodes = {name: (states.found(states.named(change, name)), wanted(case.get("wanted")))}
+    for other, each in case.get("others", {}).items():
+        nodes[other] = (states.found(each.get("found")), wanted(each.get("wanted")))
+    together = {other: found for other, (found, _) in nodes.items()}
+    judged = {
+        each: Judged(found, expected, around if len(nodes) == 1 else Among(each, (), together))
+        for each, (found, expected) in nodes.items()
+    }
+    return rule.id in {each.rule for each in judge(judged).findings[name]}
+
+
+def beside(case: dict[str, Any]) -> Among:
+    given = case.get("beside") or {}
+    found = {
+        name: states.found(states.named(change, name))
+        for name, change in given.get("found", {}).items()
+    }
+    allowed = bool(given.get("allow_deletions"))
+    name = given.get("name", "")
+    return Among(name, peers(given.get("nodes", ())), found, allowed, via=given.get("via", SSH))
+
+
+def cases(rule: Rule) -> Iterator[Path]:
+    """Those with a finding of a rule."""
+    for path in sorted((CASES / rule.id).glob("*.yml")):
+        if rule.id in path.read_text():
+            findings = case_files.load(path.read_text())["findings"]
+            if rule.id in {each["rule"] for each in findings}:
+                yield path
+
+
+@pytest.mark.parametrize("rule", SOMEWHERE, ids=lambda rule: rule.id)
+def test_a_rule_is_judged_where_it_says(rule: Rule) -> None:
+    """Each group of keys alone is enough for a finding of a case; without all of them is none."""
+    paths = list(cases(rule))
+    for keys in groups(rule):
+        enough = complete(keys)
+        assert any(
+            fires(rule, path, lambda flat: flat in enough or is_of(flat, keys)) for path in paths
+        ), f"{rule.id} is not judged with {keys} alone"
+    for path in paths:
+        for names in spoiled(groups(rule)):
+            gone = {*names, *wholes(names)}
+            assert not fires(rule, path, lambda flat: not is_of(flat, gone)), (
+                f"{rule.id} is judged without {names}: {path.stem}"
+            )
+
+
+def spoiled(found: list[list[str]]) -> list[set[str]]:
+    """One key of each group, in every way."""
+    ways: list[set[str]] = [set()]
+    for keys in found:
+        ways = [way | {key} for way in ways for key in keys]
+    return ways
+
+
+def wholes(names: set[str]) -> set[str]:
+    """The sections that cannot be without one of some keys."""
+    needed = {dotted(flat) for flat in complete(names)} & names
+    return {each.partition(".")[0] for each in needed}
+
+
+@pytest.mark.parametrize("rule", SOMEWHERE, ids=lambda rule: rule.id)
+def test_a_switch_is_to_be_on(rule: Rule) -> None:
+    """The sentence has `KEY: true` for one, and only for one."""
+    switches = {dotted(flat) for flat, key in KEYS.items() if key.allowed == "true or false"}
+    for key, value in re.findall(r"`([a-z_.]+)(: true)?`", rule.judged):
+        assert bool(value) == (key in switches)
+
+
+NO_GPU: dict[str, Any] = {"driver": {"smi": {"code": None, "gpus": []}, "devices": []}}
+
+
+def test_gpus_that_are_missing_are_found_without_a_driver_in_the_inventory() -> None:
+    """`gpu: {model: A100, count: 8}` alone, on a machine without GPUs."""
+    nothing = {key: None for key in states.BASE["wanted"] if key != "address"}
+    wanted = states.wanted({**nothing, "gpu_model": "A100", "gpu_count": 8})
+    findings = report({"n": Seen(wanted, states.found(NO_GPU))}).hosts["n"].findings
+    (finding,) = [each for each in findings if each.rule == "driver.gpu-differs"]
+    assert (finding.subject, finding.found, finding.wanted) == ("count", "0", "8")
+    assert finding.severity == "error"
