@@ -18,8 +18,8 @@ TABLE = Path(__file__).parents[1] / "inventories" / "rules.tsv"
 _HEAD = """\
 # Rules of the report
 
-Each finding of `gpu-node drift` has the id of one of these rules. A finding can have another
-severity than its rule where that fits better. `repair` is what the deploy changes; a rule without
+Each finding of `gpu-node drift` has the id of one of these rules. A rule with several severities
+names the usual one first: what a finding says decides. `repair` is what the deploy changes; a rule without
 it needs manual action. `because of` names the rules whose findings explain one of this rule: the
 report's JSON has the first of such a chain as `root`. `gpu-node explain RULE` prints the same.
 
@@ -66,7 +66,7 @@ def _anchor(rule: Rule) -> str:
 def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
     yield from ("", f"## {area}")
     for rule in rules:
-        yield from ("", f"### {rule.id}", "", f"{rule.severity}. {rule.summary}", "")
+        yield from ("", f"### {rule.id}", "", f"{' or '.join(rule.severities)}. {rule.summary}", "")
         yield f"- why: {rule.why}"
         yield f"- judged: {rule.judged}"
         if rule.repair:

@@ -70,7 +70,7 @@ def _is_apart(one: Offset, other: Offset) -> bool:
 
 @rule(
     "clock.skew",
-    "warning",
+    ("warning", "error", "info"),
     whole=True,
     between=True,
     always=True,

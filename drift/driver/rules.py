@@ -94,7 +94,7 @@ def version_differs(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
 
 @rule(
     "driver.dkms-missing",
-    "error",
+    ("error", "warning"),
     step="driver",
     always=True,
     why="No program builds the module for a new kernel, so the GPUs are lost at the next "
@@ -130,7 +130,7 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 
 @rule(
     "driver.headers-missing",
-    "error",
+    ("error", "warning"),
     step="driver",
     always=True,
     why="dkms cannot build the module for a kernel without its headers.",
@@ -246,7 +246,7 @@ def _stale_image(
 
 @rule(
     "driver.next-boot",
-    "error",
+    ("error", "warning"),
     step="driver",
     because_of=(on_subject(headers_missing), on_node(dkms_missing, of=(KernelRelease,))),
     always=True,

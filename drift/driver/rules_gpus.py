@@ -119,7 +119,7 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
 
 @rule(
     "driver.unsupported-gpu",
-    "error",
+    ("error", "warning"),
     whole=True,
     always=True,
     why="The driver ignores a GPU that it does not support, and programs do not find it.",

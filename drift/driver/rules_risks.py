@@ -19,7 +19,7 @@ from gpu_node.inventories.schema import DriverWanted
 
 @rule(
     "driver.nouveau",
-    "error",
+    ("error", "warning"),
     step="driver",
     always=True,
     why="nouveau holds the GPUs, so the nvidia module finds none.",
@@ -67,7 +67,7 @@ def nouveau(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 
 @rule(
     "driver.kernel-hold",
-    "error",
+    ("error", "warning"),
     step="driver",
     key="driver",
     why="Without the hold the next boot may choose a kernel without the module.",

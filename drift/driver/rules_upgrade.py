@@ -18,7 +18,7 @@ _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
 
 @rule(
     "driver.upgrade-waiting",
-    "warning",
+    ("warning", "error"),
     whole=True,
     always=True,
     why="An upgrade of all packages, meant for something else, replaces the driver: programs end "

@@ -26,7 +26,7 @@ class Fault:
     cause: str
     fix: str
     fixable: bool = True
-    # Where a rule's own severity does not fit this fault.
+    # Where the rule's first severity does not fit this fault: another that the rule declares.
     severity: Severity | None = None
 
 
@@ -108,6 +108,8 @@ class Rule:
     # Empty: the key of the area, see `needed_key`.
     key: str = ""
     or_keys: tuple[str, ...] = ()
+    # Those of its findings that `severity` does not fit.
+    or_severities: tuple[Severity, ...] = ()
 
     def __call__(self, *given: object) -> Iterator[Fault]:
         """Yield the faults in what the check is given."""
@@ -144,9 +146,12 @@ class Rule:
 
     def is_judged(self, wanted: NodeWanted) -> bool:
         """Whether the inventory has what `judged` says."""
-        return self.always or any(
-            all(_has(wanted, key) for key in group) for group in self.needs
-        )
+        return self.always or any(all(_has(wanted, key) for key in group) for group in self.needs)
+
+    @property
+    def severities(self) -> tuple[Severity, ...]:
+        """Those that its findings may have, the usual one first."""
+        return (self.severity, *self.or_severities)
 
     @property
     def summary(self) -> str:
@@ -164,6 +169,8 @@ class Rule:
         for fault in self(*given):
             if fault.fixable and not self.steps:
                 raise ValueError(f"{self.id} has a fixable finding, and names no step")
+            if fault.severity not in (None, *self.severities):
+                raise ValueError(f"{self.id} does not declare the severity {fault.severity}")
             about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
             is_held = fault.fixable and not self._may_repair(about, found, wanted)
             way = f"set {self.needed_key} in the inventory, and gpu-node deploy repairs it; or: "
@@ -243,7 +250,7 @@ def is_on(rule_id: str, wanted: NodeWanted) -> bool:
 
 def rule(
     rule_id: str,
-    severity: Severity,
+    severity: Severity | tuple[Severity, ...],
     whole: bool = False,
     between: bool = False,
     compares: bool = False,
@@ -261,6 +268,8 @@ def rule(
 ) -> Callable[[Check], Rule]:
     """Make a rule of a check and register it under its id.
 
+    `severity` is that of its findings; of several, the first is that of those that name none.
+
     `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
     the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
     `under` names the area, or the rule, that one step repairs with it: they are one problem.
@@ -274,9 +283,10 @@ def rule(
         if rule_id in RULES:
             raise ValueError(f"two rules are called {rule_id}")
         steps = (step,) if isinstance(step, str) else step
+        severities = (severity,) if isinstance(severity, str) else severity
         RULES[rule_id] = made = Rule(
             rule_id,
-            severity,
+            severities[0],
             check,
             whole or compares,
             between or compares,
@@ -291,6 +301,7 @@ def rule(
             always,
             key,
             or_keys,
+            severities[1:],
         )
         return made
 

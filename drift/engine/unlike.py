@@ -23,7 +23,7 @@ class Text:
 
     cause: str
     fix: str
-    # Where the rule's own severity does not fit.
+    # Where the rule's first severity does not fit.
     severity: Severity | None = None
 
 

@@ -37,7 +37,7 @@ def _of_cuda(about: Subject) -> bool:
 
 @rule(
     "env.cover-up",
-    "info",
+    ("info", "warning"),
     whole=True,
     because_of=(
         *(on_node(each, explains=_of_shm) for each in (too_small, container, permissions)),

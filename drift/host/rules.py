@@ -35,7 +35,7 @@ def _is_of_host(about: Subject) -> bool:
 
 @rule(
     "host.oom-killed",
-    "warning",
+    ("warning", "info"),
     whole=True,
     because_of=(on_node(memory_for_job, when=_is_of_host),),
     always=True,
@@ -173,7 +173,7 @@ def _used_up(memory: Memory) -> str:
 
 @rule(
     "host.unclean-boot",
-    "warning",
+    ("warning", "info"),
     whole=True,
     always=True,
     why="The node lost power, crashed or was reset: what it had not written to disk is lost, and "

@@ -18,7 +18,7 @@ _INODES = 1_000_000
 
 @rule(
     "host.disk-full",
-    "warning",
+    ("warning", "error"),
     always=True,
     why="A checkpoint, a cache or a log cannot be written: 'No space left on device', or "
     "'PytorchStreamWriter failed writing file' in the middle of a job.",

@@ -29,7 +29,7 @@ _SOURCE = (
 
 @rule(
     "host.memory-for-job",
-    "error",
+    ("error", "warning", "info"),
     between=True,
     key="jobs.parameters and jobs.zero",
     why="The job ends with 'CUDA out of memory', or the kernel kills its processes ('exits with "

@@ -18,7 +18,7 @@ _GLOO = "GLOO_SOCKET_IFNAME"
 
 @rule(
     "host.name",
-    "info",
+    ("info", "error"),
     between=True,
     always=True,
     why="torch's gloo listens on the address of the node's own name, and on loopback where the "

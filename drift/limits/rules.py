@@ -207,7 +207,7 @@ def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
 
 @rule(
     "limits.not-effective",
-    "error",
+    ("error", "warning"),
     step="limits",
     because_of=(on_subject(above_ceiling),),
     under="limits",

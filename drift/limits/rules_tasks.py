@@ -23,7 +23,7 @@ _SLICE = re.compile(r"/([^/]+\.(?:slice|service|scope))/pids\.max$")
 
 @rule(
     "limits.nproc",
-    "error",
+    ("error", "warning"),
     whole=True,
     step="limits",
     under="limits",

@@ -29,7 +29,7 @@ _ITEMS: tuple[Item, ...] = ("nofile", "memlock", "nproc")
 
 @rule(
     "limits.training-user",
-    "error",
+    ("error", "info"),
     under="limits",
     or_keys=("limits.memlock", "limits.nproc"),
     why="Jobs run as the training user: the limits of the SSH user say nothing about that user.",

@@ -204,7 +204,7 @@ def _has_library(packages: Subject) -> bool:
 
 @rule(
     "nccl.loaded-mismatch",
-    "error",
+    ("error", "warning"),
     step="nccl",
     because_of=(
         on_subject(shadowed),

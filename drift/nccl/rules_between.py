@@ -33,7 +33,7 @@ _TEXTS = {
 
 @rule(
     "nccl.differs",
-    "error",
+    ("error", "warning"),
     compares=True,
     always=True,
     why="A job between such nodes hangs (before NCCL 2.23.4), or ends with 'Mismatched NCCL"

@@ -55,7 +55,7 @@ def _versions(found: NcclState) -> dict[str, list[str]]:
 
 @rule(
     "nccl.duplicate-packages",
-    "error",
+    ("error", "warning"),
     step="nccl",
     always=True,
     key="nccl.packages",
@@ -85,7 +85,7 @@ def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 
 @rule(
     "nccl.package-locked",
-    "warning",
+    ("warning", "error"),
     key="nccl.packages",
     why="No run of gpu-node wrote this lock, so the deploy respects it.",
     manual="Remove the lock, or replace it: --data override_locks=true.",
@@ -112,7 +112,7 @@ def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 
 @rule(
     "nccl.package-mismatch",
-    "warning",
+    ("warning", "error"),
     step="nccl",
     because_of=(on_node(package_locked),),
     under="nccl.duplicate-packages",
@@ -185,7 +185,7 @@ def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
 
 @rule(
     "nccl.package-damaged",
-    "warning",
+    ("warning", "error"),
     step="nccl",
     always=True,
     key="nccl.packages",

@@ -260,7 +260,7 @@ def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: s
 
 @rule(
     "network.launcher-override",
-    "error",
+    ("error", "warning"),
     between=True,
     step="env",
     under="network",

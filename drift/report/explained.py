@@ -45,7 +45,7 @@ def texts(word: str) -> RenderableType:
     if word in UNREADABLE:
         return entry(_head(word, "error"), _ROOT_ONLY if word == NEEDS_ROOT else _UNREAD)
     rules = [each for each in in_order() if each.area == word] or [RULES[word]]
-    return Group(*(entry(_head(rule.id, rule.severity), _lines(rule)) for rule in rules))
+    return Group(*(entry(_head(rule.id, *rule.severities), _lines(rule)) for rule in rules))
 
 
 def listed(area: str | None) -> RenderableType:
@@ -63,8 +63,9 @@ def listed(area: str | None) -> RenderableType:
     return table
 
 
-def _head(rule_id: str, severity: str) -> Text:
-    return Text.assemble((severity, SEVERITY_STYLES[severity]), "  ", (rule_id, "bold"))
+def _head(rule_id: str, *severities: str) -> Text:
+    words = Text(" or ").join(Text(each, style=SEVERITY_STYLES[each]) for each in severities)
+    return Text.assemble(words, "  ", (rule_id, "bold"))
 
 
 def _lines(rule: Rule) -> Iterator[tuple[str, str]]:

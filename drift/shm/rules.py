@@ -83,7 +83,7 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
 
 @rule(
     "shm.container",
-    "error",
+    ("error", "warning"),
     whole=True,
     always=True,
     key="shm.size",
@@ -120,7 +120,7 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
 
 @rule(
     "shm.not-persistent",
-    "warning",
+    ("warning", "info"),
     step="shm",
     under="shm.too-small",
     why="The next boot mounts /dev/shm with another size.",

@@ -31,7 +31,7 @@ _SHM_CAUSE = (
 
 @rule(
     "shm.docker-default",
-    "warning",
+    ("warning", "error", "info"),
     whole=True,
     step="shm",
     always=True,

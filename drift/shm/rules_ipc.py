@@ -20,7 +20,7 @@ _CAUSE = (
 
 @rule(
     "shm.remove-ipc",
-    "warning",
+    ("warning", "info"),
     whole=True,
     step="shm",
     always=True,

@@ -17,7 +17,7 @@ _NEARLY_FULL = 0.9
 
 @rule(
     "shm.stale-segments",
-    "warning",
+    ("warning", "error", "info"),
     step="shm",
     always=True,
     why="Segments of killed processes take memory that the next job needs.",
@@ -81,7 +81,7 @@ def _blind(use: Use) -> str:
 
 @rule(
     "shm.orphaned-trainer",
-    "warning",
+    ("warning", "info"),
     step="shm",
     always=True,
     key="shm.kill_orphans",

@@ -150,7 +150,7 @@ def _in_the_way(
 
 @rule(
     "ssh.block-outdated",
-    "warning",
+    ("warning", "error"),
     between=True,
     step="ssh",
     under="ssh",
@@ -232,7 +232,7 @@ _WHY_NO_LOGIN = (
 
 @rule(
     "ssh.no-login",
-    "error",
+    ("error", "warning"),
     between=True,
     step="ssh",
     because_of=_WHY_NO_LOGIN,

@@ -135,7 +135,7 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
 
 @rule(
     "toolchain.package-differs",
-    "error",
+    ("error", "warning"),
     compares=True,
     step="toolchain",
     always=True,

@@ -44,7 +44,7 @@ def _severity(environment: Environment) -> Severity:
 
 @rule(
     "toolchain.cuda-mismatch",
-    "error",
+    ("error", "warning", "info"),
     whole=True,
     always=True,
     why="DeepSpeed refuses to compile its operators: 'Installed CUDA version 12.2 does not match "
@@ -133,7 +133,7 @@ def _toolkit_fix(found: NodeState, build: Build, cuda: str) -> str:
 
 @rule(
     "toolchain.compiler",
-    "error",
+    ("error", "warning"),
     whole=True,
     always=True,
     why="Builds of CUDA extensions end with 'greater than the maximum required version by CUDA', "

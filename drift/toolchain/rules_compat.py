@@ -18,7 +18,7 @@ _CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
 
 @rule(
     "toolchain.compat-library",
-    "error",
+    ("error", "info"),
     whole=True,
     always=True,
     why="Programs load a libcuda of another version than the driver's module: 'Error 803: system "

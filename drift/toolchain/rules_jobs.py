@@ -64,7 +64,7 @@ _FLASH = _Need(
 
 @rule(
     "toolchain.precision",
-    "error",
+    ("error", "warning"),
     whole=True,
     because_of=(on_node(gpu_differs, when=lambda about: about == Thing("model")),),
     key="jobs.precision",

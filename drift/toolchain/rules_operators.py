@@ -35,7 +35,7 @@ _NO_KERNEL = "'no kernel image is available for execution on the device'"
 
 @rule(
     "toolchain.ops-foreign",
-    "error",
+    ("error", "warning", "info"),
     whole=True,
     between=True,
     always=True,

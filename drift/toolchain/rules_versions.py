@@ -69,7 +69,7 @@ def gcc_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
 
 @rule(
     "toolchain.python-differs",
-    "error",
+    ("error", "warning"),
     compares=True,
     always=True,
     why="Wheels, pickled objects and compiled operators of one Python do not load in another.",

@@ -22,7 +22,7 @@ from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
 
 @rule(
     "workspace.directory",
-    "error",
+    ("error", "warning"),
     whole=True,
     step="workspace",
     key="directories",
@@ -296,7 +296,7 @@ def _amount(copy: Copy) -> str:
 
 @rule(
     "workspace.differs",
-    "error",
+    ("error", "warning"),
     between=True,
     step="workspace",
     why="Nodes that run other code or read other data train something else, or fail.",

@@ -18,7 +18,7 @@ _NAMED = 3
 
 @rule(
     "workspace.lfs-pointer",
-    "error",
+    ("error", "info"),
     whole=True,
     between=True,
     why="A clone made without git-lfs has text files of 130 bytes in place of models and data.",

@@ -86,17 +86,7 @@ def test_a_case_says_what_it_is_about(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_findings(path: Path) -> None:
     """The node of a case has these findings and no other, with these words in cause or fix."""
-    case = _load(path)
-    change, around = case.get("found"), _beside(case.get("beside"))
-    if "among" in case:  # in the mesh of base.yml
-        change, around = states.meshed(change), states.among(case["among"])
-    change = states.named(change, around.name)
-    found, wanted = states.found(change), states.wanted(case.get("wanted"))
-    if "others" in case:
-        findings = _judged_together(found, wanted, case["others"])
-    else:
-        findings = check(found, wanted, around)
-    expected = case["findings"]
+    findings, expected = _findings_of(path)
     assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
         {key: each[key] for key in COMPARED} for each in expected
     ]
@@ -111,6 +101,21 @@ def test_findings(path: Path) -> None:
     there = {(each.rule, each.subject): each for each in findings}
     for root in (each.root for each in findings if each.root is not None):
         assert there[root.rule, root.subject].root is None
+
+
+def _findings_of(path: Path) -> tuple[list[Finding], list[dict[str, Any]]]:
+    """Return the findings of a case's node, and those that the case expects."""
+    case = _load(path)
+    change, around = case.get("found"), _beside(case.get("beside"))
+    if "among" in case:  # in the mesh of base.yml
+        change, around = states.meshed(change), states.among(case["among"])
+    change = states.named(change, around.name)
+    found, wanted = states.found(change), states.wanted(case.get("wanted"))
+    if "others" in case:
+        findings = _judged_together(found, wanted, case["others"])
+    else:
+        findings = check(found, wanted, around)
+    return findings, case["findings"]
 
 
 def _judged_together(
@@ -136,6 +141,28 @@ def test_a_rule_says_what_it_checks(rule: Any) -> None:
     """Its summary is a sentence that the documentation can show."""
     assert rule.summary.endswith(".")
     assert rule.area in AREAS
+
+
+def test_a_rule_declares_the_severities_of_its_findings() -> None:
+    """Each is that of a case, and no case has another one: rules.md and explain list them."""
+    found: dict[str, set[str]] = {rule: set() for rule in RULES}
+    for path in FILES:
+        for finding in _findings_of(path)[0]:
+            found.setdefault(finding.rule, set()).add(finding.severity)
+    assert {rule.id: {*rule.severities} for rule in RULES.values()} == {
+        rule: found[rule] for rule in RULES
+    }
+
+
+def test_a_severity_that_a_rule_does_not_declare_is_a_mistake() -> None:
+    """Otherwise the documentation would name another one."""
+
+    def check(found: object, wanted: object) -> Iterator[Fault]:
+        yield Fault("one", "two", "three", "four", "five", False, "info")
+
+    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Among())
+    with pytest.raises(ValueError, match=r"shm\.nowhere does not declare the severity info"):
+        list(findings)
 
 
 def test_a_rule_names_a_step_if_a_case_has_a_fixable_finding() -> None:
