@@ -24,6 +24,7 @@ MARK = "@@gpu-node-verify "
 # Importing PyTorch from a cold, shared disk takes up to a minute.
 LOOK_SECONDS, END_SECONDS = 100, 30
 NO_PYTHON = "no Python"
+SAME_MACHINE = "same machine as "
 NAME_PYTHON = "set the Python: launcher: {python: ...} in the inventory, or --python"
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -71,7 +72,13 @@ exec $limit "$@"
 """
 _PREPARE = """
 umask 077
-mkdir "$dir" || exit 1
+why=$(mkdir "$dir" 2>&1) || {
+  # Its name cannot be guessed: this user made it for another node of the run.
+  [ -O "$dir" ] && read -r other <"$dir/node" && echo "SAME_MACHINE$other" && exit 0
+  printf '%s\n' "$why" >&2
+  exit 1
+}
+printf '%s\n' "$node" >"$dir/node" || exit 1
 printf '%s' "$job" | base64 -d >"$dir/job.py" || exit 1
 printf '%s' "$start" | base64 -d >"$dir/start.sh" || exit 1
 found=$(command -v "${python:-python3}") || { echo "NO_PYTHON"; exit 0; }
@@ -163,16 +170,18 @@ def folder(run: str) -> str:
     return f"/tmp/gpu-node-verify-{run}"  # noqa: S108 (made with 0700, its name is random)
 
 
-def look(run: str, user: str, python: str, names: Sequence[str]) -> Section:
-    """Return the section that writes the job to a node and checks the Python there."""
+def look(run: str, user: str, python: str, names: Sequence[str], node: str = "") -> Section:
+    """Return the section that writes the job to a node, by its name, and checks its Python."""
     given = {
         "dir": folder(run),
+        "node": node,
         "job": base64.b64encode(JOB.encode()).decode(),
         "start": base64.b64encode(START.encode()).decode(),
         "python": python,
         "names": " ".join(names),
     }
     body = _PREPARE.replace("NO_PYTHON", NO_PYTHON).replace("SECONDS", str(LOOK_SECONDS - 5))
+    body = body.replace("SAME_MACHINE", SAME_MACHINE)
     script = f"{OWNER}{ENVIRONMENT_OWNER}{_given(given)}{body}"
     return Section("verify.look", as_trainer(user, script), seconds=LOOK_SECONDS)
 

@@ -16,6 +16,7 @@ from gpu_node.facts.ask.sudo import is_refusal, why_refused
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
 from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.host.one_machine import ONE_NAME, are_one
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
@@ -93,10 +94,14 @@ def require_idle(node: Node) -> None:
 def look(node: Node, run: str, python: str, names: list[str]) -> Look:
     """Write the job to a node and check its Python; raises Refused."""
     try:
-        section = nodes.look(run, node.user, python, names)
+        section = nodes.look(run, node.user, python, names, node.name)
         text = ask(node.host.connector, node.host, section)
     except Unreadable as error:
         raise Refused(f"{node.name}: {error}") from error
+    if text.startswith(nodes.SAME_MACHINE):
+        other = text.strip().removeprefix(nodes.SAME_MACHINE)
+        known = other if other in names else "another node"
+        raise Refused(f"{are_one(f'{known} and {node.name}')}, or share /tmp; next: {ONE_NAME}")
     try:
         if nodes.NO_PYTHON in lines_of(text):
             raise Unreadable("does not exist, or is not in the PATH of a shell without a terminal")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Thing
+from gpu_node.drift.host.rules_machine import same_machine
 from gpu_node.drift.ssh.rules_mesh import unresolved
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
@@ -40,7 +41,8 @@ def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
         if not (is_same and among.name in known):
             yield _on_loopback(own.name, listens, _address(found, wanted, among))
             return
-    if not is_same:
+    # A machine with two names is not called by both of them.
+    if not is_same and len(same_machine(found, among)) == 1:
         yield Fault(
             subject=Thing("host name"),
             found=own.name,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.host.rules_machine import same_machine
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.mesh import has_mesh, state_of
 from gpu_node.drift.ssh.rules import KEY
@@ -30,7 +31,9 @@ def key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[F
     """Two nodes have one private key, and not because they have one home."""
     if not has_mesh(wanted, among):
         return
-    for key, others in _shared(_own_key(found.ssh), among, _by_own_key):
+    itself = same_machine(found, among)
+    for key, having in _shared(_own_key(found.ssh), among, _by_own_key):
+        others = [name for name in having if name not in itself]
         shared = {name: _is_one_file(found, name, among) for name in others}
         if copies := [name for name in others if shared[name] is False]:
             yield _copied_key(key, copies)
@@ -90,12 +93,19 @@ def _own_key(state: SshState) -> Iterable[str]:
 )
 def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Two nodes have one host key."""
+    itself = same_machine(found, among)
+    keys: dict[tuple[str, ...], list[str]] = {}
     for key, others in _shared(_host_keys(found.ssh), among, _by_host_key):
+        if names := tuple(name for name in others if name not in itself):
+            keys.setdefault(names, []).append(key)
+    for names, shared in keys.items():
+        more = f" and {len(shared) - 1} more" if shared[1:] else ""
+        having = [each.name for each in among.nodes if each.name in (*names, among.name)]
         yield Fault(
             subject=Path("/etc/ssh"),
-            found=f"host key {key}, which {_have(others)}",
-            wanted="separate host keys for this node",
-            cause="one image was put on both, or both names are of one machine: "
+            found=f"{ranges(having)} have one host key: {shared[0]}{more}",
+            wanted="separate host keys for each node",
+            cause="one image was put on these machines: "
             "ssh cannot distinguish the nodes, and one can pose as the other",
             fix="on all but one of them: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd; then "
             "gpu-node host-key INVENTORY NODE shows the new key, --accept pins it, and converge",
@@ -104,7 +114,9 @@ def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
 
 
 def _host_keys(state: SshState) -> Iterable[str]:
-    return map(fingerprint, state.host_keys or ())
+    """Return the keys of the sshd that this machine has reached; not known: those in the files."""
+    keys = (state.reached,) if state.reached else state.host_keys or ()
+    return map(fingerprint, keys)
 
 
 def _by_own_key(among: Among) -> _Names:

@@ -69,7 +69,17 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     asked = time.time()
     lines = _answered(connector or host.connector, script, time_limit(fact.asked))
     fact.times = Times(asked, time.time())
-    return state_of(fact, lines, request)
+    return _reached(state_of(fact, lines, request), connector or host.connector)
+
+
+def _reached(found: NodeState, connector: BaseConnector) -> NodeState:
+    """Add the host key of the session, which known_hosts has: the files may have another one."""
+    transport = _transport(connector)
+    key = transport.get_remote_server_key() if transport else None
+    if key is None:
+        return found
+    reached = f"{key.get_name()} {key.get_base64()}"
+    return found.model_copy(update={"ssh": found.ssh.model_copy(update={"reached": reached})})
 
 
 def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeState:

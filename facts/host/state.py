@@ -142,10 +142,12 @@ class Disk(State):
 class Name(State):
     """The node's own name, what it resolves to there, and the offset of local time (+0800).
 
-    `addresses` is None where the resolver gave no answer.
+    `addresses` is None where the resolver gave no answer. `boot` is the id of the boot, empty
+    where the kernel does not report it.
     """
 
     name: str
+    boot: str = ""
     addresses: tuple[str, ...] | None
     offset: str
 
@@ -334,10 +336,11 @@ def _disk(
 
 _NAME = re.compile(r"[\x21-\x7e]{1,253}")
 _OFFSET = re.compile(r"[+-][0-9]{4}")
+_BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def parse_name(text: str) -> Name:
-    """Parse `name NAME`, `address ADDRESS` (?: no answer) for each, and `offset +HHMM`."""
+    """Parse `name NAME`, `boot ID`, `address ADDRESS` (?: no answer) for each, `offset +HHMM`."""
     rows = [line.split(" ", 1) for line in lines_of(text) if " " in line]
     words = {kind: rest for kind, rest in rows}
     name, offset = words.get("name", ""), words.get("offset", "")
@@ -347,7 +350,10 @@ def parse_name(text: str) -> Name:
         raise Unreadable(f"not an offset of local time: {offset[:40]!a}")
     addresses = [rest for kind, rest in rows if kind == "address"]
     known = None if "?" in addresses else checked.addresses(addresses)
-    return Name(name=name, addresses=known, offset=offset)
+    boot = words.get("boot", "")
+    if boot and not _BOOT.fullmatch(boot):
+        raise Unreadable(f"not the id of a boot: {boot[:60]!a}")
+    return Name(name=name, boot=boot, addresses=known, offset=offset)
 
 
 def parse(readings: Readings) -> HostState:

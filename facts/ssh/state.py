@@ -120,6 +120,8 @@ class SshState(State):
     host_keys: tuple[str, ...] | None
     account: Account | None
     authorized: Block | None
+    # The key that the sshd showed when this machine connected; None where another program asked.
+    reached: str | None = None
     # Marks of changes of authorized_keys that no new session has confirmed yet.
     pending: tuple[str, ...] | None
     known_hosts: Known | None

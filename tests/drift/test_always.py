@@ -26,6 +26,7 @@ _ALWAYS = {
         "disk-full",
         "memory-pressure",
         "name",
+        "one-machine",
         "oom-killed",
         "timezone-differs",
         "unclean-boot",

@@ -391,6 +391,21 @@ def command(sshd: Sshd, node: str, *options: str) -> list[str]:
     return [*run, "--key", "id", "--accept-host-key", digest(sshd), *options]
 
 
+def test_one_machine_under_two_names(sshd: Sshd, tmp_path: Path) -> None:
+    """The report says so, and does not advise to remove the host key that both names have."""
+    may_log_in(sshd, tmp_path)
+    run = command(sshd, f"n1={HERE}", "n2=localhost", "--port", str(sshd.port))
+    wide = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=wide)
+    assert "host.one-machine" in done.stdout, done.stdout + done.stderr
+    assert "n[1-2] are one machine" in done.stdout
+    assert "ssh.host-key-shared" not in done.stdout
+    drift = [sys.executable, "-m", "gpu_node.cli.main", "drift", "site/site.py", "--full"]
+    whole = subprocess.run(drift, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "are one machine" in whole.stdout, whole.stdout + whole.stderr
+    assert "ssh_host_" not in whole.stdout
+
+
 def test_an_interrupt_during_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
     """The files are there: the line names the command that reports."""
     may_log_in(sshd, tmp_path)

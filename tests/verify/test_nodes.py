@@ -131,6 +131,14 @@ def test_an_existing_folder_is_not_used(environment: dict[str, str], run: str) -
         ask(nodes.look(run, "", sys.executable, []), environment)
 
 
+def test_two_names_of_one_machine_are_refused(environment: dict[str, str], run: str) -> None:
+    """The second finds the folder that this user made for the first."""
+    first = ask(nodes.look(run, "", sys.executable, [], "a100-01"), environment)
+    assert nodes.parse_look(first).torch is None or nodes.MARK in first
+    second = ask(nodes.look(run, "", sys.executable, [], "a100-02"), environment)
+    assert second.strip() == f"{nodes.SAME_MACHINE}a100-01"
+
+
 def started(folder: str, *argv: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, cwd=folder, start_new_session=True)
 

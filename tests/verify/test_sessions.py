@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
+from gpu_node.facts.host.one_machine import ONE_NAME, are_one
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Unreadable
 from gpu_node.inventories.schema import NodeWanted
-from gpu_node.verify import sessions
+from gpu_node.verify import nodes, sessions
 from gpu_node.verify.sessions import Node, Refused, require_idle
 
 
@@ -48,6 +49,18 @@ def test_a_job_that_runs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a100-01: GPUs are held by pid 4711 (zhang: python); nothing" in str(refused.value)
     assert "--allow-disruption" in str(refused.value)
     assert asked == [True]
+
+
+@pytest.mark.parametrize(("other", "named"), [("b1", "b1"), ("x\x1b", "another node")])
+def test_one_machine_with_two_names(
+    other: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words of the report; a name that is none of the run is not repeated."""
+    answering(monkeypatch, f"{nodes.SAME_MACHINE}{other}\n")
+    with pytest.raises(Refused) as refused:
+        sessions.look(node(), "run", "", ["b1", "a100-01"])
+    assert str(refused.value).startswith(are_one(f"{named} and a100-01"))
+    assert str(refused.value).endswith(ONE_NAME)
 
 
 def test_an_idle_node(monkeypatch: pytest.MonkeyPatch) -> None:

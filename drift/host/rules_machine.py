@@ -1,0 +1,64 @@
+"""Host rule about the inventory itself: each name is a machine of its own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Thing
+from gpu_node.drift.ranges import ranges
+from gpu_node.facts.host.one_machine import ONE_NAME, are_one
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
+
+_Machines = dict[tuple[str, str], list[str]]
+
+
+@rule(
+    "host.one-machine",
+    "error",
+    between=True,
+    always=True,
+    why="A launcher starts two ranks on each of its GPUs: 'Duplicate GPU detected'. What is "
+    "compared between the nodes is compared with itself.",
+    manual="Keep one name of the machine in the inventory, or correct the address of the other "
+    "one.",
+)
+def one_machine(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+    """Another name of the inventory is the same machine: one host name, one boot."""
+    names = same_machine(found, among)
+    if len(names) > 1:
+        yield Fault(
+            subject=Thing("inventory"),
+            found=are_one(ranges(names)),
+            wanted="a machine for each name",
+            cause="they answer with one host name and one id of the boot: a launcher starts two "
+            "ranks on each GPU ('Duplicate GPU detected'), and nothing is compared",
+            fix=ONE_NAME,
+            fixable=False,
+        )
+
+
+def same_machine(found: NodeState, among: Among) -> Sequence[str]:
+    """Return the names of the inventory that are this node's machine, its own among them.
+
+    Containers of one machine have its boot, but each another host name.
+    """
+    identity = _identity(found)
+    alike = among.once(_machines).get(identity, ()) if all(identity) else ()
+    return [each.name for each in among.nodes if each.name in (*alike, among.name)]
+
+
+def _machines(among: Among) -> _Machines:
+    machines: _Machines = defaultdict(list)
+    for peer in among.nodes:
+        if (state := among.found.get(peer.name)) is not None:
+            machines[_identity(state)].append(peer.name)
+    return machines
+
+
+def _identity(state: NodeState) -> tuple[str, str]:
+    own = state.host.name
+    return (own.name, own.boot) if own else ("", "")
