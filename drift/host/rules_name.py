@@ -42,7 +42,7 @@ def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
             yield _on_loopback(own.name, listens, _address(found, wanted, among))
             return
     # A machine with two names is not called by both of them.
-    if not is_same and len(same_machine(found, among)) == 1:
+    if not is_same and len(same_machine(found, among)) <= 1:
         yield Fault(
             subject=Thing("host name"),
             found=own.name,

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.subject import Path, Pid
+from gpu_node.drift.engine.subject import Path, Pid, Thing
 from gpu_node.drift.shm.daemon_json import SHM, ULIMITS, size_of, soft_limits, values_of
 from gpu_node.drift.units import at_least, limit, size
 from gpu_node.facts.node import NodeState
@@ -36,16 +36,17 @@ _SHM_CAUSE = (
     step="shm",
     always=True,
     key="docker.default_shm_size",
-    why="A container gets 64 MB of /dev/shm and small limits unless its command line or the "
-    "daemon's settings name others.",
-    manual="Set default-shm-size and default-ulimits in /etc/docker/daemon.json, then run "
-    "systemctl reload docker.",
+    why="A container gets 64 MB of /dev/shm and small limits unless its command line, or the "
+    "settings of docker or podman, name others.",
+    manual="docker: set default-shm-size and default-ulimits in /etc/docker/daemon.json, then run "
+    "systemctl reload docker. podman: set shm_size under [containers] in "
+    "/etc/containers/containers.conf.",
     repair="Writes default-shm-size and default-ulimits into /etc/docker/daemon.json, only where "
     "the inventory has docker: {...}, and reloads docker. Containers continue.",
     alone="Start the container with --shm-size=8g --ulimit memlock=-1.",
 )
 def docker_default(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A container on a GPU node gets too little /dev/shm or too small limits by default."""
+    """docker or podman gives a container on a GPU node too little /dev/shm or small limits."""
     docker = found.shm.docker
     if has_gpus(found, wanted) and docker is not None:
         for daemon in docker.daemons:
@@ -87,6 +88,7 @@ def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator
     expected = wanted.docker.default_shm_size if wanted.docker else None
     flags = [each.value for each in daemon.flags if each.name == _FLAGS[SHM]]
     given = flags[-1] if flags else values.get(SHM)
+    default = "docker's default" + ("" if daemon.text is not None else "; there is no such file")
     has = DEFAULT if given is None else size_of(given)
     if has is None or has >= (expected or LEAST):
         return
@@ -94,7 +96,7 @@ def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator
     fixable, fix = _repair(daemon, expected is not None, SHM, f'"{SHM}": "{asked}"')
     yield Fault(
         subject=_subject(daemon),
-        found=f"{SHM} {size(has)}" + (", docker's default" if given is None else ""),
+        found=f"{SHM} {size(has)}" + (f", {default}" if given is None else ""),
         wanted=asked if expected else f"at least {format_size(LEAST)}",
         cause=_SHM_CAUSE,
         fix=fix,
@@ -224,12 +226,14 @@ def _podman(sizes: tuple[PodmanSize, ...], wanted: NodeWanted) -> Iterator[Fault
         return
     asked = format_size(node_size(wanted)).lower()
     yield Fault(
-        subject=Path(decides.path if decides else "/etc/containers/containers.conf"),
-        found=f"shm_size {size(has)}, "
-        + (f"line {decides.line}" if decides else "podman's default"),
+        subject=Path(decides.path) if decides else Thing("podman"),
+        found=f"shm_size {size(has)}, line {decides.line}"
+        if decides
+        else f"shm_size {size(has)}, podman's default: no containers.conf sets it",
         wanted=f"at least {format_size(LEAST)}",
         cause=_SHM_CAUSE,
-        fix=f'write shm_size = "{asked}" under [containers] into /etc/containers/containers.conf',
+        fix=f'write shm_size = "{asked}" under [containers] into /etc/containers/containers.conf; '
+        f"or start each container with podman run --shm-size={asked}",
         fixable=False,
     )
 
@@ -237,12 +241,13 @@ def _podman(sizes: tuple[PodmanSize, ...], wanted: NodeWanted) -> Iterator[Fault
 def _container(each: GpuContainer, wanted: NodeWanted) -> Fault:
     known = _CONTAINER_ID.findall(each.cgroup)
     about = f"container {known[-1][:12]}" if known else "a container"
+    program = "podman" if "libpod" in each.cgroup else "docker"
     return Fault(
         subject=Pid(each.pid, each.name),
         found=f"{about} has GPUs and {size(each.shm or 0)} of /dev/shm",
         wanted=f"at least {format_size(LEAST)}",
         cause=_SHM_CAUSE,
-        fix="a running container keeps its size: create it again with docker run "
+        fix=f"a running container keeps its size: create it again with {program} run "
         f"--shm-size={format_size(node_size(wanted)).lower()}",
         fixable=False,
     )
