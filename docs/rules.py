@@ -19,9 +19,10 @@ _HEAD = """\
 # Rules of the report
 
 Each finding of `gpu-node drift` has the id of one of these rules. A rule with several severities
-names the usual one first: what a finding says decides. `repair` is what the deploy changes; a rule without
-it needs manual action. `because of` names the rules whose findings explain one of this rule: the
-report's JSON has the first of such a chain as `root`. `gpu-node explain RULE` prints the same.
+names the usual one first: the finding says which it is. `repair` is what the deploy changes; a
+rule without it needs manual action. `because of` names the rules whose findings explain one of
+this rule: the report's JSON has the first of such a chain as `root`. `gpu-node explain RULE`
+prints the same.
 
 Beside these, AREA.unreadable (error) reports a fact that the probe could not read. A fact that is
 unknown counts as wrong. The table sums up those that only root can read as `needs-root`.

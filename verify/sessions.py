@@ -15,8 +15,8 @@ from gpu_node.facts.ask.session import fresh
 from gpu_node.facts.ask.sudo import is_refusal, why_refused
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
-from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.host.one_machine import ONE_NAME, are_one
+from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit

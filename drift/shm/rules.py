@@ -11,6 +11,7 @@ from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import kept, new_line, with_size
 from gpu_node.drift.shm.rules_docker import LEAST, has_gpus, node_size
+from gpu_node.drift.shm.rules_memory import IMPOSSIBLE, is_impossible
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.boot import BootLine
@@ -53,7 +54,9 @@ def _has_gpus(node: NodeState, wanted: NodeWanted) -> bool:
 @rule(
     "shm.too-small",
     "error",
+    whole=True,
     step="shm",
+    because_of=(IMPOSSIBLE,),
     why="Each process uses about 10 MB of /dev/shm for NCCL, DataLoader workers more. NCCL "
     "fails when it is full.",
     manual="Run mount -o remount,size=SIZE /dev/shm.",
@@ -61,9 +64,15 @@ def _has_gpus(node: NodeState, wanted: NodeWanted) -> bool:
     alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers, or run the job in a "
     "container: docker run --shm-size=SIZE.",
 )
-def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is smaller than the inventory wants."""
-    if _restricted(found) or not _is_too_small(found, wanted) or found.mount is None:
+    found, wanted = node.shm, expected.shm
+    if (
+        wanted is None
+        or _restricted(found)
+        or not _is_too_small(found, wanted)
+        or found.mount is None
+    ):
         return
     foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
     option = f"size={format_size(wanted.size)}"
@@ -77,7 +86,7 @@ def too_small(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
         cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
         "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
         fix=f"{found.mount.fstype} is not tmpfs: unmount it first" if foreign else ours,
-        fixable=not foreign,
+        fixable=not foreign and not is_impossible(node, expected),
     )
 
 
@@ -121,23 +130,27 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
 @rule(
     "shm.not-persistent",
     ("warning", "info"),
+    whole=True,
     step="shm",
+    because_of=(IMPOSSIBLE,),
     under="shm.too-small",
     why="The next boot mounts /dev/shm with another size.",
     manual="Set size=SIZE in the line for /dev/shm in /etc/fstab.",
     repair="Writes the line for /dev/shm in /etc/fstab.",
     alone="After a boot, check the size: df -h /dev/shm.",
 )
-def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
+def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
-    if _restricted(found) or found.fstab is None:
+    found, wanted = node.shm, expected.shm
+    if wanted is None or _restricted(found) or found.fstab is None:
         return
+    possible = not is_impossible(node, expected)
     enough = _is_boot_default(found, wanted) or any(
         each.state == "runs" and _is_enough(each.size, found, wanted) for each in found.boot or ()
     )
     if not found.fstab and not enough:
         add = new_line(format_size(wanted.size), found.mount.flags if found.mount else ())
-        yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}")
+        yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}", possible)
     for line in found.fstab:
         if found.memory is None and (not line.size or line.size.endswith("%")):
             continue  # unknown: shm.unreadable reports it
@@ -152,7 +165,7 @@ def not_persistent(found: ShmState, wanted: ShmWanted) -> Iterator[Fault]:
             size_text = f"size={line.size}" if line.size else "no size"
             options = with_size(line.options, format_size(wanted.size))
             fix = f"set the options of {where} of /etc/fstab to {options}"
-            yield _fstab_fault(f"{where}: {size_text}", wanted, fix)
+            yield _fstab_fault(f"{where}: {size_text}", wanted, fix, possible)
     for other in found.boot or ():
         if other.state == "ignored" or not _is_enough(other.size, found, wanted):
             yield _boot_fault(other, wanted)

@@ -89,6 +89,7 @@ _ALWAYS = {
         "subnet-shared",
     ),
     "shm": (
+        "above-memory",
         "container",
         "differs",
         "docker-default",
