@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,8 @@ _SEVERITIES = list(SEVERITY_STYLES)
 _ORDER = {rule: number for number, rule in enumerate(RULES)}
 # What is wanted is short, or left to `--full`: it may be a sentence.
 _LONGEST_WANTED = 40
+# Between the ways of a fix.
+_WAYS = re.compile(r"; or: |; |, or ")
 
 
 class OnNode(NamedTuple):
@@ -124,11 +127,13 @@ def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
         rule = RULES.get(each.rule)
         if problem.id == NEEDS_ROOT:
             admin.setdefault(each.fix, []).append(node)
-        elif rule is not None and rule.alone and not _is_in_home(each.fix):
+            continue
+        own = _without_deploy(each.fix)
+        if rule is not None and rule.alone and not (own and _is_in_home(each.fix)):
             alone.setdefault(rule.alone, []).append(node)
             admin.setdefault(each.fix, []).append(node)
         else:
-            alone.setdefault(each.fix, []).append(node)
+            (alone if own else admin).setdefault(own or each.fix, []).append(node)
     return _by_nodes(alone, problem.nodes), _by_nodes(admin, problem.nodes)
 
 
@@ -144,6 +149,13 @@ def _where(on: Collection[str], all_of: Collection[str], nodes: Collection[str],
     """Return the names of nodes in a form; empty where they are all that a problem has."""
     names = list(dict.fromkeys(on))
     return "" if len(names) == len(all_of) else form.format(ranges(names, nodes))
+
+
+def _without_deploy(fix: str) -> str:
+    """Return the ways of a fix that are not the deploy: it needs root."""
+    if "deploy" not in fix:
+        return fix
+    return "; ".join(way for way in _WAYS.split(fix) if "deploy" not in way)
 
 
 def _is_in_home(fix: str) -> bool:

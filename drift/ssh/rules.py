@@ -137,6 +137,7 @@ def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     between=True,
     why="A launcher cannot type the passphrase of a key.",
     manual="Move the key away, and run the deploy: it creates a new one.",
+    alone="Move the key away, and create one without a passphrase: ssh-keygen -t ed25519 -N ''.",
 )
 def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """The training user's ed25519 key cannot be used without a person at the keyboard."""

@@ -143,6 +143,7 @@ def cmake_shadowed(found: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
     manual="Run pip install NAME==VERSION in the environment. Or pin the version in the inventory "
     "(toolchain: {packages: {NAME: VERSION}}), and run the deploy.",
     repair="Installs the pinned versions with pip. A package that is not pinned keeps its version.",
+    alone="Install one version in an environment of yours: pip install NAME==VERSION.",
 )
 def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """A Python package has another version than its pin in the inventory or than on other nodes."""

@@ -23,6 +23,7 @@ _NAMED = 3
     between=True,
     why="A clone made without git-lfs has text files of 130 bytes in place of models and data.",
     manual="Run git lfs install and git lfs pull in the clone, on the source of the workspace.",
+    alone="Run git lfs install and git lfs pull in the clone, then copy its files with rsync.",
 )
 def lfs_pointer(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
     """Files of models or data are pointers of git-lfs."""

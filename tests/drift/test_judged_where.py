@@ -14,15 +14,13 @@ from gpu_node.drift.engine.guard import Judged
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.drift.report.seen import Seen
-from gpu_node.facts.ask.via import SSH
-from gpu_node.facts.probe.peers import peers
 from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.wanted import flat_key, keys_of
 from tests import case_files
 from tests.drift import states
 from tests.drift.reports import report
+from tests.drift.rule_cases import CASES, beside
 
-CASES = Path(__file__).parent / "cases"
 KEYS = {flat_key(each.path): each for each in keys_of(NodeWanted)}
 SOMEWHERE = [rule for rule in RULES.values() if rule.judged.startswith("where")]
 
@@ -70,7 +68,7 @@ def fires(rule: Rule, path: Path, kept: Collection[str]) -> bool:
             {flat: value for flat, value in whole.items() if value is not None and flat in kept}
         )
 
-    change, around = case.get("found"), beside(case)
+    change, around = case.get("found"), beside(case.get("beside"))
     if "among" in case:
         change, around = states.meshed(change), states.among(case["among"])
     name = around.name
@@ -83,17 +81,6 @@ def fires(rule: Rule, path: Path, kept: Collection[str]) -> bool:
         for each, (found, expected) in nodes.items()
     }
     return rule.id in {each.rule for each in judge(judged).findings[name]}
-
-
-def beside(case: dict[str, Any]) -> Among:
-    given = case.get("beside") or {}
-    found = {
-        name: states.found(states.named(change, name))
-        for name, change in given.get("found", {}).items()
-    }
-    allowed = bool(given.get("allow_deletions"))
-    name = given.get("name", "")
-    return Among(name, peers(given.get("nodes", ())), found, allowed, via=given.get("via", SSH))
 
 
 def cases(rule: Rule) -> Iterator[Path]:

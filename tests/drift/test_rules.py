@@ -8,21 +8,14 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.engine.check import check, judge
-from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rule import Fault, Rule, is_named
 from gpu_node.drift.engine.rules import RULES
-from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.peers import peers
-from gpu_node.inventories.schema import NodeWanted
-from tests import case_files
 from tests.drift import states
+from tests.drift.rule_cases import FILES, findings_of, load
 
-CASES = Path(__file__).parent / "cases"
-FILES = sorted(CASES.glob("*/*.yml"))
 AREAS = [name for name in NodeState.model_fields if name != "unreadable"]
 # The areas that the inventory of base.yml manages, and those without a key in it.
 JUDGED = [area for area in AREAS if is_named(area, states.wanted())]
@@ -33,26 +26,6 @@ def _name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-def _load(path: Path) -> dict[str, Any]:
-    case: dict[str, Any] = case_files.load(path.read_text())
-    assert case.keys() <= {"found", "wanted", "among", "beside", "others", "findings"}
-    return case
-
-
-def _beside(given: dict[str, Any] | None) -> Among:
-    """The node among others: `found` are those that answered, each a change of the healthy one."""
-    case = given or {}
-    others: dict[str, Any] = case.get("found", {})
-    found = {name: states.found(states.named(change, name)) for name, change in others.items()}
-    return Among(
-        case.get("name", ""),
-        peers(case.get("nodes", ())),
-        found,
-        bool(case.get("allow_deletions")),
-        via=case.get("via", SSH),
-    )
-
-
 def test_the_healthy_node_has_no_finding() -> None:
     """The control: without a change nothing is reported."""
     assert check(states.found(), states.wanted()) == []
@@ -61,7 +34,7 @@ def test_the_healthy_node_has_no_finding() -> None:
 
 def test_each_rule_has_a_case_that_fires() -> None:
     """A rule that is never seen to fire could be removed unnoticed."""
-    fired = {finding["rule"] for path in FILES for finding in _load(path)["findings"]}
+    fired = {finding["rule"] for path in FILES for finding in load(path)["findings"]}
     others = {f"{area}.unreadable" for area in AREAS if area not in JUDGED}
     assert fired >= {*RULES, *others}
 
@@ -86,7 +59,7 @@ def test_a_case_says_what_it_is_about(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_findings(path: Path) -> None:
     """The node of a case has these findings and no other, with these words in cause or fix."""
-    findings, expected = _findings_of(path)
+    findings, expected = findings_of(path)
     assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
         {key: each[key] for key in COMPARED} for each in expected
     ]
@@ -103,39 +76,6 @@ def test_findings(path: Path) -> None:
         assert there[root.rule, root.subject].root is None
 
 
-def _findings_of(path: Path) -> tuple[list[Finding], list[dict[str, Any]]]:
-    """Return the findings of a case's node, and those that the case expects."""
-    case = _load(path)
-    change, around = case.get("found"), _beside(case.get("beside"))
-    if "among" in case:  # in the mesh of base.yml
-        change, around = states.meshed(change), states.among(case["among"])
-    change = states.named(change, around.name)
-    found, wanted = states.found(change), states.wanted(case.get("wanted"))
-    if "others" in case:
-        findings = _judged_together(found, wanted, case["others"])
-    else:
-        findings = check(found, wanted, around)
-    return findings, case["findings"]
-
-
-def _judged_together(
-    found: NodeState, wanted: NodeWanted, others: dict[str, dict[str, Any]]
-) -> list[Finding]:
-    """Return the findings of a node, called `n`, that is compared with others.
-
-    Each of `others` is a change of the healthy node (`found`) and of the inventory (`wanted`).
-    """
-    nodes = {"n": (found, wanted)}
-    for name, other in others.items():
-        nodes[name] = (states.found(other.get("found")), states.wanted(other.get("wanted")))
-    around = {name: each for name, (each, _) in nodes.items()}
-    judged = {
-        name: Judged(each, expected, Among(name, (), around))
-        for name, (each, expected) in nodes.items()
-    }
-    return judge(judged).findings["n"]
-
-
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_a_rule_says_what_it_checks(rule: Any) -> None:
     """Its summary is a sentence that the documentation can show."""
@@ -147,7 +87,7 @@ def test_a_rule_declares_the_severities_of_its_findings() -> None:
     """Each is that of a case, and no case has another one: rules.md and explain list them."""
     found: dict[str, set[str]] = {rule: set() for rule in RULES}
     for path in FILES:
-        for finding in _findings_of(path)[0]:
+        for finding in findings_of(path)[0]:
             found.setdefault(finding.rule, set()).add(finding.severity)
     assert {rule.id: {*rule.severities} for rule in RULES.values()} == {
         rule: found[rule] for rule in RULES
@@ -170,7 +110,7 @@ def test_a_rule_names_a_step_if_a_case_has_a_fixable_finding() -> None:
     fixable = {
         finding["rule"]
         for path in FILES
-        for finding in _load(path)["findings"]
+        for finding in load(path)["findings"]
         if finding["fixable"]
     }
     assert fixable == {rule.id for rule in RULES.values() if rule.steps}

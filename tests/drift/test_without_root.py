@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from rich.console import Console
 
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.report import explained
-from gpu_node.drift.report.problems import NEEDS_ROOT, problems
+from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.problems import NEEDS_ROOT, problems, without_root
 from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 from tests.drift.reports import FRESH, concise, drawn, report
+from tests.drift.rule_cases import FILES, findings_of
 
 ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
 CLOSED: dict[str, Any] = {
@@ -28,6 +31,7 @@ CLOSED: dict[str, Any] = {
     ]
 }
 TTY = {"ssh": {"sudo_refusal": "sudo: sorry, you must have a tty to run sudo"}}
+WHEEL = next(each for each in FILES if each.parent.name == "nccl.wheel-damaged")
 HANGS = {"unreadable": [{"area": "shm", "section": "shm.size", "reason": "no answer within 5 s"}]}
 
 
@@ -133,6 +137,28 @@ def test_what_helps_on_some_nodes_names_them() -> None:
     assert "without root: After a boot, check the size: df -h /dev/shm. a100-01: Set" in _words(
         concise(some, 300, only=["shm"])
     )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_no_advice_is_the_deploy(path: Path) -> None:
+    """That user cannot run it; what only it can do is what root has to do."""
+    findings, _ = findings_of(path)
+    host = HostReport(status="drift", findings=findings, without_root=True)
+    for each in problems({"n": host}):
+        alone, admin = without_root(each, {"n"})
+        assert "deploy" not in alone
+        assert alone or admin
+
+
+def test_a_held_repair_is_advised_without_the_deploy() -> None:
+    """What the inventory does not name: the other way of the fix."""
+    way = (
+        "set nccl.environments in the inventory, and gpu-node deploy repairs it; or: pip install x"
+    )
+    finding = findings_of(WHEEL)[0][0].model_copy(update={"fix": way})
+    host = HostReport(status="drift", findings=[finding], without_root=True)
+    (one,) = problems({"n": host})
+    assert without_root(one, {"n"}) == ("pip install x", "")
 
 
 def test_a_repair_in_the_home_needs_no_root() -> None:
