@@ -90,8 +90,6 @@ def drift(
         names = ", ".join(name for name, is_given in given.items() if is_given)
         found = f"{names} with --format {form}"
         raise click.UsageError(worded(found, "for the table alone", "one of them"))
-    if only and full:
-        raise click.UsageError(worded("--only with --full", "", "one of them"))
     contacting = {"--deep": deep, f"--via {via}": via != VIAS[0], "--mesh": bool(mesh)}
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
         raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))

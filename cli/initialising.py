@@ -17,7 +17,14 @@ from gpu_node.inventories.errors import worded
 from gpu_node.inventories.interrupt import LINE, at_once, deferred
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
-from gpu_node.onboarding.new_site import ENVIRONMENTS, Access, NewNode, NewSite, nodes_of
+from gpu_node.onboarding.new_site import (
+    ENVIRONMENTS,
+    Access,
+    NewNode,
+    NewSite,
+    environments,
+    nodes_of,
+)
 from gpu_node.onboarding.trust.passphrase import without_passphrase
 
 
@@ -47,6 +54,7 @@ class Initialising:
         """Report on the nodes, write what was found, and return the exit code of the report."""
         inventory = str(self.site.inventory)
         seen = ask(inventory)
+        places: dict[str, str] = {}
         states = {name: each.state for name, each in seen.items() if each.state is not None}
         if states:
             answers = ask_each(inventory, list(states), [ENVIRONMENTS])
@@ -58,7 +66,8 @@ class Initialising:
             with deferred():  # a file that is half written would stay
                 self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
-        self.console.show(table.render(report, self.console.width))
+        elsewhere = {name: environments(text) for name, text in places.items()}
+        self.console.show(table.render(report, self.console.width, elsewhere=elsewhere))
         if states:
             self.console.say(
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"

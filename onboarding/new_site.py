@@ -357,7 +357,7 @@ def _defaults(
     links = {name: _interface(state, addresses[name]) for name, state in found.items()}
     if listed := [f"{link} on {ranges(on, names)}" for link, on in _by_value(links)]:
         yield f"network: auto  # {', '.join(listed)}"
-    for place, on in _by_value({name: _environments(text) for name, text in places.items()}):
+    for place, on in _by_value({name: environments(text) for name, text in places.items()}):
         yield f"nccl: {{environments: [{place}]}}  # {ranges(on, names)}"
 
 
@@ -382,7 +382,8 @@ def _interface(state: NodeState, address: str) -> str:
     return ""
 
 
-def _environments(text: str) -> str:
+def environments(text: str) -> str:
+    """Return the folders with a PyTorch in the output of ENVIRONMENTS, as the file has them."""
     found = [line for line in dict.fromkeys(lines_of(text)) if _PATH.fullmatch(line)]
     return ", ".join(found[:_MOST_ENVIRONMENTS])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,17 +15,36 @@ from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.problems import chosen, of_problems, only_lines, problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 
 
-def render(report: Report, width: int) -> RenderableType:
-    """Return the report as a rich renderable for a console of this width."""
-    parts: list[RenderableType] = [*of_jobs(report), matrix(report.hosts, width), Text()]
-    parts += [_entry(finding, values) for finding, values in _grouped(report.hosts).items()]
-    parts += [_unreached(name, host) for name, host in report.hosts.items() if host.error]
-    return Group(*parts, _summary(report), *_next_step(report))
+def render(
+    report: Report, width: int, only: Collection[str] = (), facts: bool = True
+) -> RenderableType:
+    """Return the report as a rich renderable for a console of this width.
+
+    `only` chooses problems by rule, area or node; `facts` come before them.
+    """
+    parts: list[RenderableType] = [*of_jobs(report)]
+    if facts:
+        parts += [matrix(report.hosts, width), Text()]
+    found, hosts = problems(report.hosts), report.hosts
+    shown = list(chosen(found, only)) if only else found
+    if only:
+        kept = of_problems(shown)
+        hosts = {
+            name: host.model_copy(update={"findings": kept.get(name, [])})
+            for name, host in hosts.items()
+        }
+    parts += [_entry(finding, values) for finding, values in _grouped(hosts).items()]
+    parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
+    parts.append(_summary(report))
+    if only:
+        parts += only_lines(only, len(shown), len(found))
+    return Group(*parts, *_next_step(report))
 
 
 def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:

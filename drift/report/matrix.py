@@ -55,7 +55,7 @@ def matrix(hosts: Mapping[str, HostReport], width: int, alike: bool = False) -> 
 
     With `alike`, nodes with the same values share a column, and the largest group is the first.
     """
-    nodes = {name: _node(host) for name, host in hosts.items()}
+    nodes = {name: node_of(host) for name, host in hosts.items()}
     facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
     facts += _package_rows([node for node in nodes.values() if node is not None])
     labels = ["status", *(visible(fact.name, _LABEL) for fact in facts)]
@@ -78,7 +78,7 @@ def _package_rows(nodes: list[NodeState]) -> list[Fact]:
     return apart[:PACKAGES_SHOWN]
 
 
-def _node(host: HostReport) -> NodeState | None:
+def node_of(host: HostReport) -> NodeState | None:
     """Return a node's state; a report of an older version may lack an area."""
     if isinstance(host.facts, NodeState):
         return host.facts

@@ -110,13 +110,17 @@ class Report(_Part):
         """The nodes whose facts a Slurm job read."""
         return [name for name, host in self.hosts.items() if host.slurm_job is not None]
 
+    @property
+    def unknown(self) -> list[Difference]:
+        """The facts that are compared, and of which a value is missing: it has a finding."""
+        compared = [each for each in self.differences if each.drift or each.is_everywhere]
+        return [each for each in compared if not each.is_known]
+
     def exit_code(self) -> int:
         """Return 1 where something cannot be determined, else 2 where there is drift, else 0."""
         if self.summary.unreachable or self.summary.unreadable:
             return 1
-        # A value that is missing has a finding, and keeps the nodes from being compared.
-        compared = [each for each in self.differences if each.drift or each.is_everywhere]
-        if not all(each.is_known for each in compared):
+        if self.unknown:
             return 1
         return 2 if self.summary.drift else 0
 

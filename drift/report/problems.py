@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from rich.text import Text
+
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.drift.engine.subject import RootOnly
@@ -15,6 +17,7 @@ from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
+from gpu_node.inventories.escape import visible
 
 # The id of the problem that has the facts which only root can read, of all areas and nodes.
 NEEDS_ROOT = "needs-root"
@@ -23,6 +26,8 @@ _SEVERITIES = list(SEVERITY_STYLES)
 _ORDER = {rule: number for number, rule in enumerate(RULES)}
 # What is wanted is short, or left to `--full`: it may be a sentence.
 _LONGEST_WANTED = 40
+# Before what is wanted, at the end of a finding.
+WANT = ", want "
 # Between the ways of a fix.
 _WAYS = re.compile(r"; or: |; |, or ")
 
@@ -106,13 +111,39 @@ def text(problem: Problem, nodes: Collection[str]) -> str:
             f"{fact}{_where(on, problem.nodes, nodes, ' ({})')}" for fact, on in facts.items()
         )
         return f"{count} readable by root only: {', '.join(listed)}"
+    return "; ".join(_parts(problem, nodes))
+
+
+def first(problem: Problem, nodes: Collection[str]) -> str:
+    """Return the first part of `text`: one finding with what was found and what is wanted."""
+    return text(problem, nodes) if problem.id == NEEDS_ROOT else _parts(problem, nodes)[0]
+
+
+def _parts(problem: Problem, nodes: Collection[str]) -> list[str]:
     by_rule: dict[str, list[str]] = {}
     for (rule, words), on in _distinct(problem.own or problem.explained).items():
         where = _where(on, problem.nodes, nodes, " ({})")
         by_rule.setdefault(rule, []).append(f"{words}{where}")
     depth = max(map(len, by_rule.values()))
-    parts = [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
-    return "; ".join(parts)
+    return [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
+
+
+def only_lines(only: Iterable[str], shown: int, of: int) -> Iterator[Text]:
+    """Yield what --only does not choose, and that it chooses nothing where that is so."""
+    if not shown:
+        yield Text(f"no problems in {', '.join(map(visible, only))}", style="bold")
+    if left := of - shown:
+        yield Text()
+        yield Text(f"--only leaves out {left} problem{'s' * (left > 1)}", style="dim")
+
+
+def of_problems(found: Iterable[Problem]) -> dict[str, list[Finding]]:
+    """Return the findings of some problems by node."""
+    by_node: dict[str, list[Finding]] = {}
+    for problem in found:
+        for node, finding in problem.all:
+            by_node.setdefault(node, []).append(finding)
+    return by_node
 
 
 def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
@@ -185,7 +216,7 @@ def _distinct(found: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
             values = compared.setdefault((each.rule, each.subject), {})
             values.setdefault(each.found, []).append(node)
             continue
-        wanted = f", want {each.wanted}" if 0 < len(each.wanted) <= _LONGEST_WANTED else ""
+        wanted = f"{WANT}{each.wanted}" if 0 < len(each.wanted) <= _LONGEST_WANTED else ""
         # Of its logins a node is itself the subject, and `found` has its peers.
         about = "" if each.subject == node else f"{each.subject}: "
         on = texts.setdefault((each.rule, f"{about}{each.found}{wanted}"), [])

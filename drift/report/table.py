@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -18,14 +19,27 @@ from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report, Status
-from gpu_node.drift.report.problems import Problem, chosen, leads_to, problems, without_root
+from gpu_node.drift.report.outline import outline
+from gpu_node.drift.report.problems import (
+    WANT,
+    Problem,
+    chosen,
+    leads_to,
+    only_lines,
+    problems,
+    without_root,
+)
+from gpu_node.drift.report.problems import first as first_of
 from gpu_node.drift.report.problems import text as what
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 
-# Lines of one problem: what is wrong, what follows from it, and what helps without root.
+# Lines of one problem: what is wrong, what follows from it, and what helps without root. A first
+# finding that needs another line has it: what is wanted is its end.
 _LINES, _AFTER, _ALONE = 2, 1, 6
+_FIRST_LINES = 3
+_CUT, _CUT_NAMES = " ... (--full)", " ..."
 _GAP = 2
 # With less room beside the other columns, what is wrong stands below them.
 _ROOM = 24
@@ -38,7 +52,8 @@ def parts(report: Report, page: Page) -> tuple[str]:
     """Return the report for a page, as its console prints it."""
     width = page.console.width
     if page.full:
-        return (printed(full.render(report, width), page.console),)
+        facts = page.facts or not page.only
+        return (printed(full.render(report, width, page.only, facts), page.console),)
     return (printed(render(report, width, page.facts, page.only), page.console),)
 
 
@@ -49,29 +64,29 @@ def render(
     only: Collection[str] = (),
     next_step: bool = True,
     of_run: Sequence[str] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> RenderableType:
     """Return the report as a rich renderable for a console of this width.
 
     `facts` come first where asked for; `only` chooses problems by rule, area or node; without
     `next_step` the table ends with the problems. `of_run` are the options of the deploy that
-    prints it: the next one has the same.
+    prints it: the next one has the same. `elsewhere`: see `outline`.
     """
     found = problems(report.hosts)
     shown = list(chosen(found, only)) if only else found
     parts: list[RenderableType] = [*of_jobs(report)]
     if facts:
         parts += [matrix(report.hosts, width, alike=True), Text()]
+    if next_step and of_run is None:
+        parts += outline(report.hosts, elsewhere)
     parts.append(counts(report, found))
     if shown:
         parts += [Text(), _problems(shown, report.hosts, width)]
-    if len(shown) < len(found):
-        parts += [Text(), Text(_left_out(len(found) - len(shown)), style="dim")]
+    parts += only_lines(only, len(shown), len(found)) if only else ()
     parts += _unreached(report.hosts, only, width)
-    return Group(*parts, *(_next(report, shown, of_run) if next_step else ()))
-
-
-def _left_out(count: int) -> str:
-    return f"--only leaves out {_counted(count, 'problem')}"
+    if next_step:
+        parts += [*_why_one(report), *_next(report, shown, of_run)]
+    return Group(*parts)
 
 
 def counts(report: Report, found: Sequence[Problem]) -> Text:
@@ -126,7 +141,8 @@ def _problems(
     table.add_column(_HEADS[4], no_wrap=True, justify="right")
     for each, name in zip(found, names, strict=True):
         head = Text.assemble((each.id, "bold"), "  ", visible(what(each, list(nodes))))
-        lines = Text("\n").join([*_cut(head, room), *_below_it(each, nodes, room)])
+        first = Text(f"{each.id}  {visible(first_of(each, list(nodes)))}")
+        lines = Text("\n").join([*_folded(head, first, room), *_below_it(each, nodes, room)])
         repair = repair_of(each, nodes)
         table.add_row(_severity(each), _few(name, widest), lines, repair, str(len(each.all)))
     return table
@@ -145,7 +161,8 @@ def _below(
         ]
     )
     room = max(width - _GAP, 8)
-    lines = _cut(Text(visible(what(problem, list(nodes)))), room)
+    first = Text(visible(first_of(problem, list(nodes))))
+    lines = _folded(Text(visible(what(problem, list(nodes)))), first, room)
     lines += _below_it(problem, nodes, room)
     return Group(head, Padding(Text("\n").join(lines), (0, 0, 0, _GAP)))
 
@@ -183,21 +200,55 @@ def _after(problem: Problem) -> Text:
 
 
 def _few(words: Text, room: int) -> Text:
-    return Text("\n").join(_cut(words, room))
+    return Text("\n").join(_cut(words, room, end=_CUT_NAMES))
 
 
-def _cut(words: Text, room: int, most: int = _LINES) -> list[Text]:
-    """Return words as lines of a width; what exceeds `most` lines is left out."""
-    if not words.plain:
-        return []
+def _folded(words: Text, first: Text, room: int) -> list[Text]:
+    """Return what is wrong as lines; the first finding is shown to its end.
+
+    If it has no room, it is cut before its end: that is what is wanted.
+    """
+    lines = len(_wrapped(words, room))
+    needed = len(_wrapped(first, room))
+    if needed < lines:
+        needed = len(_wrapped(first + Text(f";{_CUT}"), room))
+    if needed > _FIRST_LINES and WANT in first.plain:
+        words = _without_middle(words, first.plain, room)
+    return _cut(words, room, min(max(needed, _LINES), _FIRST_LINES))
+
+
+def _without_middle(words: Text, first: str, room: int) -> Text:
+    """Return the first finding with as much before what is wanted as there is room for."""
+    before, _, wanted = first.rpartition(WANT)
+
+    def shortened(size: int) -> Text:
+        return words[:size] + Text(f" ...{WANT}{wanted}{_CUT}")
+
+    def is_too_long(size: int) -> bool:
+        return len(_wrapped(shortened(size), room)) > _FIRST_LINES
+
+    sizes = range(min(len(before), _FIRST_LINES * room))
+    return shortened(max(bisect_left(sizes, True, key=is_too_long) - 1, 0))
+
+
+def _wrapped(words: Text, room: int) -> list[Text]:
     console = Console(width=room, markup=False, emoji=False)
     lines = list(at_commas(words, room).wrap(console, room, overflow="fold"))
     for line in lines:
         line.rstrip()
+    return lines
+
+
+def _cut(words: Text, room: int, most: int = _LINES, end: str = _CUT) -> list[Text]:
+    """Return words as lines of a width; what exceeds `most` lines is left out, as `end` says."""
+    if not words.plain:
+        return []
+    lines = _wrapped(words, room)
     if len(lines) > most:
+        end = end if len(end) < room // 2 else _CUT_NAMES
         last = lines[most - 1]
-        cut(last, room - 4)
-        last.append(" ...")
+        cut(last, room - len(end))
+        last.append(end)
     return lines[:most]
 
 
@@ -224,6 +275,32 @@ def _unreached(
         yield at_commas(Text(f"no answer from {others}; --full shows why"), width)
 
 
+# What a word of the column `repair` means.
+_LEGEND = {
+    "deploy": "gpu-node deploy repairs it",
+    "partly": "gpu-node deploy repairs a part",
+    "manual": "you do",
+    "admin": "root does, and gpu-node cannot",
+}
+
+
+def _legend(shown: Sequence[Problem], nodes: Mapping[str, HostReport]) -> str:
+    words = {repair_of(each, nodes) for each in shown}
+    return "; ".join(f"{word}: {_LEGEND[word]}" for word in _LEGEND if word in words)
+
+
+def _why_one(report: Report) -> Iterator[Text]:
+    """Yield why the report ends with 1 where no node and no area says so."""
+    if report.exit_code() != 1 or report.summary.unreachable or report.summary.unreadable:
+        return
+    unknown = [each.fact for each in report.unknown]
+    yield Text()
+    yield Text(
+        f"exit status 1: not known on all nodes, so not compared: {', '.join(unknown)}",
+        style="dim",
+    )
+
+
 def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:
     """Yield where more is, and at the end the one command to run next."""
     if not shown:
@@ -235,6 +312,8 @@ def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None
         drift = shlex.join(["gpu-node", "drift", report.inventory, "--full"])
         yield whole(f"every finding: {drift}")
     else:
+        if any(repair_of(each, report.hosts) != "deploy" for each in shown):
+            yield Text(_legend(shown, report.hosts), style="dim")
         yield Text(f"{more}; every finding: --full", style="dim")
     if any(repair_of(each, report.hosts) in ("deploy", "partly") for each in shown):
         yield whole(f"repair: {deploy_command(report.inventory, of_run or ())}")

@@ -1,0 +1,81 @@
+"""What was found of what jobs need: GPUs, driver, PyTorch and NCCL, for each kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.text import Text
+
+from gpu_node.drift.driver.rules_between import NO_DRIVER
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.drift.ranges import ranges
+from gpu_node.drift.report.matrix import node_of
+from gpu_node.drift.report.model import HostReport
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.escape import visible
+
+# More kinds of node than these are named, not described.
+_MOST_KINDS = 4
+_LONGEST = 120
+_FACTS = {each.name: each for each in FACTS}
+
+
+def outline(
+    hosts: Mapping[str, HostReport], elsewhere: Mapping[str, str] | None = None
+) -> Iterator[Text]:
+    """Yield a line for each kind of node, the most frequent first; none about a node unread.
+
+    `elsewhere` has the environments of nodes with a PyTorch that the probe did not ask.
+    """
+    kinds: dict[str, list[str]] = {}
+    for name, host in hosts.items():
+        if (node := node_of(host)) is not None:
+            kinds.setdefault(_words(node, (elsewhere or {}).get(name, "")), []).append(name)
+    described = sorted(kinds.items(), key=lambda each: -len(each[1]))
+    for words, names in described[:_MOST_KINDS]:
+        yield Text(f"{visible(ranges(names, hosts))}: {visible(words)}")
+    if rest := [name for _, names in described[_MOST_KINDS:] for name in names]:
+        yield Text(f"{visible(ranges(rest, hosts))}: others, see --facts", style="dim")
+
+
+def _words(node: NodeState, elsewhere: str) -> str:
+    return ", ".join([*_hardware(node), *_software(node, elsewhere)])
+
+
+def _hardware(node: NodeState) -> Iterator[str]:
+    gpus, driver = _value("driver.gpus", node), _value("driver.version", node)
+    devices = len(node.driver.devices or ())
+    if gpus is None:
+        yield "GPUs unreadable"
+    elif gpus != "none":
+        yield gpus
+    elif devices:
+        yield f"{devices} GPU{'s' * (devices > 1)} of which none answers"
+    else:
+        yield "no GPU"
+    if driver is None:
+        yield "driver unreadable"
+    elif driver not in NO_DRIVER:
+        yield f"driver {driver}"
+    elif devices or gpus != "none":
+        yield "no driver" if driver == NO_DRIVER[0] else f"driver {driver}"
+
+
+def _software(node: NodeState, elsewhere: str) -> Iterator[str]:
+    torch, nccl = _value("nccl.torch", node), _value("nccl.loaded", node)
+    if not _FACTS["nccl.torch"].is_asked(node):
+        yield f"PyTorch in {elsewhere} (not read)" if elsewhere else "no PyTorch found"
+    elif torch is None:
+        yield "PyTorch unreadable"
+    elif torch == "none":
+        yield "no PyTorch found"
+    else:
+        yield f"PyTorch {torch}"
+        yield "NCCL unreadable" if nccl is None else f"NCCL {nccl}" if nccl != "none" else "no NCCL"
+
+
+def _value(name: str, node: NodeState) -> str | None:
+    fact: Fact = _FACTS[name]
+    value = fact.value(node)
+    return value if value is None else value[:_LONGEST]
