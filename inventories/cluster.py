@@ -10,7 +10,8 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from gpu_node.inventories.errors import at
-from gpu_node.inventories.wanted import NodeWanted, flat_key, leaf_paths
+from gpu_node.inventories.keys import flat_key, leaf_paths
+from gpu_node.inventories.wanted import NodeWanted
 
 Data = dict[str, Any]
 PyinfraGroup = tuple[list[Any], Data]

@@ -19,7 +19,10 @@ KeyPath = tuple[str | int, ...]
 def at(value: object, path: KeyPath) -> object:
     """The value a path leads to, None where it leads nowhere."""
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, list) and isinstance(key, int) and key < len(value):
+            value = value[key]
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -59,13 +62,17 @@ def as_printed(text: str) -> str:
 
 
 class Problem(NamedTuple):
-    """One thing wrong with one value; `found` is as it will be printed, `why` may be empty."""
+    """One thing wrong with one value; `found` is as it will be printed, `why` may be empty.
+
+    `kind` is pydantic's type of the error, or the check's: a table of advice is by kind.
+    """
 
     path: KeyPath
     found: str
     why: str
     allowed: str
     then: str = ""
+    kind: str = "check"
 
     @override
     def __str__(self) -> str:
@@ -80,9 +87,17 @@ class Problem(NamedTuple):
 class InventoryError(ValueError):
     """Everything wrong with an inventory; `str()` has one line a problem."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = tuple(lines)
+    def __init__(self, lines: Iterable[str], problems: Iterable[Problem] = ()) -> None:
+        self.lines, self.problems = tuple(lines), tuple(problems)
         super().__init__("\n".join(self.lines))
+
+
+class Wrong(ValueError):
+    """Why a check refuses a value, and what to write in its place."""
+
+    def __init__(self, why: str, then: str) -> None:
+        super().__init__(why)
+        self.then = then
 
 
 def reason(error: OSError) -> str:

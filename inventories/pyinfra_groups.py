@@ -32,8 +32,9 @@ from gpu_node.inventories.errors import (
     worded,
 )
 from gpu_node.inventories.escape import visible_lines
+from gpu_node.inventories.keys import flat_key, leaf_paths
 from gpu_node.inventories.schema import NodeWanted, load
-from gpu_node.inventories.wanted import Areas, flat_key, leaf_paths
+from gpu_node.inventories.wanted import Areas
 
 # pyinfra reports a node that hangs up in one line; without a handler paramiko's log of it, with
 # its traceback, would go to stderr as well.

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gpu_node.inventories.advice import advised, as_yaml, meant
 from gpu_node.inventories.checks.files import missing_files
 from gpu_node.inventories.checks.sources import absolute_excludes, naming, unknown_source
 from gpu_node.inventories.checks.supply import unsigned_where_set
@@ -24,6 +25,7 @@ from gpu_node.inventories.errors import (
 )
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.sizes import format_size, parse_size
+from gpu_node.inventories.keys import complaints, spelled_out
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.wanted import (
     Areas,
@@ -39,8 +41,6 @@ from gpu_node.inventories.wanted import (
     SshWanted,
     ToolchainWanted,
     WorkspaceWanted,
-    complaints,
-    spelled_out,
     wanted_part,
 )
 from gpu_node.inventories.yaml.read import Document, read
@@ -108,11 +108,17 @@ class ClusterFile(Model):
 
     cluster: fields.Name
     defaults: Layer | None = None
-    groups: Annotated[dict[str, object] | None, Field(description="a mapping of group names")] = (
-        None
-    )
+    groups: Annotated[
+        dict[str, object] | None,
+        Field(examples=[{"a100": {"shm": {"size": "8G"}}}], description="a mapping of group names"),
+    ] = None
     hosts: Annotated[
-        dict[str, object], Field(min_length=1, description="a mapping of host names, one or more")
+        dict[str, object],
+        Field(
+            min_length=1,
+            examples=[{"a100-01": {"address": "10.0.0.4"}}],
+            description="a mapping of host names, one or more",
+        ),
     ]
 
 
@@ -139,6 +145,7 @@ def load(
             document.add(_as_written(document, problem))
     for problem in list(_incomplete(document)):
         document.add(problem)
+    document.problems = [(line, _advised(document, each)) for line, each in document.problems]
     document.finish()
     return _cluster(document)
 
@@ -164,10 +171,10 @@ def _spell_out(document: Document) -> None:
     for layer, entry in _layers(document):
         if isinstance(entry, dict) and isinstance(entry.get("workspace"), list):
             _as_list(document, layer, entry)
-        for path, meant in list(spelled_out(Layer, entry)):
-            assert isinstance(entry, dict) and isinstance(meant, dict)
-            entry[path[-1]] = meant
-            for key in meant:
+        for path, whole in list(spelled_out(Layer, entry)):
+            assert isinstance(entry, dict) and isinstance(whole, dict)
+            entry[path[-1]] = whole
+            for key in whole:
                 inner, outer = (*layer, *path, key), (*layer, *path)
                 document.lines[inner] = document.lines[outer]
                 document.written[inner] = document.written[outer]
@@ -201,7 +208,8 @@ def _said_twice(document: Document) -> Iterator[Problem]:
         for key in OF_SSH:
             if isinstance(entry, dict) and key in entry and isinstance(entry.get("ssh"), dict):
                 why = f"hosts.{name}.ssh.{key} is set, too"
-                yield Problem(("hosts", name, key), shown(entry[key]), why, "one of the two")
+                allowed, then = "one of the two", f"remove one of the two {key}"
+                yield Problem(("hosts", name, key), shown(entry[key]), why, allowed, then)
 
 
 def _as_written(document: Document, problem: Problem) -> Problem:
@@ -210,6 +218,34 @@ def _as_written(document: Document, problem: Problem) -> Problem:
     if isinstance(value, bool | float) and problem.found == shown(value):
         return problem._replace(found=shown(document.written[problem.path]))
     return problem
+
+
+def _advised(document: Document, problem: Problem) -> Problem:
+    """Return a problem with its next step: what to write, as far as the model knows it."""
+    path = problem.path
+    if not problem.then and problem.kind == "extra_forbidden" and len(path) == 1:
+        problem = problem._replace(then=_misplaced(document, path))
+    model, level = _model_at(path)
+    inner = problem._replace(path=path[len(level) :])
+    done = advised(model, inner, at(document.value, path), document.written.get(path, ""))
+    return done._replace(path=path)
+
+
+def _model_at(path: KeyPath) -> tuple[type[Model], KeyPath]:
+    """Return the model of a level of the file, and the path of that level."""
+    if path[:1] == ("defaults",):
+        return Layer, path[:1]
+    if path[:1] in (("groups",), ("hosts",)) and path[1:]:
+        return (HostEntry if path[0] == "hosts" else Layer), path[:2]
+    return ClusterFile, ()
+
+
+def _misplaced(document: Document, path: KeyPath) -> str:
+    """Return where a key at the top of a file belongs; empty for one that exists nowhere."""
+    if path[0] in Layer.model_fields:
+        return f"move {path[0]} under defaults, a group or a host"
+    is_host = at(document.value, (*path, "address")) is not None
+    return f"indent {path[0]}: it belongs under hosts" if is_host else ""
 
 
 def _entries(document: Document, section: str) -> dict[str, object]:
@@ -249,15 +285,24 @@ def _bad_names(document: Document) -> Iterator[Problem]:
     taken = (*RESERVED, document.file.stem)
     for name in groups:
         for problem in complaints(_Group, {"name": name}):
-            yield problem._replace(path=("groups", name))
+            yield _renamed(_Group, problem, ("groups", name))
         if name in RESERVED:
-            yield Problem(("groups", name), shown(name), "pyinfra needs this name", "another name")
+            why, allowed, then = "pyinfra needs this name", "another name", f"rename group {name}"
+            yield Problem(("groups", name), shown(name), why, allowed, then)
     for name in _entries(document, "hosts"):
         for problem in complaints(_Host, {"name": name}):
-            yield problem._replace(path=("hosts", name))
+            yield _renamed(_Host, problem, ("hosts", name))
         if name in groups or name in taken:
             why = "a group has this name" if name not in RESERVED else "pyinfra needs this name"
-            yield Problem(("hosts", name), shown(name), why, "another name")
+            then = "rename the host" if name in (*RESERVED, *groups) else "rename it, or the file"
+            yield Problem(("hosts", name), shown(name), why, "another name", then)
+
+
+def _renamed(model: type[Model], problem: Problem, path: KeyPath) -> Problem:
+    """Return the problem of a name at its place, with a name to write."""
+    better = meant(model, problem.path, path[-1])
+    then = f"write {as_yaml(better)}" if better else "write a name such as a100-01"
+    return problem._replace(path=path, then=then)
 
 
 def _bad_groups(document: Document) -> Iterator[Problem]:
@@ -269,7 +314,10 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
         group = at(entry, ("group",))
         if group is not None and (not isinstance(group, str) or group not in groups):
             path = ("hosts", name, "group")
-            yield Problem(path, shown(group), _why_no_group(group, groups), allowed)
+            why = _why_no_group(group, groups)
+            yield Problem(
+                path, shown(group), why, allowed, f"add {group} under groups, or correct it"
+            )
 
 
 def _why_no_group(group: object, groups: dict[str, object]) -> str:
@@ -288,7 +336,8 @@ def _shared_addresses(document: Document) -> Iterator[Problem]:
         if owner != name:
             line = document.line(("hosts", owner, "address"))
             why = f"hosts.{owner} has it too, on line {line}"
-            yield Problem(("hosts", name, "address"), shown(address), why, "one address a host")
+            allowed, then = "one address a host", f"write the address of {name} itself"
+            yield Problem(("hosts", name, "address"), shown(address), why, allowed, then)
 
 
 def one_spelling(address: str) -> str:
@@ -312,7 +361,7 @@ def _incomplete(document: Document) -> Iterator[Problem]:
             is_known = any((*layer, *parent) in faulty for layer in layers)
             if parent and at(wanted, problem.path) is None and not is_known:
                 path = (*blamed, *problem.path)
-                yield problem._replace(path=path, why=f"host {name} needs it")
+                yield problem._replace(path=path, why=f"host {name} needs it", kind="missing")
 
 
 def _levels(document: Document, host: str) -> list[KeyPath]:

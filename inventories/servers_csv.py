@@ -14,10 +14,10 @@ from pydantic import BeforeValidator, Field
 from gpu_node.inventories.errors import InventoryError, Problem, reason, shown
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.keys import complaints
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import one_spelling
-from gpu_node.inventories.wanted import complaints
 
 _COLUMNS = ("name", "address", "group", "fingerprint")
 _NEEDED = _COLUMNS[:2]

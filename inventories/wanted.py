@@ -1,29 +1,19 @@
 """What a node should be: an area or item that is None is not managed."""
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Annotated, Any, NamedTuple, cast, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
+from gpu_node.inventories.advice import advised
 from gpu_node.inventories.checks.supply import SupplyWanted, unsigned_by_http
-from gpu_node.inventories.errors import (
-    InventoryError,
-    KeyPath,
-    Problem,
-    at,
-    did_you_mean,
-    dotted,
-    quoted,
-    shown,
-)
+from gpu_node.inventories.errors import InventoryError, KeyPath, at
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import paths as places
 from gpu_node.inventories.fields import switched, variables
 from gpu_node.inventories.flat_keys import misspelt
+from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section
 from gpu_node.inventories.model import Model
 
 
@@ -233,32 +223,20 @@ class JobsWanted(Model):
     )
 
 
-def _workspaces(value: object) -> tuple[WorkspaceWanted, ...]:
-    """A list of workspaces, each complained of by its path."""
-    if not isinstance(value, list | tuple) or not value:
-        raise ValueError("")
-    found = tuple(map(_workspace, value))
+def _apart(found: tuple[WorkspaceWanted, ...]) -> tuple[WorkspaceWanted, ...]:
+    """Return workspaces of which none shares a directory with another."""
     places = [{each.path, each.origin or each.path} for each in found]
     if len(set().union(*places)) < sum(map(len, places)):
         raise ValueError("a directory is in two of them")
     return found
 
 
-def _workspace(entry: object) -> WorkspaceWanted:
-    if isinstance(entry, WorkspaceWanted):
-        return entry
-    name = at(entry, ("path",)) or shown(entry)
-    for problem in complaints(WorkspaceWanted, entry):
-        key = f"{dotted(problem.path)}: " if problem.path else ""
-        why = f", {problem.why}" if problem.why else ""
-        raise ValueError(f"{name!r}: {key}{problem.found}{why}, in place of {problem.allowed}")
-    return WorkspaceWanted.model_validate(entry, context=fields.WRITTEN)
-
-
 Workspaces = Annotated[
     tuple[WorkspaceWanted, ...],
-    BeforeValidator(_workspaces),
+    BeforeValidator(places.filled),
+    AfterValidator(_apart),
     Field(
+        examples=[[{"path": "/data/models", "source": "controller"}]],
         description="a list such as [{path: /data/models, source: a100-01}]",
         title="more directories that are copied, each with the keys of workspace; workspace: [...] "
         "is the same",
@@ -334,7 +312,8 @@ class NodeWanted(Areas):
             value = data.get(flat_key(path))
             if value is not None:
                 _put(nested, path, value)
-        problems = [*unknown, *complaints(cls, nested), *unsigned_by_http(nested)]
+        wrong = (advised(cls, each, at(nested, each.path)) for each in complaints(cls, nested))
+        problems = [*unknown, *wrong, *unsigned_by_http(nested)]
         if problems:
             raise InventoryError(f"{flat_key(problem.path)}: {problem}" for problem in problems)
         return cls.model_validate(nested, context=fields.WRITTEN)
@@ -349,157 +328,10 @@ def wanted_part(layer: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def flat_key(path: KeyPath) -> str:
-    """The host data key of a field: shm_size for shm.size."""
-    return "_".join(map(str, path))
-
-
-@cache
-def leaf_paths(model: type[BaseModel]) -> tuple[KeyPath, ...]:
-    """The path of every value that a model holds, sections left out."""
-    found: list[KeyPath] = []
-    for name, field in _keys(model).items():
-        inner = _section(field)
-        found += [(name, *each) for each in leaf_paths(inner)] if inner else [(name,)]
-    return tuple(found)
-
-
-def _keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a model by the keys that a person writes for them."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
-
-
-def complaints(model: type[BaseModel], value: object, *, partial: bool = False) -> list[Problem]:
-    """Return what is wrong with a written value of a model.
-
-    A partial value may leave out keys of its sections: another level can set them.
-    """
-    found = {problem.path: problem for problem in _left_empty(model, value)}
-    try:
-        model.model_validate(value, context=fields.WRITTEN)
-    except ValidationError as error:
-        for detail in error.errors():
-            missing_inside = detail["type"] == "missing" and len(detail["loc"]) > 1
-            if not (partial and missing_inside):
-                problem = _problem(model, detail)
-                found.setdefault(problem.path, problem)
-    return list(found.values())
-
-
-def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath, object]]:
-    """The sections of a written value for which a word stands, each with the mapping it means.
-
-    A word, or a whole number, that is not allowed there stays: it is reported under its key.
-    """
-    for name, field in model.model_fields.items():
-        inner, written = _section(field), at(value, (name,))
-        is_word = isinstance(written, str | int) and not isinstance(written, bool)
-        if inner and is_word and (short := _short(inner)):
-            meant = {short: written}
-            if not any(problem.path == (short,) for problem in complaints(inner, meant)):
-                yield (name,), meant
-
-
-def _short(model: type[BaseModel]) -> str:
-    return model.SHORT if issubclass(model, Model) else ""
-
-
-def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
-    """A section may be empty; a key without its value is neither set nor left out."""
-    for path in leaf_paths(model):
-        holder = at(value, path[:-1])
-        if isinstance(holder, dict) and holder.get(path[-1], "") is None:
-            why = "remove the key to leave it unset"
-            allowed = _allowed(_field(model, path)[1], model)
-            yield Problem(path, "nothing", why, allowed)
-
-
-def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
-    path, kind = detail["loc"], detail["type"]
-    if path[-1:] == ("[key]",):  # pydantic's mark for the key of a mapping
-        path = path[:-1]
-    holder, field = _field(model, path)
-    if kind == "extra_forbidden":
-        known = sorted(_keys(holder))
-        why = f"no such key{did_you_mean(str(path[-1]), known)}"
-        return Problem(path, quoted(str(path[-1])), why, ", ".join(known))
-    found = "nothing" if kind == "missing" else shown(detail["input"])
-    why = fields.reason(detail["ctx"]["error"]) if kind == "value_error" else ""
-    return Problem(path, found, why, _allowed(field, holder))
-
-
-def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
-    inner = _section(field) if field else holder
-    if inner and issubclass(inner, Model) and inner.EXAMPLE:
-        return f"a mapping, such as {inner.EXAMPLE}"
-    if inner:
-        keys = sorted(_keys(inner))
-        mapping = f"a mapping with the {'keys' if keys[1:] else 'key'} {', '.join(keys)}"
-        short = _short(inner) if field else ""
-        return f"{_description(inner.model_fields[short])}; or {mapping}" if short else mapping
-    assert field is not None
-    return _description(field)
-
-
-def _description(field: FieldInfo) -> str:
-    return next((kind.description for kind in _kinds(field) if kind.description), "another value")
-
-
-def _kinds(field: FieldInfo) -> list[FieldInfo]:
-    """The field itself and its kind: the words of `Kind | None` are on Kind."""
-    kinds = [meta for kind in get_args(field.annotation) for meta in get_args(kind)[1:]]
-    return [kind for kind in (field, *kinds) if isinstance(kind, FieldInfo)]
-
-
-class Key(NamedTuple):
-    """A key of the inventory, what it does, and the values that it takes.
-
-    `default` is None where the key is needed or where the node is left as it is without it.
-    """
-
-    path: KeyPath
-    does: str
-    allowed: str
-    default: object
-    is_needed: bool
-
-
-def keys_of(model: type[BaseModel]) -> Iterator[Key]:
-    """Yield every key of a model that has a value, in the order of the model."""
-    for path in leaf_paths(model):
-        holder, field = _field(model, path)
-        assert field is not None
-        does = next((kind.title for kind in _kinds(field) if kind.title), "")
-        default = None if field.is_required() else field.default
-        yield Key(path, does, _allowed(field, holder), default, field.is_required())
-
-
-def _field(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], FieldInfo | None]:
-    """The field a path leads to, None for a key that no field has, and the model around it."""
-    field = None
-    for key in path:
-        inner = _section(field) if field else None
-        if field and not inner:  # an entry of a mapping such as env
-            break
-        model = inner or model
-        field = _keys(model).get(str(key))
-        if field is None:
-            break
-    return model, field
-
-
-def _section(field: FieldInfo) -> type[BaseModel] | None:
-    """The model that a field holds, None for a plain value."""
-    for kind in (field.annotation, *get_args(field.annotation)):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return kind
-    return None
-
-
 def unset(area: str) -> BaseModel | None:
     """Return the section of an area with nothing set; None where it needs a value, or is none."""
     field = NodeWanted.model_fields.get(area)
-    kind = _section(field) if field else None
+    kind = section(field) if field else None
     if kind is None or any(each.is_required() for each in kind.model_fields.values()):
         return None
     return kind()

@@ -32,13 +32,17 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
         if not os.path.isfile(file) or not os.access(file, os.R_OK):
             why = f"no readable file {file}"
             allowed = "an existing file; a relative path starts at the cluster file"
-            yield Problem((*layer, *path), shown(written), why, allowed)
+            then = f"ls -l {shlex.quote(file)}, and write the right path"
+            yield Problem((*layer, *path), shown(written), why, allowed, then)
         elif not _is_text(file):
             allowed = "a file of UTF-8 text; with any other byte none of its keys is read"
-            yield Problem((*layer, *path), shown(written), f"{file} is not UTF-8 text", allowed)
+            then = f"remove those bytes: LC_ALL=C grep -naP '[^ -~]' {shlex.quote(file)}"
+            why = f"{file} is not UTF-8 text"
+            yield Problem((*layer, *path), shown(written), why, allowed, then)
         elif path in FILES and "-----BEGIN PGP PUBLIC KEY" not in Path(file).read_text("utf-8"):
             allowed = "a public key as text, as gpg --armor --export writes it"
-            yield Problem((*layer, *path), shown(written), f"{file} is not a public key", allowed)
+            why, then = f"{file} is not a public key", f"gpg --armor --export ID >{file}"
+            yield Problem((*layer, *path), shown(written), why, allowed, then)
         elif path == ("ssh", "known_hosts"):
             yield from _not_known_hosts((*layer, *path), written, file)
         elif path == ("ssh", "key"):
@@ -49,7 +53,8 @@ def _not_known_hosts(path: KeyPath, written: str, file: str) -> Iterator[Problem
     text = Path(file).read_text("utf-8")
     if _ENTRY.search(text) and not any(map(_HOST_KEY.match, text.splitlines())):
         allowed = "a known_hosts file: lines of names, key type and key; an empty file"
-        yield Problem(path, shown(written), f"no line of {file} is a host key", allowed)
+        then = "write known_hosts: known_hosts, and run gpu-node host-key for each node"
+        yield Problem(path, shown(written), f"no line of {file} is a host key", allowed, then)
 
 
 def _unusable_key(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
@@ -58,15 +63,17 @@ def _unusable_key(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
     begin = _PRIVATE.search(text)
     if text.startswith(("ssh-", "ecdsa-", "sk-")):
         why, allowed = f"{file} is a public key", "the private key, without .pub"
-        yield Problem(path, shown(written), why, allowed)
+        yield Problem(
+            path, shown(written), why, allowed, f"write key: {written.removesuffix('.pub')}"
+        )
     elif begin and (mode := os.stat(file).st_mode & 0o777) & _OF_OTHERS:
         why = f"other users can read {file}: its mode is {mode:03o}, and ssh refuses that"
-        allowed = f"mode 600; next: chmod 600 {shlex.quote(file)}"
-        yield Problem(path, shown(written), why, allowed)
+        then = f"chmod 600 {shlex.quote(file)}"
+        yield Problem(path, shown(written), why, "mode 600", then)
     elif begin and _is_encrypted(begin[1], text):
         why = f"{file} is encrypted with a passphrase"
-        next_step = f"ssh-add {shlex.quote(file)}, and remove this line: the agent's keys are used"
-        yield Problem(path, shown(written), why, f"a key without a passphrase; next: {next_step}")
+        then = f"ssh-add {shlex.quote(file)}, and remove this line: the agent's keys are used"
+        yield Problem(path, shown(written), why, "a key without a passphrase", then)
 
 
 def is_encrypted(file: Path) -> bool:

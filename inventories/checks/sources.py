@@ -1,8 +1,9 @@
 """Check the sources of copies in a cluster file: the node exists, and the excludes match."""
 
 from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
 
-from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, shown
+from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, listed, shown
 from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
 from gpu_node.inventories.yaml.read import Document
 
@@ -38,14 +39,20 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
         if isinstance(written, str) and written not in known:
             allowed = ", or ".join((*words, "the name of a node under hosts"))
             why = f"no such node{did_you_mean(written, known)}"
-            yield Problem(path, shown(written), why, allowed)
+            yield Problem(path, shown(written), why, allowed, _meant(written, known))
     known = [*hosts, CONTROLLER]
     for each in _listed(document, layer):
         written = at(each, ("source",))
         if isinstance(written, str) and written not in known:
             why = f"no such node{did_you_mean(written, known)}"
             allowed = f"{CONTROLLER}, or the name of a node under hosts"
-            yield Problem((*layer, "workspaces"), shown(written), why, allowed)
+            then = _meant(written, known)
+            yield Problem((*layer, "workspaces"), shown(written), why, allowed, then)
+
+
+def _meant(written: str, known: list[str]) -> str:
+    near = get_close_matches(written, known, n=1)
+    return f"write {near[0]}" if near else f"write one of {listed(known)}"
 
 
 def absolute_excludes(
@@ -63,7 +70,8 @@ def absolute_excludes(
         if bad:
             why = "an absolute path: a pattern is relative to the source"
             allowed = [_better(pattern, better, folders) for pattern, better in bad.items()]
-            yield Problem(path, ", ".join(map(shown, bad)), why, ", ".join(allowed))
+            better = ", ".join(allowed)
+            yield Problem(path, ", ".join(map(shown, bad)), why, better, f"write {better}")
 
 
 def _better(pattern: str, better: str, folders: list[str]) -> str:

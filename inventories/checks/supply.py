@@ -22,29 +22,32 @@ _WHY = (
 _ALLOWED = "an https:// URL; or the key of the repository; or supply: {insecure_index: true}"
 
 
-def _hashes(value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict) or not value:
-        raise ValueError("")
-    return dict(_hashed(name, sums) for name, sums in value.items())
-
-
-def _hashed(key: object, sums: object) -> tuple[str, tuple[str, ...]]:
+def _requirement(key: object) -> str:
     name, _, version = str(key).partition("==")
     try:
-        plain = f"{canonicalize_name(name.strip(), validate=True)}=={Version(version)}"
+        return f"{canonicalize_name(name.strip(), validate=True)}=={Version(version)}"
     except (InvalidVersion, ValueError):
-        raise ValueError(f"{key!r} is not a package with its version") from None
+        raise ValueError("not a package with its version") from None
+
+
+def _sums(sums: object) -> tuple[str, ...]:
     listed = sums if isinstance(sums, list | tuple) else [sums]
     found = [_SHA256.fullmatch(str(each).lower()) for each in listed]
     if not found or not all(found):
-        raise ValueError(f"{key}: not the sha256 of its wheels, 64 hex digits each")
-    return plain, tuple(match[1] for match in found if match)
+        raise ValueError("not the sha256 of its wheels, 64 hex digits each")
+    return tuple(match[1] for match in found if match)
 
 
 Hashes = Annotated[
-    dict[str, tuple[str, ...]],
-    BeforeValidator(_hashes),
-    Field(description="""packages with the sha256 of their wheels, {pyarrow==15.0.2: [...]}"""),
+    dict[
+        Annotated[str, BeforeValidator(_requirement)],
+        Annotated[tuple[str, ...], BeforeValidator(_sums)],
+    ],
+    BeforeValidator(lambda value: fields.each_once(value, str)),
+    Field(
+        examples=[{"pyarrow==15.0.2": ["0" * 64]}],
+        description="""packages with the sha256 of their wheels, {pyarrow==15.0.2: [...]}""",
+    ),
 ]
 
 
@@ -81,7 +84,8 @@ def unsigned_by_http(wanted: object) -> Iterator[Problem]:
     for key in ("url", "apt"):
         url = at(wanted, (*_REPOSITORY, key))
         if isinstance(url, str) and url.lower().startswith("http://"):
-            yield Problem((*_REPOSITORY, key), shown(url), _WHY, _ALLOWED)
+            then = f"write {key}: https{url[4:]}"
+            yield Problem((*_REPOSITORY, key), shown(url), _WHY, _ALLOWED, then)
 
 
 def unsigned_where_set(

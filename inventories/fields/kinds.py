@@ -1,7 +1,7 @@
 """The kinds of value a cluster file holds: what each accepts, and the words that say so."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as AnyVersion
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
+from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.addresses import is_address
 from gpu_node.inventories.fields.sizes import ALLOWED as A_SIZE
 from gpu_node.inventories.fields.sizes import parse_size
@@ -21,6 +22,7 @@ WRITTEN = {"written": True}
 IFNAME = "NCCL_SOCKET_IFNAME"
 # The key of the inventory with the packages for each package manager.
 FAMILIES: Mapping[str, str] = {"apt-get": "apt", "dnf": "rpm", "yum": "rpm"}
+_TWICE = "one package is listed twice"
 # What apt (a-z0-9+.-) and rpm (also _ and capitals) allow in a name.
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*")
 _VERSIONED = re.compile(r"=|[._-][0-9]{3}\.[0-9]{2,3}(\.[0-9]+)?(-|$)")
@@ -54,8 +56,13 @@ def _matching(pattern: str) -> BeforeValidator:
 
 def _address(value: object) -> str:
     text = _text(value)
-    if text.count(":") == 1:
-        raise ValueError("give the port as ssh.port")
+    host, colon, port = text.rpartition(":")
+    if colon and host.rstrip("]").lstrip("[") and (text.count(":") == 1 or host.endswith("]")):
+        plain = host.strip("[]")
+        raise Wrong("give the port as ssh.port", f"write address: {plain} and port: {port}")
+    user, at, host = text.rpartition("@")
+    if at:
+        raise Wrong("give the user as ssh.user", f"write address: {host} and user: {user}")
     if text in ("0.0.0.0", "::"):  # noqa: S104 (refused; nothing listens)
         raise ValueError("no machine has this address")
     last_label = text.rpartition(".")[2]
@@ -63,6 +70,8 @@ def _address(value: object) -> str:
     if not (is_plain and is_address(text)) and (
         last_label.isdigit() or not _HOST_NAME.fullmatch(text)
     ):
+        if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
+            raise Wrong("not an IPv4 address", "write four numbers, each 0 to 255")
         raise ValueError("")
     return text
 
@@ -141,40 +150,40 @@ def _folders(value: object) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _pins(value: object) -> dict[str, str]:
+def _pins(value: object) -> object:
     """Packages with their versions, or text as --data says it: pyarrow==15.0.2,six==1.16.0."""
     if isinstance(value, str):
-        pairs: list[tuple[object, object]] = [_halves(entry) for entry in value.split(",")]
-    else:
-        pairs = list(value.items()) if isinstance(value, dict) else []
-    pins = {_package(name): _pinned(str(name), version) for name, version in pairs}
-    if not pins or len(pins) < len(pairs):
-        raise ValueError("one package is listed twice" if pins else "")
-    return pins
+        halves = [entry.partition("==") for entry in value.split(",")]
+        value = {name.strip(): version.strip() for name, _, version in halves}
+        if len(value) < len(halves):
+            raise ValueError(_TWICE)
+    return each_once(value, lambda name: canonicalize_name(str(name)))
 
 
-def _halves(entry: str) -> tuple[object, object]:
-    name, _, version = entry.partition("==")
-    return name.strip(), version.strip()
+def each_once(value: object, spelled: Callable[[object], object]) -> object:
+    """Return a mapping that has an entry, and none in two spellings; else the reason why not."""
+    if not isinstance(value, dict) or not value:
+        raise ValueError("")
+    if len(set(map(spelled, value))) < len(value):
+        raise ValueError(_TWICE)
+    return value
 
 
 def _package(name: object) -> str:
     is_name = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     if not isinstance(name, str) or not re.fullmatch(is_name, name):
         raise ValueError(f"{name!r} is not a package name")
-    plain = canonicalize_name(name)
+    plain = str(canonicalize_name(name))
     if plain.startswith("nvidia-nccl-"):
         raise ValueError(f"{plain} follows torch: set it with nccl: {{version: ...}}")
     return plain
 
 
-def _pinned(name: str, version: object) -> str:
+def _pinned(version: object) -> str:
     try:
         return str(AnyVersion(_text(version)))
     except InvalidVersion:
-        raise ValueError(f"{version!r} is not a version of {name}") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}" if str(error) else f"{name} has no version") from None
+        raise ValueError("not a version" if version else "no version") from None
 
 
 def _system_packages(value: object) -> tuple[str, ...]:
@@ -235,49 +244,70 @@ def reason(error: Exception) -> str:
 Name = Annotated[
     str,
     _matching(_LABEL),
-    Field(description="lower-case letters, digits and -, such as a100-01"),
+    Field(examples=["a100"], description="lower-case letters, digits and -, such as a100-01"),
 ]
 HostName = Annotated[
     str,
     _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
-    Field(description="a host name: lower-case letters, digits, - and ., such as a100-01"),
+    Field(
+        examples=["a100-01"],
+        description="a host name: lower-case letters, digits, - and ., such as a100-01",
+    ),
 ]
 Address = Annotated[
-    str, BeforeValidator(_address), Field(description="an IP address or a host name")
+    str,
+    BeforeValidator(_address),
+    Field(examples=["10.0.0.4"], description="an IP address or a host name"),
 ]
 User = Annotated[
     str,
     _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
-    Field(description="a user name, such as root"),
+    Field(examples=["root"], description="a user name, such as root"),
 ]
 FilePath = Annotated[
     str,
     _matching(r"[^\x00-\x1f]+"),
-    Field(description="an existing file; a relative path starts at the cluster file"),
+    Field(
+        examples=["id_ed25519"],
+        description="an existing file; a relative path starts at the cluster file",
+    ),
 ]
 Command = Annotated[
     str,
     _matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
-    Field(description="one line of sh, {node} being the node's name in quotes"),
+    Field(
+        examples=["scontrol resume {node}"],
+        description="one line of sh, {node} being the node's name in quotes",
+    ),
 ]
 RepositoryKey = Annotated[
     str,
     _matching(r"[^\x00-\x1f]+"),
-    Field(description="the file of the repository's public key (-----BEGIN PGP), or unsigned"),
+    Field(
+        examples=["unsigned"],
+        description="the file of the repository's public key (-----BEGIN PGP), or unsigned",
+    ),
 ]
 Port = Annotated[
-    StrictInt, Field(ge=1, le=65535, description="a port number, 1 to 65535, without quotes")
+    StrictInt,
+    Field(ge=1, le=65535, examples=[22], description="a port number, 1 to 65535, without quotes"),
 ]
-Switch = Annotated[StrictBool, Field(description="true or false")]
+Switch = Annotated[StrictBool, Field(examples=[True], description="true or false")]
 GpuModel = Annotated[
     str,
     _matching(r"[A-Za-z0-9][A-Za-z0-9 ._+-]*"),
-    Field(description="the name nvidia-smi gives it or a part of it, such as A100"),
+    Field(
+        examples=["A100"], description="the name nvidia-smi gives it or a part of it, such as A100"
+    ),
 ]
-Count = Annotated[StrictInt, Field(ge=1, le=64, description="a whole number, 1 to 64")]
-Size = Annotated[int, _sized(), Field(description=A_SIZE)]
+Count = Annotated[
+    StrictInt, Field(ge=1, le=64, examples=[8], description="a whole number, 1 to 64")
+]
+Size = Annotated[int, _sized(), Field(examples=["8G"], description=A_SIZE)]
 Memlock = Annotated[
-    int | Literal["unlimited"], _sized("unlimited"), Field(description=f"unlimited, or {A_SIZE}")
+    int | Literal["unlimited"],
+    _sized("unlimited"),
+    Field(examples=["unlimited"], description=f"unlimited, or {A_SIZE}"),
 ]
 Nofile = Annotated[
     StrictInt,
@@ -285,6 +315,7 @@ Nofile = Annotated[
     Field(
         ge=1024,
         le=1 << 30,
+        examples=[65536],
         description="a whole number of files, 1024 to 1073741824, without unit or quotes",
     ),
 ]
@@ -293,74 +324,110 @@ Nproc = Annotated[
     Field(
         ge=1024,
         le=1 << 22,  # the kernel's PID_MAX_LIMIT
+        examples=[65536],
         description="a whole number of processes, 1024 to 4194304, without unit or quotes",
     ),
 ]
 Version = Annotated[
     str,
     _matching(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?"),
-    Field(description="""a full version in quotes, such as "3.25.2\""""),
+    Field(examples=["3.25.2"], description="""a full version in quotes, such as "3.25.2\""""),
 ]
-Url = Annotated[str, BeforeValidator(_url), Field(description="an http:// or https:// URL")]
+Url = Annotated[
+    str,
+    BeforeValidator(_url),
+    Field(examples=["https://example.org/a"], description="an http:// or https:// URL"),
+]
 ProxyUrl = Annotated[
     str,
     BeforeValidator(_proxy_url),
-    Field(description="an http:// or https:// URL of a proxy, without a password"),
+    Field(
+        examples=["http://10.0.0.2:3128"],
+        description="an http:// or https:// URL of a proxy, without a password",
+    ),
 ]
 Direct = Annotated[
     tuple[str, ...],
     BeforeValidator(_direct),
-    Field(description="a list of hosts, domains and addresses, such as [.example.org, 10.0.0.4]"),
+    Field(
+        examples=[[".example.org"]],
+        description="a list of hosts, domains and addresses, such as [.example.org, 10.0.0.4]",
+    ),
 ]
 Sha256 = Annotated[
-    str, BeforeValidator(_sha256), Field(description="64 hex digits, as sha256sum prints them")
+    str,
+    BeforeValidator(_sha256),
+    Field(examples=["0" * 64], description="64 hex digits, as sha256sum prints them"),
 ]
 Fetch = Annotated[
     Literal["node", "controller"],
-    Field(description="node (it downloads) or controller (this machine downloads and copies)"),
+    Field(
+        examples=["node"],
+        description="node (it downloads) or controller (this machine downloads and copies)",
+    ),
 ]
 NcclVersion = Annotated[
     str,
     _matching(r"match-torch|[0-9]+\.[0-9]+\.[0-9]+\+cuda[0-9]+\.[0-9]+"),
-    Field(description="match-torch, or a version with its CUDA, such as 2.18.1+cuda12.1"),
+    Field(
+        examples=["match-torch"],
+        description="match-torch, or a version with its CUDA, such as 2.18.1+cuda12.1",
+    ),
 ]
 DriverVersion = Annotated[
     str,
     BeforeValidator(_driver),
-    Field(description="""a driver's version or branch, such as "535.154.05" or 535"""),
+    Field(
+        examples=["535.154.05"],
+        description="""a driver's version or branch, such as "535.154.05" or 535""",
+    ),
 ]
 Pins = Annotated[
-    dict[str, str],
+    dict[
+        Annotated[str, BeforeValidator(_package)],
+        Annotated[str, BeforeValidator(_pinned)],
+    ],
     BeforeValidator(_pins),
-    Field(description="""packages with full versions in quotes, such as {pyarrow: "15.0.2"}"""),
+    Field(
+        examples=[{"pyarrow": "15.0.2"}],
+        description="""packages with full versions in quotes, such as {pyarrow: "15.0.2"}""",
+    ),
 ]
 SystemPackages = Annotated[
     tuple[str, ...],
     BeforeValidator(_system_packages),
-    Field(description="a list of names of packages, such as [nvidia-dkms-535, nvidia-utils-535]"),
+    Field(
+        examples=[["nvidia-dkms-535"]],
+        description="a list of names of packages, such as [nvidia-dkms-535, nvidia-utils-535]",
+    ),
 ]
 Environments = Annotated[
     tuple[str, ...],
     BeforeValidator(_folders),
-    Field(description="a list of folders of Python environments, such as [/opt/conda/envs/dis]"),
+    Field(
+        examples=[["/opt/conda/envs/dis"]],
+        description="a list of folders of Python environments, such as [/opt/conda/envs/dis]",
+    ),
 ]
 Interface = Annotated[
     str,
     _matching(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}"),
-    Field(description="auto, or the name of an interface such as eno1"),
+    Field(examples=["auto"], description="auto, or the name of an interface such as eno1"),
 ]
 Launcher = Annotated[
     Literal["deepspeed", "torchrun", "accelerate", "mpirun"],
-    Field(description="deepspeed, torchrun, accelerate or mpirun"),
+    Field(examples=["deepspeed"], description="deepspeed, torchrun, accelerate or mpirun"),
 ]
 Precision = Annotated[
     Literal["fp32", "tf32", "fp16", "bf16", "fp8"],
-    Field(description="fp32, tf32, fp16, bf16 or fp8"),
+    Field(examples=["bf16"], description="fp32, tf32, fp16, bf16 or fp8"),
 ]
 Parameters = Annotated[
     int,
     BeforeValidator(_parameters),
-    Field(description="a number of parameters, such as 7e9, 7B or 350M"),
+    Field(examples=["7B"], description="a number of parameters, such as 7e9, 7B or 350M"),
 ]
-ZeroStage = Annotated[StrictInt, Field(ge=0, le=3, description="a ZeRO stage, 0 to 3")]
-Offload = Annotated[Literal["none", "cpu"], Field(description="none or cpu")]
+ZeroStage = Annotated[
+    StrictInt, Field(ge=0, le=3, examples=[3], description="a ZeRO stage, 0 to 3")
+]
+Offload = Annotated[Literal["none", "cpu"], Field(examples=["cpu"], description="none or cpu")]

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     StrictInt,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from typing_extensions import Self
 
+from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.kinds import _LABEL, WRITTEN, Size, Switch, User, _matching, _text
 
 # The word for the machine that all this runs on, where the name of a node may stand.
@@ -48,34 +48,17 @@ def _below(pattern: str, folders: Iterable[str]) -> str:
     return ""
 
 
-def _directories(value: object) -> object:
-    """A list of directories, each complained of by its path."""
+def filled(value: object) -> object:
+    """Return a list with an entry or more; ValueError for anything else."""
     if not isinstance(value, list | tuple) or not value:
         raise ValueError("")
-    found = [each if isinstance(each, Directory) else _directory(each) for each in value]
+    return value
+
+
+def _each_once(found: tuple[Directory, ...]) -> tuple[Directory, ...]:
     if len({each.path for each in found}) < len(found):
         raise ValueError("one of them is listed twice")
-    return tuple(found)
-
-
-def _directory(entry: object) -> Directory:
-    try:
-        return Directory.model_validate(entry)
-    except ValidationError as error:
-        detail = error.errors()[0]
-        key = str(detail["loc"][0]) if detail["loc"] else ""
-        name = entry.get("path") if isinstance(entry, dict) else entry
-        if not detail["loc"] and detail["type"] == "value_error":
-            raise ValueError(f"{name!r}: {detail['ctx']['error']}") from None
-        if key not in Directory.model_fields:
-            keys = ", ".join(Directory.model_fields)
-            raise ValueError(f"{name!r}: {key!r} is not one of the keys {keys}") from None
-        field = Directory.model_fields[key]
-        words = [each.description for each in field.metadata if isinstance(each, FieldInfo)]
-        problem = str(detail["ctx"]["error"]) if detail["type"] == "value_error" else ""
-        found = "nothing" if detail["type"] == "missing" else repr(detail["input"])
-        why = problem or field.description or next(iter(words), "") or "not allowed"
-        raise ValueError(f"{name!r}: {key} is {found}: {why}") from None
+    return found
 
 
 def _directory_mode(value: object) -> str:
@@ -121,6 +104,9 @@ def _share(value: object, info: ValidationInfo) -> object:
 
 def _folder(value: object) -> str:
     text = _text(value)
+    if text.startswith("~"):
+        then = "write the whole path, such as /home/alice/llm"
+        raise Wrong("~ is another directory for each user", then)
     if not re.fullmatch(r"/[A-Za-z0-9._+-][A-Za-z0-9._+/-]*", text):
         raise ValueError("")
     if {".", ".."} & {*text.split("/")}:
@@ -139,51 +125,64 @@ def _tree(value: object) -> str:
 Folder = Annotated[
     str,
     BeforeValidator(_folder),
-    Field(description="an absolute path without blanks, such as /data/models"),
+    Field(
+        examples=["/data/models"],
+        description="an absolute path without blanks, such as /data/models",
+    ),
 ]
 Python = Annotated[
     str,
     BeforeValidator(_folder),
-    Field(description="the full path of a Python, such as /opt/conda/envs/dis/bin/python"),
+    Field(
+        examples=["/opt/conda/envs/dis/bin/python"],
+        description="the full path of a Python, such as /opt/conda/envs/dis/bin/python",
+    ),
 ]
 Tree = Annotated[
     str,
     BeforeValidator(_tree),
-    Field(description="a separate directory, such as /data/workspace"),
+    Field(
+        examples=["/data/workspace"], description="a separate directory, such as /data/workspace"
+    ),
 ]
 DirectoryMode = Annotated[
     str,
     BeforeValidator(_directory_mode),
-    Field(description="""a mode in quotes, such as "775" or "2775\""""),
+    Field(examples=["775"], description="""a mode in quotes, such as "775" or "2775\""""),
 ]
 Group = Annotated[
     str,
     _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
-    Field(description="the name of a group, such as train"),
+    Field(examples=["train"], description="the name of a group, such as train"),
 ]
 Source = Annotated[
     str,
     _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
-    Field(description="controller, or the name of a node under hosts"),
+    Field(examples=["controller"], description="controller, or the name of a node under hosts"),
 ]
 Node = Annotated[
     str,
     _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
-    Field(description="the name of a node under hosts"),
+    Field(examples=["a100-01"], description="the name of a node under hosts"),
 ]
 Patterns = Annotated[
     tuple[str, ...],
     BeforeValidator(_patterns),
-    Field(description="a list of rsync's patterns, relative to the source: [.git/, cache/*]"),
+    Field(
+        examples=[[".git/", "cache/*"]],
+        description="a list of rsync's patterns, relative to the source: [.git/, cache/*]",
+    ),
 ]
 
 
 Share = Annotated[
     int,
     BeforeValidator(_share),
-    Field(ge=0, le=100, description="a share in percent, such as 20%"),
+    Field(ge=0, le=100, examples=["20%"], description="a share in percent, such as 20%"),
 ]
-Kept = Annotated[StrictInt, Field(ge=0, le=100, description="a whole number, 0 to 100")]
+Kept = Annotated[
+    StrictInt, Field(ge=0, le=100, examples=[3], description="a whole number, 0 to 100")
+]
 
 
 class Backup(BaseModel):
@@ -219,8 +218,10 @@ class Directory(BaseModel):
 
 Directories = Annotated[
     tuple[Directory, ...],
-    BeforeValidator(_directories),
+    BeforeValidator(filled),
+    AfterValidator(_each_once),
     Field(
+        examples=[[{"path": "/data", "owner": "train", "mode": "775"}]],
         description="""a list such as [{path: /data, owner: train, mode: "775"}]""",
         title="directories that exist on the node, with owner and mode",
     ),

@@ -31,6 +31,7 @@ def _name(name: object) -> str:
 Checks = Annotated[
     dict[Annotated[str, BeforeValidator(_name)], StrictBool],
     Field(
+        examples=[{"toolchain.gcc-differs": False}],
         description="rules and areas with true or false, such as {toolchain.gcc-differs: false}",
         title="rules, or whole areas, that are not judged and not repaired (false)",
     ),

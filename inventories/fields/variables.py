@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.kinds import IFNAME
 
 # Without these, or with another value, logins could fail.
@@ -32,11 +33,13 @@ def _variable(name: object) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError("not a variable name")
     if name == IFNAME:
-        raise ValueError("it differs by host: set it with network: {interface: ...}")
+        then = "write network: {interface: auto}, on the level of the node"
+        raise Wrong("it differs by host: set it with network: {interface: ...}", then)
     if _SECRET.search(name):
-        raise ValueError("it looks like a secret, and reports show values: keep it elsewhere")
+        then = "remove it; let the job read it from a file that only the training user can read"
+        raise Wrong("it looks like a secret, and reports show values: keep it elsewhere", then)
     if name in _SHELLS_OWN:
-        raise ValueError("a login needs its own value of it")
+        raise Wrong("a login needs its own value of it", "remove it")
     return name
 
 
@@ -54,6 +57,7 @@ Variables = Annotated[
         Annotated[str, BeforeValidator(_value)],
     ],
     Field(
+        examples=[{"OMP_NUM_THREADS": "8"}],
         description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}""",
         title="environment variables of the training user's shells",
     ),

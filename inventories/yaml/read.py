@@ -1,7 +1,9 @@
 """YAML with the line of every value, and without the surprises of YAML 1.1."""
 
 import errno
+import json
 import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ from typing_extensions import override
 
 from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, dotted, quoted, reason
 from gpu_node.inventories.regular_file import MOST_BYTES, content
+from gpu_node.inventories.yaml.mend import unparsed
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_TAB = "found character '\\t' that cannot start any token"
+# A key with its value behind it, as YAML reads what lacks the blank between them.
+_JOINED = re.compile(r"([A-Za-z0-9_.-]+):([^:].*)", re.DOTALL)
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
+_BEGIN = "write cluster: NAME, and hosts: {a100-01: {address: 10.0.0.4}}"
 # A cluster file has at most six levels; the parser's time grows with the square of the levels.
 _MOST_LEVELS = 50
 # What one mapping or list may hold, and the whole file: the parser needs 20 us for each value.
@@ -50,7 +55,8 @@ class Document:
         """Raise all the problems kept so far, in the order of the file."""
         if self.problems:
             found = sorted(self.problems, key=lambda entry: (entry[0], dotted(entry[1].path)))
-            raise InventoryError(problem.at(self.file, line) for line, problem in found)
+            lines = (problem.at(self.file, line) for line, problem in found)
+            raise InventoryError(lines, (problem for _, problem in found))
 
 
 class _TooLarge(Exception):
@@ -59,7 +65,7 @@ class _TooLarge(Exception):
     def __init__(self, line: int, found: str, why: str, allowed: str) -> None:
         super().__init__()
         self.line = line
-        self.problem = Problem((), found, why, allowed)
+        self.problem = Problem((), found, why, allowed, "write the cluster in fewer of them")
 
 
 class _Loader(yaml.SafeLoader):
@@ -97,7 +103,8 @@ class _Loader(yaml.SafeLoader):
         why = "an alias hides where a value comes from"
         allowed = "the value; share it by defaults or groups"
         mark: Any = alias.start_mark
-        self._document.add(Problem((), f"'*{alias.anchor}'", why, allowed), _line(mark))
+        then = f"write the value in place of *{alias.anchor}"
+        self._document.add(Problem((), f"'*{alias.anchor}'", why, allowed, then), _line(mark))
         return yaml.ScalarNode(f"{_TAG}null", "", mark, mark)
 
 
@@ -109,11 +116,11 @@ def read(file: Path, text: str | None = None) -> Document:
         node = _composed(document, text)
         document.finish()
         if node is None:
-            document.add(Problem((), "an empty file", "", _EMPTY), 1)
+            document.add(Problem((), "an empty file", "", _EMPTY, _BEGIN), 1)
         else:
             document.value = _value(document, node, (), _line(node.start_mark))
     except yaml.YAMLError as error:
-        document.problems = [_unparsed(error, text)]
+        document.problems = [unparsed(error, text)]
     except _TooLarge as error:
         document.problems = [(error.line, error.problem)]
     if not isinstance(document.value, dict):
@@ -135,66 +142,17 @@ def _text(file: Path) -> str:
     except OSError as error:
         found = reason(error)
         limit = f" of at most {MOST_BYTES // 1_000_000} MB" if error.errno == errno.EFBIG else ""
-        problem = Problem((), found, "", f"a cluster file (YAML){limit}")
+        then = f"gpu-node init {shlex.quote(str(file.parent))} writes one"
+        problem = Problem((), found, "", f"a cluster file (YAML){limit}", then)
         raise InventoryError([problem.at(file)]) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         why, allowed = f"{raw[error.start]:#04x}", "a cluster file (YAML)"
-        problem = Problem((), "bytes that are not UTF-8 text", why, allowed)
+        then = f"iconv -f LATIN1 -t UTF-8 {shlex.quote(file.name)}, or write plain letters"
+        problem = Problem((), "bytes that are not UTF-8 text", why, allowed, then)
         raise InventoryError([problem.at(file, line)]) from None
-
-
-def _unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
-    """Return the line and the problem of an error of the parser.
-
-    The line is where a bracket, a quote or a key begins that has no end.
-    """
-    line, why = 1, ""
-    if isinstance(error, yaml.MarkedYAMLError):
-        begin, mark = error.context_mark, error.problem_mark
-        if error.problem == _TAB and mark:
-            return _line(mark), Problem((), f"a tab in column {mark.column + 1}", "", "blanks")
-        line = _line(mark or begin)
-        why = ", ".join(part for part in (error.context, error.problem) if part)
-        if open_at := _unclosed(error, text):
-            line, why = _line(begin), open_at
-        elif mark and (key := _without_colon(error, text.splitlines())):
-            line, why = key[0], f"no ':' after {quoted(key[1])}"
-    elif isinstance(error, yaml.reader.ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        why = f"control character {error.character:#04x}"
-    return line, Problem((), "text that is not YAML", " ".join(why.split()), "valid YAML")
-
-
-def _unclosed(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return what is wrong if a bracket or a quote is not closed; empty for other errors."""
-    begin, mark = error.context_mark, error.problem_mark
-    is_open = "flow" in (error.context or "") or "quoted" in (error.context or "")
-    if not begin or not mark or not is_open or mark.line == begin.line:
-        return ""
-    sign = text[begin.index : begin.index + 1]
-    end = "the end of the file" if not text[mark.index :].strip() else f"line {mark.line + 1}"
-    return f"the {sign} in column {begin.column + 1} is not closed before {end}"
-
-
-def _without_colon(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[int, str] | None:
-    """Return the line and the text of a key that has no colon; None for other errors."""
-    begin, mark = error.context_mark, error.problem_mark
-    problem = error.problem or ""
-    if mark and begin and problem == "could not find expected ':'" and begin.line < mark.line:
-        return _line(begin), lines[begin.line].strip()
-    is_comment_between = problem.startswith("expected <block end>, but found '<block mapping")
-    if not mark or not (is_comment_between or problem == "mapping values are not allowed here"):
-        return None
-    for at in range(mark.line - 1, -1, -1):
-        written = lines[at].partition(" #")[0].strip()
-        if written and not written.startswith("#"):
-            # A text without a colon goes on in the next line, whose colon is then one too many.
-            is_other = re.search(r":(\s|$)", written) or (is_comment_between and written[0] == "-")
-            return None if is_other else (at + 1, written)
-    return None
 
 
 def _line(mark: Any) -> int:
@@ -222,11 +180,16 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         here = (*path, key)
         if key_node.tag not in (f"{_TAG}str", f"{_TAG}merge"):
-            why = "YAML does not read this key as text"
-            document.add(Problem(here, quoted(key), why, "text; put it in quotes"), line)
+            why, then = "YAML does not read this key as text", f"write {json.dumps(key)}:"
+            document.add(Problem(here, quoted(key), why, "text; put it in quotes", then), line)
         elif key in value:
-            why = f"also on line {document.lines[here]}"
-            document.add(Problem(here, f"the key {quoted(key)} twice", why, "one of them"), line)
+            why, then = f"also on line {document.lines[here]}", "remove one of the two"
+            found = f"the key {quoted(key)} twice"
+            document.add(Problem(here, found, why, "one of them", then), line)
+        elif joined := _JOINED.fullmatch(key if key_node.style is None else ""):
+            why, after = "no blank after ':'", f": {value_node.value}" if value_node.value else ""
+            then = f"write {joined[1]}: {joined[2]}{after}"
+            document.add(Problem(here, quoted(key), why, "KEY: VALUE", then), line)
         else:
             plain = isinstance(value_node, yaml.ScalarNode) and value_node.value
             at = _line(value_node.start_mark) if plain else line
@@ -248,11 +211,18 @@ def _scalar(document: Document, node: yaml.Node, path: KeyPath) -> object:
         return float("nan")  # no key takes one; the message shows it as written
     if kind == "int":
         why = "YAML reads this as a number in another notation"
-        document.add(Problem(path, quoted(text), why, "plain decimal digits, or text in quotes"))
+        allowed = "plain decimal digits, or text in quotes"
+        document.add(Problem(path, quoted(text), why, allowed, kind="notation"))
     elif kind not in ("str", "timestamp"):
         _refuse_tag(document, node, path)
     return text
 
 
 def _refuse_tag(document: Document, node: yaml.Node, path: KeyPath) -> None:
-    document.add(Problem(path, f"the tag {quoted(node.tag)}", "", "a value without a tag"))
+    found, allowed = f"the tag {quoted(node.tag)}", "a value without a tag"
+    document.add(Problem(path, found, "", allowed, f"remove {_shortened(node.tag)}"))
+
+
+def _shortened(tag: str) -> str:
+    """Return a tag as it is written."""
+    return f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag

@@ -2,7 +2,7 @@
 
 from docs import inventory
 from gpu_node.inventories.schema import HostEntry
-from gpu_node.inventories.wanted import keys_of
+from gpu_node.inventories.keys import keys_of
 
 
 def test_the_page_is_current() -> None:

@@ -14,7 +14,7 @@ from gpu_node.inventories.schema import (
     format_size,
     parse_size,
 )
-from gpu_node.inventories.wanted import flat_key, leaf_paths
+from gpu_node.inventories.keys import flat_key, leaf_paths
 
 HOST = {"address": "10.0.0.4"}
 UNITS = ("K", "M", "G", "T")

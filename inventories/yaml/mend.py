@@ -1,0 +1,158 @@
+"""What is wrong with text that is not YAML, and the line to write that makes it YAML."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import yaml
+
+from gpu_node.inventories.errors import Problem, quoted
+
+# Each line that is tried costs a parse; libyaml's takes 5 ms for a text of this size.
+_LONGEST = 50_000
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CURLY = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
+# The parser's words for a mistake, by their beginning, and ours.
+_WORDS = {
+    "expected <block end>, but found": "its indentation fits no line above",
+    "mapping values are not allowed here": "a second ':', or a deeper indentation than above",
+    "could not find expected ':'": "no ':' after it",
+    "expected ',' or '}'": "a comma, or the closing }, is missing",
+    "expected ',' or ']'": "a comma, or the closing ], is missing",
+    "expected the node content": "a value is missing",
+    "found unexpected end of stream": "a quote is not closed",
+    "found unknown escape character": "a backslash between double quotes",
+    "expected a single document in the stream": "'---' begins a second document",
+    "found character": "a character that no value begins with",
+    "expected alphabetic or numeric character": "a character that no value begins with",
+    "sequence entries are not allowed here": "a '-' that begins no list",
+    "expected <document start>": "text behind the end of the mapping",
+    "did not find expected": "a bracket or a quote is missing",
+}
+# A line as it may have been meant: tried in this order on each line that the parser names.
+_MENDS: tuple[Callable[[str], str], ...] = (
+    lambda line: line.replace("\t", "  "),
+    lambda line: line.translate(_CURLY),
+    lambda line: re.sub(r"^(\s*[\w.-]+):(?=[^\s:])", r"\1: ", line),
+    lambda line: re.sub(r"(?<=[\w\"]):(?=[\[{\"'])", ": ", line),
+    lambda line: re.sub(r"^(\s*(?:- )?[\w.-]+)\s*$", r"\1:", line),
+    lambda line: re.sub(r"^(\s*(?:- )?[\w-]+)\s*[=\s]\s*(?=[^\s:=])", r"\1: ", line),
+    lambda line: re.sub(r"([{,]\s*[\w-]+)\s*[=\s]\s*(?=[^\s:=,}])", r"\1: ", line),
+    lambda line: re.sub(r";(?=\s)", ",", line),
+    lambda line: re.sub(r"(?<=[\w\"'\]}])\s+(?=[\w-]+: )", ", ", line),
+    *(lambda line, end=end: line.rstrip(" ,") + end for end in ("}", "]", "]}", "}}", '"', "'")),
+    *(lambda line, end=end: line.rstrip(" ,") + end for end in ('"}', "'}", '"]', "]}}")),
+    lambda line: re.sub(r"[\]},]\s*$", "", line),
+    lambda line: re.sub(r"^(\s*[\w.-]+: +)([^\s\"].*)$", _in_quotes, line),
+    lambda line: re.sub(r"((?:[{,]|^\s*)\s*[\w.-]+: +)([^\s\"{},][^{},]*)", _in_quotes, line),
+    lambda line: line.replace("\\", "/"),
+)
+
+
+def _in_quotes(found: re.Match[str]) -> str:
+    text = found[2].rstrip().replace('"', "").replace("'", "")
+    return f'{found[1]}"{text}"'
+
+
+def unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
+    """Return the line and the problem of an error of the parser.
+
+    The line is where a bracket, a quote or a key begins that has no end.
+    """
+    lines = text.splitlines() or [""]
+    if isinstance(error, yaml.reader.ReaderError):
+        at = text.count("\n", 0, error.position)
+        why = f"control character {error.character:#04x}"
+        return at + 1, _problem(why, f"remove it from line {at + 1}")
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return 1, _problem("", "correct it")
+    at, found, why = _place(error, text, lines)
+    begin, mark = error.context_mark, error.problem_mark
+    near = [each.line for each in (mark, begin) if each]
+    tried = dict.fromkeys([at, *near, *(line - 1 for line in near)])
+    then = next(_mended(text, lines, [each for each in tried if 0 <= each < len(lines)]), "")
+    problem = _problem(why, then or f"correct line {at + 1}, or put its value in quotes")
+    return at + 1, problem._replace(found=found) if found else problem
+
+
+def _problem(why: str, then: str) -> Problem:
+    return Problem((), "text that is not YAML", why, "valid YAML", then, "syntax")
+
+
+def _place(error: yaml.MarkedYAMLError, text: str, lines: list[str]) -> tuple[int, str, str]:
+    """Return the line, counted from 0, what is found there where it has a name, and why."""
+    begin, mark = error.context_mark, error.problem_mark
+    at = (mark or begin).line if mark or begin else 0
+    if mark and text[mark.index : mark.index + 1] == "\t":
+        return at, f"a tab in column {mark.column + 1}", "YAML indents by blanks"
+    if begin and (open_at := _unclosed(error, text)):
+        return begin.line, "", open_at
+    if mark and (key := _without_colon(error, lines)):
+        return key[0], "", f"no ':' after {quoted(key[1])}"
+    said = error.problem or ""
+    plain = next((ours for theirs, ours in _WORDS.items() if said.startswith(theirs)), said)
+    return at, "", " ".join(plain.split())
+
+
+def _mended(text: str, lines: list[str], tried: list[int]) -> Iterator[str]:
+    """Yield what to write in place of a line, where the text is YAML with it."""
+    if len(text) > _LONGEST:
+        return
+    for at in tried:
+        if not lines[at].strip():
+            continue
+        for line in dict.fromkeys((*_indented(lines, at), *(mend(lines[at]) for mend in _MENDS))):
+            new = "\n".join([*lines[:at], line, *lines[at + 1 :], ""])
+            if line != lines[at] and _is_yaml(new):
+                yield _instead(at + 1, line, lines[at])
+
+
+def _indented(lines: list[str], at: int) -> Iterator[str]:
+    """Yield a line with the indentations of the lines around it."""
+    around = [*reversed(lines[:at]), *lines[at + 1 :]]
+    widths = [len(each) - len(each.lstrip()) for each in around[:4] if each.strip()]
+    for width in widths[:2]:
+        yield f"{' ' * width}{lines[at].strip()}"
+
+
+def _instead(number: int, line: str, before: str) -> str:
+    if line.strip() == before.strip():
+        return f"begin line {number} with {len(line) - len(line.lstrip())} blanks"
+    return f"write line {number} as {line.strip()}"
+
+
+def _is_yaml(text: str) -> bool:
+    try:
+        root = yaml.compose(text, Loader=_PARSER)
+    except (yaml.YAMLError, RecursionError):
+        return False
+    return isinstance(root, yaml.MappingNode)
+
+
+def _unclosed(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return what is wrong if a bracket or a quote is not closed; empty for other errors."""
+    begin, mark = error.context_mark, error.problem_mark
+    is_open = "flow" in (error.context or "") or "quoted" in (error.context or "")
+    if not begin or not mark or not is_open or mark.line == begin.line:
+        return ""
+    sign = text[begin.index : begin.index + 1]
+    end = "the end of the file" if not text[mark.index :].strip() else f"line {mark.line + 1}"
+    return f"the {sign} in column {begin.column + 1} is not closed before {end}"
+
+
+def _without_colon(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[int, str] | None:
+    """Return the line and the text of a key that has no colon; None for other errors."""
+    begin, mark = error.context_mark, error.problem_mark
+    problem = error.problem or ""
+    if mark and begin and problem == "could not find expected ':'" and begin.line < mark.line:
+        return begin.line, lines[begin.line].strip()
+    is_comment_between = problem.startswith("expected <block end>, but found '<block mapping")
+    if not mark or not (is_comment_between or problem == "mapping values are not allowed here"):
+        return None
+    for at in range(mark.line - 1, -1, -1):
+        written = lines[at].partition(" #")[0].strip()
+        if written and not written.startswith("#"):
+            # A text without a colon goes on in the next line, whose colon is then one too many.
+            is_other = re.search(r":(\s|$)", written) or (is_comment_between and written[0] == "-")
+            return None if is_other else (at, written)
+    return None
