@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
-from itertools import chain
 
 import yaml
 from pydantic import BaseModel
@@ -12,14 +11,16 @@ from pydantic import BaseModel
 from gpu_node.inventories.errors import KeyPath, Problem, quoted
 from gpu_node.inventories.fields.sizes import UNITS, format_size
 from gpu_node.inventories.keys import (
+    allowed_at,
     complaints,
     examples,
     field_at,
+    flat_key,
+    keys_of_model,
     leaf_paths,
-    section,
+    short_of,
     words,
 )
-from gpu_node.inventories.model import Model
 
 _QUOTES = " \t\"'`\u2018\u2019\u201a\u201c\u201d\u201e"
 # What people write for a word that YAML or a key has.
@@ -27,46 +28,100 @@ _SYNONYMS: dict[str, object] = {
     **dict.fromkeys(("1", "y", "yes", "on", "true", "enable", "enabled"), True),
     **dict.fromkeys(("0", "n", "no", "off", "false", "disable", "disabled"), False),
 }
-_WITHOUT_END = ("-1", "inf", "infinity", "infinite", "max", "unlimit")
+_OTHER_NAMES = {
+    **dict.fromkeys(("ip", "host", "hostname", "addr"), "address"),
+    **dict.fromkeys(("node", "nodes", "servers", "machines"), "hosts"),
+    **dict.fromkeys(("all", "vars", "common"), "defaults"),
+    **dict.fromkeys(("environment", "variables"), "env"),
+}
+_WORDS = {
+    **dict.fromkeys(("-1", "inf", "infinity", "infinite", "max"), "unlimited"),
+    **{"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"},
+}
+# Nearer than gpu is to cpu.
+_NEAR = 0.7
+_SERVER = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9-]+)+(:[0-9]+)?(/\S*)?")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 _PAIR = re.compile(r"([A-Za-z_]+)\s*(?:[:=]\s*|\s)(\S.*)")
 _LONGEST = 200
 
 
-def advised(model: type[BaseModel], problem: Problem, value: object, written: str = "") -> Problem:
-    """Return a problem of a model with its next step; `written` is the text that YAML has read."""
-    if problem.then or problem.kind == "check":
+def advised(
+    model: type[BaseModel],
+    problem: Problem,
+    value: object,
+    written: str = "",
+    level: int = 0,
+    name: str = "",
+) -> Problem:
+    """Return a problem of a model with its next step.
+
+    `written` is the text that YAML has read. The model's keys are those of the path but for its
+    first ones, of which there are `level`. `name` is how the value's key is written, if otherwise.
+    """
+    path, then = problem.path[level:], problem.then
+    whole = (*problem.path[:-1], name) if name and problem.path else problem.path
+    if then or problem.kind == "check":
         return problem
+    _, is_near, near = problem.why.rpartition("did you mean ")
+    example = _example(model, path, whole)
     if problem.kind == "extra_forbidden":
-        return problem._replace(then=_of_key(model, problem))
-    if problem.kind in ("missing", "empty"):
-        verb = "add" if problem.kind == "missing" else "remove it; or write"
-        return problem._replace(then=f"{verb}, for example, {_example(model, problem.path)}")
-    right = meant(model, problem.path, value, written)
+        then = _of_key(model, path, value, near.rstrip("?") if is_near else "")
+    elif is_near:
+        then = f"write {near.rstrip('?')}"
+    elif problem.kind == "missing":
+        then = f"add, for example, {example}"
+    elif problem.kind == "empty":
+        then = f"remove {path[-1]}; or write, for example, {example}"
+    if then:
+        return problem._replace(then=then)
+    if problem.kind == "notation":
+        problem = problem._replace(allowed=allowed_at(model, path))
+    right = meant(model, path, value, written)
     if right is None:
-        return problem._replace(then=f"write, for example, {_example(model, problem.path)}")
-    is_in_quotes = isinstance(value, str) and not isinstance(right, str) and str(right) == value
+        return problem._replace(then=f"write, for example, {example}")
+    is_in_quotes = isinstance(value, str) and not isinstance(right, str) and as_yaml(right) == value
     found = quoted(f'"{value}"') if is_in_quotes else problem.found
-    return problem._replace(found=found, then=f"write {_line(problem.path, right)}")
+    has_more = (
+        isinstance(value, str) and isinstance(right, dict) and right.keys() > {next(iter(right))}
+    )
+    then = f"write{', for example,' if has_more else ''} {_line(whole, right)}"
+    return problem._replace(found=found, then=then)
 
 
 def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "") -> object:
     """Return what a wrong value was probably meant to be; None where nothing is near."""
-    _, field = field_at(model, path)
-    inner = section(field) if field else None
-    place = (*path, inner.SHORT) if inner and issubclass(inner, Model) and inner.SHORT else path
-    for candidate in _candidates(value, written or str(value), words(model, place)):
+    text = written or str(value)
+    place = (*path, key) if (key := short_of(model, path)) else path
+    for candidate in (
+        *_wrapped(model, path, value),
+        *_candidates(value, text, words(model, place)),
+    ):
         is_other = candidate != value or type(candidate) is not type(value)
         at = path if isinstance(candidate, dict) else place
         if candidate not in (None, {}, []) and is_other and _is_right(model, at, candidate):
-            return candidate
+            return candidate if len(as_yaml(candidate)) <= _LONGEST else None
     return None
+
+
+def _wrapped(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[object]:
+    """Yield a mapping with a value as its first key, or its keys, where a mapping is needed."""
+    for example in examples(model, path):
+        is_list = isinstance(example, list)
+        one = example[0] if isinstance(example, list) else example
+        if not isinstance(one, dict):
+            continue
+        if isinstance(value, str):
+            whole = {**({} if is_list else one), next(iter(one)): value}
+            yield [whole] if is_list else whole
+        elif isinstance(value, list) and False in one.values():
+            yield {str(each): False for each in value}
 
 
 def _candidates(value: object, written: str, known: list[str]) -> Iterator[object]:
     """Yield what a person may have meant, the likeliest first."""
-    if isinstance(value, list):
-        yield _as_one(value)
+    if isinstance(value, list) and value:
+        yield from _as_one(value)
     if not isinstance(value, str | int | float) or len(written) > _LONGEST:
         return
     text = written.strip(_QUOTES)
@@ -77,23 +132,41 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
         yield int(digits.partition(".")[0])
     yield from _sizes(digits)
     yield text
-    yield _SYNONYMS.get(text.lower())
-    if text.lower() in _WITHOUT_END:
-        yield "unlimited"
-    yield from get_close_matches(text.lower(), known, n=1)
     lower = text.lower()
+    yield _WORDS.get(lower)
+    yield from get_close_matches(lower, known, n=1, cutoff=_NEAR)
+    for word in (lower, *get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)):
+        yield _SYNONYMS.get(word)
     yield lower
-    yield re.sub(r"[^a-z0-9.]+", "-", lower).strip("-.")
-    yield re.sub(r"^(0o?|v)", "", lower)
     yield text.partition("/")[0]
-    if found := re.split(r"[,\s]+", text.strip("[]{}")):
-        yield found
+    yield f"{text}%"
+    if _SERVER.fullmatch(lower):
+        yield f"http://{text}"
+    yield re.sub(r"^(0o?|v)", "", lower)
+    yield text.strip("[]")
+    yield re.split(r"[,\s]+", text.strip("[]{}"))
+    if "/" not in text:
+        yield text.replace(" ", "")
+        yield re.sub(r"[ _]+", "-", lower)
+    if len(numbers := re.findall(r"[0-9][0-9.]*", text)) == 1 and text[0] != "-":
+        yield _scalar(numbers[0])
+        yield numbers[0]
 
 
-def _as_one(items: Iterable[object]) -> object:
-    """Return a list of mappings as one mapping."""
-    pairs = [each.items() if isinstance(each, dict) else [("", None)] for each in items]
-    return dict(chain.from_iterable(pairs))
+def _as_one(items: list[object]) -> Iterator[object]:
+    """Yield a list as one mapping: of mappings, of their names, of KEY=VALUE, of names."""
+    if all(isinstance(each, dict) for each in items):
+        rows = [dict(each) for each in items if isinstance(each, dict)]
+        if all("name" in row for row in rows):
+            yield {row.pop("name"): row for row in rows}
+        elif all(len(row) == 1 for row in rows):
+            yield {key: value for row in rows for key, value in row.items()}
+    elif all(isinstance(each, str) for each in items):
+        pairs = [re.split(r"\s*[=:]+\s*", str(each), maxsplit=1) for each in items]
+        if all(len(pair) == 2 for pair in pairs):
+            yield dict(pairs)
+    if len(items) == 1:
+        yield items[0]
 
 
 def _sizes(text: str) -> Iterator[object]:
@@ -123,20 +196,28 @@ def _is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     return not any(problem.path[: len(same)] == same for problem in found)
 
 
-def _of_key(model: type[BaseModel], problem: Problem) -> str:
+def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> str:
     """Return what to do about a key that does not exist where it is written."""
-    name = str(problem.path[-1])
-    _, is_near, near = problem.why.partition("did you mean ")
-    if is_near:
-        return f"write {near.rstrip('?')}"
-    for path in leaf_paths(model):
-        if path[-1] == name and path[:-1]:
-            return f"write {_nested(path, next(examples(model, path)))}, for example"
+    name = str(path[-1])
+    known = keys_of_model(field_at(model, path)[0])
+    pair = _PAIR.fullmatch(name)
+    if pair and pair[1] in known:
+        return f"write {pair[1]}: {pair[2]}"
+    if (other := near or _OTHER_NAMES.get(name.lower(), name.lower())) in known:
+        return f"write {other}"
+    for each in leaf_paths(model) if not path[1:] else ():
+        if each[1:] and name.replace("-", "_") in (each[-1], flat_key(each)):
+            given = value if isinstance(value, str | int) else next(examples(model, each))
+            return f"write {_nested(each, given)}"
     return "remove it, or write one of the allowed keys"
 
 
-def _example(model: type[BaseModel], path: KeyPath) -> str:
-    return next((_line(path, each) for each in examples(model, path)), "one of the allowed values")
+def _example(model: type[BaseModel], path: KeyPath, whole: KeyPath) -> str:
+    """Return an example of a key; of an entry of a mapping, one of the mapping."""
+    holder, field = field_at(model, path)
+    if field is not None and keys_of_model(holder).get(str(path[-1])) is not field:
+        whole = whole[:-1]
+    return next((_line(whole, each) for each in examples(model, path)), "one of the allowed values")
 
 
 def _nested(path: KeyPath, value: object) -> str:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from gpu_node.inventories.escape import visible
+
 KeyPath = tuple[str | int, ...]
 """Keys from the top of a document down to a value."""
 
@@ -29,6 +31,8 @@ def at(value: object, path: KeyPath) -> object:
 PROGRAM = "gpu-node"
 _MOST_MEANT = 500
 _MOST_LISTED = 60
+# Of the next step: a line of a file can have any length.
+_MOST = 400
 
 
 def worded(found: str, why: str = "", allowed: str = "", then: str = "") -> str:
@@ -76,7 +80,9 @@ class Problem(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        return worded(self.found, self.why, self.allowed, self.then)
+        return worded(
+            self.found, self.why, self.allowed, visible(without_password(self.then), _MOST)
+        )
 
     def at(self, file: object, line: int = 0) -> str:
         """Return the problem with its file and its key; line 0 is the file as a whole."""
@@ -118,7 +124,12 @@ def shown(value: object) -> str:
         return "a mapping" if value else "an empty mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    return quoted(re.sub(r"://[^/?#\s]*@", "://...@", str(value)))  # without user and password
+    return quoted(without_password(str(value)))
+
+
+def without_password(text: str) -> str:
+    """Return a text without the user and the password of its URLs."""
+    return re.sub(r"://[^/?#\s]*@", "://...@", text)
 
 
 def dotted(path: Iterable[str | int]) -> str:

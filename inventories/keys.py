@@ -85,23 +85,39 @@ def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
         if isinstance(holder, dict) and holder.get(path[-1], "") is None:
             why = "remove the key to leave it unset"
             allowed = _allowed(field_at(model, path)[1], model)
-            yield Problem(path, "nothing", why, allowed, kind="empty")
+            field = field_at(model, path)[1]
+            is_needed = field is not None and field.is_required() and not path[1:]
+            kind = "missing" if is_needed else "empty"
+            yield Problem(path, "nothing", "" if is_needed else why, allowed, kind=kind)
 
 
 def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     path, kind = detail["loc"], detail["type"]
     if path[-1:] == ("[key]",):  # pydantic's mark for the key of a mapping
-        path = path[:-1]
+        path, kind = path[:-1], "key"
     holder, field = field_at(model, path)
     if kind == "extra_forbidden":
         known = sorted(keys_of_model(holder))
         why = f"no such key{did_you_mean(str(path[-1]), known)}"
         return Problem(path, quoted(str(path[-1])), why, ", ".join(known), kind=kind)
     found = "nothing" if kind == "missing" else shown(detail["input"])
-    error = detail["ctx"]["error"] if kind == "value_error" else None
+    error = detail["ctx"]["error"] if detail["type"] == "value_error" else None
     why = fields.reason(error) if error else ""
     then = error.then if isinstance(error, Wrong) else ""
     return Problem(path, found, why, _allowed(field, holder), then, kind)
+
+
+def allowed_at(model: type[BaseModel], path: KeyPath) -> str:
+    """Return what the key at a path takes, in words."""
+    holder, field = field_at(model, path)
+    return _allowed(field, holder)
+
+
+def short_of(model: type[BaseModel], path: KeyPath) -> str:
+    """Return the key that a word in the place of a section stands for; empty where none can."""
+    _, field = field_at(model, path)
+    inner = section(field) if field else None
+    return _short(inner) if inner else ""
 
 
 def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:

@@ -3,6 +3,8 @@
 import ipaddress
 import os
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -138,16 +140,31 @@ def load(
     `text` is checked in place of what the file contains. A file that `may_be_new` can have an empty
     `hosts`.
     """
-    document = read(Path(path), text)
+    document = read(Path(path), text, partial(_count, Path(path)))
+    _check(document, may_be_new)
+    return _cluster(document)
+
+
+def _check(document: Document, may_be_new: bool = False) -> None:
+    """Raise InventoryError with everything that is wrong with a document."""
     _spell_out(document)
     for problem in _problems(document):
-        if not (may_be_new and problem.path == ("hosts",) and _is_new(document)):
+        is_new = may_be_new and problem.path == ("hosts",) and _is_new(document)
+        if not is_new and not _is_read_wrong(document, problem):
             document.add(_as_written(document, problem))
     for problem in list(_incomplete(document)):
         document.add(problem)
     document.problems = [(line, _advised(document, each)) for line, each in document.problems]
     document.finish()
-    return _cluster(document)
+
+
+def _count(path: Path, text: str) -> int:
+    """Return how many problems a text would have in place of a file's."""
+    try:
+        _check(read(path, text))
+    except InventoryError as error:
+        return len(error.lines)
+    return 0
 
 
 def sources_named(path: Path, name: str) -> list[str]:
@@ -155,6 +172,13 @@ def sources_named(path: Path, name: str) -> list[str]:
     document = read(path)
     found = naming(document, (layer for layer, _ in _layers(document)), name)
     return [f"{path}:{document.line(each)}: {dotted(each)}" for each in found]
+
+
+def _is_read_wrong(document: Document, problem: Problem) -> bool:
+    """Whether a mapping is empty because its keys could not be read, which is reported."""
+    count = len(problem.path)
+    below = any(each.path[:count] == problem.path for _, each in document.problems)
+    return problem.kind == "too_short" and below
 
 
 def _is_new(document: Document) -> bool:
@@ -208,7 +232,7 @@ def _said_twice(document: Document) -> Iterator[Problem]:
         for key in OF_SSH:
             if isinstance(entry, dict) and key in entry and isinstance(entry.get("ssh"), dict):
                 why = f"hosts.{name}.ssh.{key} is set, too"
-                allowed, then = "one of the two", f"remove one of the two {key}"
+                allowed, then = "one of the two", "remove one of the two"
                 yield Problem(("hosts", name, key), shown(entry[key]), why, allowed, then)
 
 
@@ -226,18 +250,17 @@ def _advised(document: Document, problem: Problem) -> Problem:
     if not problem.then and problem.kind == "extra_forbidden" and len(path) == 1:
         problem = problem._replace(then=_misplaced(document, path))
     model, level = _model_at(path)
-    inner = problem._replace(path=path[len(level) :])
-    done = advised(model, inner, at(document.value, path), document.written.get(path, ""))
-    return done._replace(path=path)
+    written = document.written.get(path, "")
+    return advised(model, problem, at(document.value, path), written, level)
 
 
-def _model_at(path: KeyPath) -> tuple[type[Model], KeyPath]:
-    """Return the model of a level of the file, and the path of that level."""
+def _model_at(path: KeyPath) -> tuple[type[Model], int]:
+    """Return the model of a level of the file, and behind how many keys its own begin."""
     if path[:1] == ("defaults",):
-        return Layer, path[:1]
+        return Layer, 1
     if path[:1] in (("groups",), ("hosts",)) and path[1:]:
-        return (HostEntry if path[0] == "hosts" else Layer), path[:2]
-    return ClusterFile, ()
+        return (HostEntry if path[0] == "hosts" else Layer), 2
+    return ClusterFile, 0
 
 
 def _misplaced(document: Document, path: KeyPath) -> str:
@@ -315,9 +338,11 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
         if group is not None and (not isinstance(group, str) or group not in groups):
             path = ("hosts", name, "group")
             why = _why_no_group(group, groups)
-            yield Problem(
-                path, shown(group), why, allowed, f"add {group} under groups, or correct it"
-            )
+            near = get_close_matches(str(group), list(groups), n=1)
+            then = f"write group: {near[0]}" if near else f"add it under groups: {{{group}: {{}}}}"
+            if not isinstance(group, str):
+                then = f"write group: {as_yaml(document.written.get(path, 'a100'))}"
+            yield Problem(path, shown(group), why, allowed, then)
 
 
 def _why_no_group(group: object, groups: dict[str, object]) -> str:

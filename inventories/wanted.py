@@ -1,6 +1,6 @@
 """What a node should be: an area or item that is None is not managed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
@@ -8,7 +8,7 @@ from typing_extensions import Self
 
 from gpu_node.inventories.advice import advised
 from gpu_node.inventories.checks.supply import SupplyWanted, unsigned_by_http
-from gpu_node.inventories.errors import InventoryError, KeyPath, at
+from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, at, dotted
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import paths as places
 from gpu_node.inventories.fields import switched, variables
@@ -312,11 +312,20 @@ class NodeWanted(Areas):
             value = data.get(flat_key(path))
             if value is not None:
                 _put(nested, path, value)
-        wrong = (advised(cls, each, at(nested, each.path)) for each in complaints(cls, nested))
-        problems = [*unknown, *wrong, *unsigned_by_http(nested)]
+        problems = [*unknown, *complaints(cls, nested), *unsigned_by_http(nested)]
         if problems:
-            raise InventoryError(f"{flat_key(problem.path)}: {problem}" for problem in problems)
+            raise InventoryError(_in_data(each, nested, paths) for each in problems)
         return cls.model_validate(nested, context=fields.WRITTEN)
+
+
+def _in_data(problem: Problem, nested: Mapping[str, Any], paths: Iterable[KeyPath]) -> str:
+    """Return a problem of host data, which has flat keys, with its next step."""
+    path = problem.path
+    leaf = next((each for each in paths if path[: len(each)] == each), path)
+    key = flat_key(leaf)
+    name = key if leaf == path else str(path[-1])
+    found = advised(NodeWanted, problem, at(nested, path), name=name)
+    return f"{dotted((key, *path[len(leaf) :]))}: {found}"
 
 
 def wanted_part(layer: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,8 +70,8 @@ def absolute_excludes(
         if bad:
             why = "an absolute path: a pattern is relative to the source"
             allowed = [_better(pattern, better, folders) for pattern, better in bad.items()]
-            better = ", ".join(allowed)
-            yield Problem(path, ", ".join(map(shown, bad)), why, better, f"write {better}")
+            then = f"write {', '.join(bad.values())}"
+            yield Problem(path, ", ".join(map(shown, bad)), why, ", ".join(allowed), then)
 
 
 def _better(pattern: str, better: str, folders: list[str]) -> str:

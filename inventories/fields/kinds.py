@@ -411,7 +411,7 @@ Environments = Annotated[
 ]
 Interface = Annotated[
     str,
-    _matching(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}"),
+    _matching(r"auto|(?!(?i:auto)$)[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}"),
     Field(examples=["auto"], description="auto, or the name of an interface such as eno1"),
 ]
 Launcher = Annotated[

@@ -70,7 +70,7 @@ def _directory_mode(value: object) -> str:
         # Who can list it is to enter it; write permission for all is never suggested.
         owner, group, others = (bit | 1 if bit & 4 else bit for bit in bits)
         meant = f"{text[:-3]}{owner}{group}{others & 5}"
-        raise ValueError(f"a directory needs x to be entered: use {meant}")
+        raise Wrong("a directory needs x to be entered", f'write mode: "{meant}"')
     return text
 
 
@@ -212,7 +212,7 @@ class Directory(BaseModel):
     @model_validator(mode="after")
     def _has_a_mode(self) -> Self:
         if self.recursive and self.mode is None:
-            raise ValueError("recursive needs a mode")
+            raise Wrong("recursive needs a mode", 'add, for example, mode: "775"')
         return self
 
 

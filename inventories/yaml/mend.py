@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -10,10 +12,13 @@ from gpu_node.inventories.errors import Problem, quoted
 
 # Each line that is tried costs a parse; libyaml's takes 5 ms for a text of this size.
 _LONGEST = 50_000
+_MOST_JUDGED = 8
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CURLY = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
 # The parser's words for a mistake, by their beginning, and ours.
 _WORDS = {
+    "expected <block end>, but found '}'": "a } that closes nothing",
+    "expected <block end>, but found ']'": "a ] that closes nothing",
     "expected <block end>, but found": "its indentation fits no line above",
     "mapping values are not allowed here": "a second ':', or a deeper indentation than above",
     "could not find expected ':'": "no ':' after it",
@@ -22,7 +27,7 @@ _WORDS = {
     "expected the node content": "a value is missing",
     "found unexpected end of stream": "a quote is not closed",
     "found unknown escape character": "a backslash between double quotes",
-    "expected a single document in the stream": "'---' begins a second document",
+    "but found another document": "'---' begins a second document",
     "found character": "a character that no value begins with",
     "expected alphabetic or numeric character": "a character that no value begins with",
     "sequence entries are not allowed here": "a '-' that begins no list",
@@ -31,21 +36,21 @@ _WORDS = {
 }
 # A line as it may have been meant: tried in this order on each line that the parser names.
 _MENDS: tuple[Callable[[str], str], ...] = (
-    lambda line: line.replace("\t", "  "),
     lambda line: line.translate(_CURLY),
-    lambda line: re.sub(r"^(\s*[\w.-]+):(?=[^\s:])", r"\1: ", line),
-    lambda line: re.sub(r"(?<=[\w\"]):(?=[\[{\"'])", ": ", line),
+    lambda line: re.sub(r"(?<=[\w\"]):(?=[\w\[{\"'])", ": ", line, count=1),
     lambda line: re.sub(r"^(\s*(?:- )?[\w.-]+)\s*$", r"\1:", line),
     lambda line: re.sub(r"^(\s*(?:- )?[\w-]+)\s*[=\s]\s*(?=[^\s:=])", r"\1: ", line),
     lambda line: re.sub(r"([{,]\s*[\w-]+)\s*[=\s]\s*(?=[^\s:=,}])", r"\1: ", line),
     lambda line: re.sub(r";(?=\s)", ",", line),
     lambda line: re.sub(r"(?<=[\w\"'\]}])\s+(?=[\w-]+: )", ", ", line),
+    *(partial(re.sub, r"\s*([\]}]+)$", rf"{sign}\1") for sign in "\"']}"),
     *(lambda line, end=end: line.rstrip(" ,") + end for end in ("}", "]", "]}", "}}", '"', "'")),
-    *(lambda line, end=end: line.rstrip(" ,") + end for end in ('"}', "'}", '"]', "]}}")),
     lambda line: re.sub(r"[\]},]\s*$", "", line),
-    lambda line: re.sub(r"^(\s*[\w.-]+: +)([^\s\"].*)$", _in_quotes, line),
-    lambda line: re.sub(r"((?:[{,]|^\s*)\s*[\w.-]+: +)([^\s\"{},][^{},]*)", _in_quotes, line),
+    lambda line: re.sub(r"(: +|, +|\[)([@%`*&!|>][^,{}\[\]]*)", _in_quotes, line),
+    lambda line: re.sub(r"^(\s*[\w.-]+: +)([^\s\"{\[].*)$", _in_quotes, line),
     lambda line: line.replace("\\", "/"),
+    lambda line: re.sub(r"^(\s*)//", r"\1#", line),
+    lambda line: re.sub(r"^(<<<<<<<|=======|>>>>>>>|---|\.\.\.).*", "", line),
 )
 
 
@@ -54,10 +59,11 @@ def _in_quotes(found: re.Match[str]) -> str:
     return f'{found[1]}"{text}"'
 
 
-def unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
+def unparsed(error: yaml.YAMLError, text: str, count: Callable[[str], int]) -> tuple[int, Problem]:
     """Return the line and the problem of an error of the parser.
 
-    The line is where a bracket, a quote or a key begins that has no end.
+    The line is where a bracket, a quote or a key begins that has no end. `count` returns how many
+    problems a text has that is YAML.
     """
     lines = text.splitlines() or [""]
     if isinstance(error, yaml.reader.ReaderError):
@@ -69,9 +75,12 @@ def unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
     at, found, why = _place(error, text, lines)
     begin, mark = error.context_mark, error.problem_mark
     near = [each.line for each in (mark, begin) if each]
-    tried = dict.fromkeys([at, *near, *(line - 1 for line in near)])
-    then = next(_mended(text, lines, [each for each in tried if 0 <= each < len(lines)]), "")
-    problem = _problem(why, then or f"correct line {at + 1}, or put its value in quotes")
+    tried = [each for each in dict.fromkeys([at, *near, *(line - 1 for line in near)]) if each >= 0]
+    mended = _mended(text, lines, tried) if len(text) <= _LONGEST else ()
+    # The first of those with the fewest problems.
+    best = min(islice(mended, _MOST_JUDGED), key=lambda each: count(each[0]), default=None)
+    then = best[1] if best else f"correct line {at + 1}, or put its value in quotes"
+    problem = _problem(why, "replace each tab by blanks" if found and not best else then)
     return at + 1, problem._replace(found=found) if found else problem
 
 
@@ -82,9 +91,11 @@ def _problem(why: str, then: str) -> Problem:
 def _place(error: yaml.MarkedYAMLError, text: str, lines: list[str]) -> tuple[int, str, str]:
     """Return the line, counted from 0, what is found there where it has a name, and why."""
     begin, mark = error.context_mark, error.problem_mark
-    at = (mark or begin).line if mark or begin else 0
-    if mark and text[mark.index : mark.index + 1] == "\t":
-        return at, f"a tab in column {mark.column + 1}", "YAML indents by blanks"
+    first = mark or begin
+    at = first.line if first else 0
+    before, tab, _ = "".join(lines[at : at + 1]).partition("\t")
+    if mark and tab and len(before) <= mark.column:
+        return at, f"a tab in column {len(before) + 1}", "YAML indents by blanks"
     if begin and (open_at := _unclosed(error, text)):
         return begin.line, "", open_at
     if mark and (key := _without_colon(error, lines)):
@@ -94,17 +105,17 @@ def _place(error: yaml.MarkedYAMLError, text: str, lines: list[str]) -> tuple[in
     return at, "", " ".join(plain.split())
 
 
-def _mended(text: str, lines: list[str], tried: list[int]) -> Iterator[str]:
-    """Yield what to write in place of a line, where the text is YAML with it."""
-    if len(text) > _LONGEST:
-        return
+def _mended(text: str, lines: list[str], tried: list[int]) -> Iterator[tuple[str, str]]:
+    """Yield texts that are YAML, in which one line differs, and what to write for it."""
+    if "\t" in text and _is_yaml(new := text.expandtabs(2)):
+        yield new, "write two blanks in place of each tab"
     for at in tried:
-        if not lines[at].strip():
+        if at >= len(lines) or not lines[at].strip():
             continue
         for line in dict.fromkeys((*_indented(lines, at), *(mend(lines[at]) for mend in _MENDS))):
             new = "\n".join([*lines[:at], line, *lines[at + 1 :], ""])
             if line != lines[at] and _is_yaml(new):
-                yield _instead(at + 1, line, lines[at])
+                yield new, _instead(at + 1, line, lines[at])
 
 
 def _indented(lines: list[str], at: int) -> Iterator[str]:
@@ -116,17 +127,20 @@ def _indented(lines: list[str], at: int) -> Iterator[str]:
 
 
 def _instead(number: int, line: str, before: str) -> str:
+    if not line:
+        return f"remove line {number}"
     if line.strip() == before.strip():
         return f"begin line {number} with {len(line) - len(line.lstrip())} blanks"
     return f"write line {number} as {line.strip()}"
 
 
 def _is_yaml(text: str) -> bool:
+    """Whether both parsers read a text: libyaml is quicker, and takes some that PyYAML refuses."""
     try:
-        root = yaml.compose(text, Loader=_PARSER)
+        roots = [yaml.compose(text, Loader=each) for each in (_PARSER, yaml.SafeLoader)]
     except (yaml.YAMLError, RecursionError):
         return False
-    return isinstance(root, yaml.MappingNode)
+    return all(isinstance(root, yaml.MappingNode) for root in roots)
 
 
 def _unclosed(error: yaml.MarkedYAMLError, text: str) -> str:

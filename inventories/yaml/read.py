@@ -4,6 +4,7 @@ import errno
 import json
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,13 @@ class _Loader(yaml.SafeLoader):
         return yaml.ScalarNode(f"{_TAG}null", "", mark, mark)
 
 
-def read(file: Path, text: str | None = None) -> Document:
-    """The document in a file, or in the text that it will hold; InventoryError if there is none."""
+def read(
+    file: Path, text: str | None = None, count: Callable[[str], int] = lambda text: 0
+) -> Document:
+    """The document in a file, or in the text that it will hold; InventoryError if there is none.
+
+    `count` returns how many problems a text has that is YAML.
+    """
     text = _text(file) if text is None else text.removeprefix("\ufeff")
     document = Document(file)
     try:
@@ -120,7 +126,7 @@ def read(file: Path, text: str | None = None) -> Document:
         else:
             document.value = _value(document, node, (), _line(node.start_mark))
     except yaml.YAMLError as error:
-        document.problems = [unparsed(error, text)]
+        document.problems = [unparsed(error, text, count)]
     except _TooLarge as error:
         document.problems = [(error.line, error.problem)]
     if not isinstance(document.value, dict):
@@ -142,7 +148,7 @@ def _text(file: Path) -> str:
     except OSError as error:
         found = reason(error)
         limit = f" of at most {MOST_BYTES // 1_000_000} MB" if error.errno == errno.EFBIG else ""
-        then = f"gpu-node init {shlex.quote(str(file.parent))} writes one"
+        then = "give the path of a cluster file; gpu-node init writes one"
         problem = Problem((), found, "", f"a cluster file (YAML){limit}", then)
         raise InventoryError([problem.at(file)]) from None
     try:

@@ -1,7 +1,7 @@
 """Errors have one form, from `gpu-node` and under pyinfra, and cost little: see `form.py`.
 
-The command lines are those of cases/ (test_contract.py holds the form of each) and the cluster
-files of tests/inventories/bad, with the expected problems beside them.
+The command lines are those of cases/ (test_contract.py holds the form of each), and the cluster
+files are those of tests/inventories/bad.yml.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from paramiko import ECDSAKey
 
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.schema import InventoryError, load
 from tests.cli.conftest import INVENTORY, fill
 from tests.cli.form import PROBLEM, assert_in_form
 from tests.cli.running import BIN, REPOSITORY, SECONDS, environment, run
 from tests.cli.test_contract import CASES, LONGEST, MOST_MEGABYTES, prepare, read
+from tests.inventories.test_inventory_errors import CASES as BAD
+from tests.inventories.test_inventory_errors import written
 
-BAD = REPOSITORY / "tests" / "inventories" / "bad"
-FILES = sorted(path.stem for path in BAD.glob("*.yml"))
 # Of a whole process, from Python's start to its end.
 WHOLE = 2.0
 # What may cost much, and each tenth of the others.
@@ -30,29 +33,36 @@ STARTED = [
 ]
 
 
-def expected(name: str) -> list[str]:
-    """Return the lines of a bad cluster file, as a command prints them."""
-    lines = (BAD / f"{name}.txt").read_text().replace("FOLDER", str(BAD)).splitlines()
-    return [f"gpu-node: {BAD}/{line}" for line in lines]
+def expected(file: Path) -> list[str]:
+    """Return the problems of a bad cluster file, as a command prints them."""
+    with pytest.raises(InventoryError) as error:
+        load(file)
+    return [f"gpu-node: {visible(line)}" for line in error.value.lines]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_bad_cluster_file(name: str) -> None:
+@pytest.mark.parametrize("case", BAD[::2], ids=lambda case: str(case["name"]))
+def test_a_bad_cluster_file(case: dict[str, Any], tmp_path: Path) -> None:
     """All its problems in one run, one line each."""
-    done = run("gpu-node", "drift", str(BAD / f"{name}.yml"))
+    file = written(case, tmp_path)
+    done = run("gpu-node", "check", str(file))
     assert (done.code, done.out) == (1, "")
-    assert assert_in_form(done.err) == expected(name)
+    assert assert_in_form(done.err) == expected(file)
     assert done.seconds < LONGEST and done.megabytes < MOST_MEGABYTES, done
 
 
-@pytest.mark.parametrize("name", FILES[::8])
-def test_a_bad_cluster_file_under_pyinfra(name: str, tmp_path: Path) -> None:
-    """pyinfra prints the same lines, behind its own about what it loads."""
-    inventory = tmp_path / "site.py"
-    inventory.write_text(INVENTORY.replace("__file__", repr(str(BAD / f"{name}.py"))))
-    done = run("pyinfra", str(inventory), "deploy/gpu_node.py", "-y")
-    assert (done.code, done.out) == (1, "")
-    assert assert_in_form(done.err) == expected(name)
+@pytest.mark.parametrize("case", BAD[::16], ids=lambda case: str(case["name"]))
+def test_a_bad_cluster_file_under_pyinfra(case: dict[str, Any], tmp_path: Path) -> None:
+    """pyinfra prints the same lines, behind its own about what it loads; the report prints them."""
+    file = written(case, tmp_path)
+    inventory = file.with_suffix(".py")
+    inventory.write_text(INVENTORY)
+    for words in (
+        ("pyinfra", str(inventory), "deploy/gpu_node.py", "-y"),
+        ("gpu-node", "drift", str(file)),
+    ):
+        done = run(*words)
+        assert (done.code, done.out) == (1, "")
+        assert assert_in_form(done.err) == expected(file)
 
 
 @pytest.mark.parametrize("path", STARTED, ids=lambda path: path.stem)

@@ -1,8 +1,8 @@
 """docs/inventory.md lists every key of a cluster file, as the models check it."""
 
 from docs import inventory
-from gpu_node.inventories.schema import HostEntry
 from gpu_node.inventories.keys import keys_of
+from gpu_node.inventories.schema import HostEntry
 
 
 def test_the_page_is_current() -> None:

@@ -14,8 +14,8 @@ from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rules import RULES
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers
-from gpu_node.inventories.schema import HostEntry, NodeWanted
 from gpu_node.inventories.keys import keys_of
+from gpu_node.inventories.schema import HostEntry, NodeWanted
 from tests import case_files
 from tests.drift import states
 

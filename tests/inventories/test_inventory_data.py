@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_node.inventories.keys import flat_key, leaf_paths
 from gpu_node.inventories.schema import (
     InventoryError,
     LimitsWanted,
@@ -14,7 +15,6 @@ from gpu_node.inventories.schema import (
     format_size,
     parse_size,
 )
-from gpu_node.inventories.keys import flat_key, leaf_paths
 
 HOST = {"address": "10.0.0.4"}
 UNITS = ("K", "M", "G", "T")
@@ -178,7 +178,7 @@ def test_foreign_keys_are_passed_over() -> None:
         ({"limits_nofile": "unlimited"}, "limits_nofile: found 'unlimited' (the kernel needs"),
         ({"limits_memlock": True}, "limits_memlock: found 'True' (this reads as true or false"),
         ({"gpu_model": "A100"}, "gpu_count: found nothing; allowed: a whole number"),
-        ({"gpu_model": "A100", "gpu_count": "2"}, "gpu_count: found '2'; allowed: "),
+        ({"gpu_model": "A100", "gpu_count": "2"}, "gpu_count: found '\"2\"'; allowed: "),
         ({"address": "a;b"}, "address: found 'a;b'; allowed: "),
         ({"shm_size": {"of": "8G"}}, "shm_size: found a mapping; allowed: "),
     ],

@@ -32,7 +32,7 @@ def must_answer(path: Path) -> None:
         assert error.lines
         for line in error.lines:
             assert line.startswith(f"{path}:")
-            assert "; allowed: " in line
+            assert "; allowed: " in line and "; next: " in line
             assert len(line.splitlines()) == 1
 
 

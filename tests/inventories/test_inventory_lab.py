@@ -96,7 +96,7 @@ def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
     size, group = refusal(lab)
     assert size.startswith(f"gpu-node: {path}:24: defaults.shm.size: found '8Gb'; allowed: ")
     message = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
-    assert group == f"gpu-node: {path}:68: {message}; allowed: a100, v100"
+    assert group == f"gpu-node: {path}:68: {message}; allowed: a100, v100; next: write group: v100"
 
 
 def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:

@@ -86,10 +86,12 @@ BAD = {
         "V100_02,192.0.2.2\nb,192.0.2.256,-g\n,192.0.2.3\nb,192.0.2.4:22\n",
         [
             f"1: name: found 'V100_02'; {NAME}",
-            f"2: address: found '192.0.2.256'; {ADDRESS}",
+            f"2: address: found '192.0.2.256' (not an IPv4 address); {ADDRESS}; next: write four "
+            "numbers, each 0 to 255",
             f"2: group: found '-g' (a leading - would be read as an option); {GROUP}",
             f"3: name: found ''; {NAME}",
-            f"4: address: found '192.0.2.4:22' (give the port as ssh.port); {ADDRESS}",
+            f"4: address: found '192.0.2.4:22' (give the port as ssh.port); {ADDRESS}; next: write "
+            "address: 192.0.2.4 and port: 22",
             "4: name: found 'b' (also on line 2); allowed: one line each",
         ],
     ),

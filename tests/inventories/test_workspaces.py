@@ -55,5 +55,5 @@ def test_the_probe_is_asked_for_all_of_it(site: Path) -> None:
 
 
 def test_bad_data_is_an_error() -> None:
-    with pytest.raises(InventoryError, match=r"workspaces: found a list \('/data/m': source"):
+    with pytest.raises(InventoryError, match=r"workspaces.0.source: found nothing"):
         NodeWanted.from_data({"ssh_hostname": "10.0.0.1", "workspaces": [{"path": "/data/m"}]})
