@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := speed check quick lab kernel faults lab-slow kernel-slow slow slurm pip fuzz
+LANES := speed check quick lab kernel faults lab-slow kernel-slow slow slurm pip fuzz chaos
 .PHONY: bench demo test test-slow setup setup-dev tools packages picture release clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
@@ -12,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # What each target needs of the machine, beside a virtual environment: groups of lab/needs.tsv.
 GOALS := $(or $(MAKECMDGOALS),demo)
-ON_LAB := $(filter demo picture test test-slow setup-dev lab kernel faults lab-slow,$(GOALS))
+ON_LAB := $(filter demo picture test test-slow setup-dev lab kernel faults lab-slow chaos,$(GOALS))
 ON_BENCH := $(filter bench speed test setup-dev,$(GOALS))
 ON_KERNEL := $(filter test test-slow setup-dev kernel kernel-slow,$(GOALS))
 ON_SLURM := $(filter test-slow slurm,$(GOALS))
@@ -40,6 +40,7 @@ test-slow: setup-dev
 	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow slurm pip fuzz real-wheels
 
 ## speed, check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, slurm, pip, fuzz, test-real-wheels: one lane alone
+## chaos: kill runs and nodes at many moments, and print what the next run repairs; CHAOS_SEED=N is the seed
 $(LANES) test-real-wheels: setup-dev
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)
 

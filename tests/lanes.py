@@ -34,6 +34,8 @@ PYTEST = [
 ]
 # The time in which an interrupted lane may restore what it uses.
 ENDING_SECONDS = 7
+# A lane may print a table, which is shown when it has passed.
+TABLE = re.compile(r"^\|.*\|$", re.MULTILINE)
 SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
 REPEATED = re.compile(r"^RERUN (\S+::.*)$", re.MULTILINE)
 DOTS = re.compile(r"^[.sxXFER]+ +\[ *\d+%\]$")
@@ -146,6 +148,7 @@ LANES = {
     # Again, with all examples instead of a tenth.
     "fuzz": Lane([["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *FUZZED]]),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
+    "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
 }
 # Parts of a lane that run side by side; those of the lab by the nodes that their tests use.
 GROUPS = {"quick": ["quick", *QUICK_PARTS], "lab": ["lab", "lab-apt", "lab-all"]}
@@ -243,6 +246,8 @@ def run(names: Iterable[str]) -> int:
                 passed += _passed(each)
                 summary = _summary(each)
                 print(each.line(summary or "passed"), flush=True)
+                for row in _table(each):
+                    print(row, flush=True)
                 for test in _repeated(each):
                     print(f"{'':<16}         passed only when repeated: {test}", flush=True)
             time.sleep(0.1)
@@ -282,6 +287,10 @@ def _end(lanes: list[Running]) -> None:
 def _summary(lane: Running) -> str:
     found = SUMMARY.findall(lane.log.read_text(errors="replace"))
     return str(found[-1]).strip() if found else ""
+
+
+def _table(lane: Running) -> list[str]:
+    return TABLE.findall(lane.log.read_text(errors="replace"))
 
 
 def _repeated(lane: Running) -> list[str]:

@@ -22,7 +22,9 @@ from tests.real_wheels import conftest as real_wheels
 
 HERE = Path(__file__).parent
 # Lanes of what has no marker.
-UNMARKED = ("speed", "check", *lanes.GROUPS["quick"], "fuzz")
+UNMARKED = ("speed", "check", *lanes.GROUPS["quick"], "fuzz", "chaos")
+# Lanes that only a call of their target runs.
+APART = ("chaos",)
 MARKED = re.compile(r"pytest\.mark\.([a-z_]+)")
 START = """
 import sys
@@ -104,7 +106,7 @@ def test_all_examples_are_tried_in_a_lane() -> None:
 
 
 def test_ci_runs_every_lane() -> None:
-    """.ci/run calls two targets, whose lanes are all there are."""
+    """.ci/run calls two targets, whose lanes are all but those apart."""
     script = (HERE.parent / ".ci" / "run").read_text()
     makefile = (HERE.parent / "Makefile").read_text()
     targets = re.findall(r"^make (\S+)$", script, re.MULTILINE)
@@ -115,7 +117,7 @@ def test_ci_runs_every_lane() -> None:
             rf"^{target}: setup-dev\n\t@\S+ -m tests\.lanes (.*)$", makefile, re.M
         )
         named += [each for name in recipe.split() for each in lanes.GROUPS.get(name, [name])]
-    assert sorted(named) == sorted(lanes.LANES)
+    assert sorted([*named, *APART]) == sorted(lanes.LANES)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +178,12 @@ def test_a_line_for_each_lane_and_one_for_all(start: Start, tmp_path: Path) -> N
     assert re.fullmatch(r"two +0:\d\d  passed", lines[1])
     assert lines[2:] == ["tests: 3 passed, 0 failed"]
     assert (tmp_path / "logs" / "two.log").read_text() == "fine\n"
+
+
+def test_the_table_of_a_lane_is_shown(start: Start) -> None:
+    """A row begins and ends with a bar."""
+    out, _ = start(one="echo '| a | 1 |'; echo 'b | 2'; echo '| c | 3 |'").communicate(timeout=30)
+    assert out.splitlines()[1:] == ["| a | 1 |", "| c | 3 |"]
 
 
 # It passes from its second run on, or from a later one.

@@ -1,0 +1,232 @@
+"""Rounds: a run from the as-found lab is disturbed, the next one converges; and what was seen."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpu_node.lab import faults, nodes, roster
+from tests.chaos import observed, power
+from tests.chaos.observed import Seen, Watcher
+from tests.e2e.conftest import write_inventory
+from tests.e2e.running import BIN, DEPLOY, MANAGED, SECONDS, converge
+
+# With it a run has a daemon's file to replace, too.
+DOCKER = faults.find("shm-docker-default")
+START_DOCKER = "setsid /usr/bin/dockerd </dev/null >/dev/null 2>&1 & echo $! >/run/docker.pid"
+BEGUN = "--> Starting operation: "
+Disturb = Callable[[], None]
+
+
+@dataclass(frozen=True, order=True)
+class Moment:
+    """Some seconds after an operation has begun; the first operation is 0."""
+
+    operation: int
+    seconds: float
+
+
+@dataclass
+class Outcome:
+    """What was seen in a round."""
+
+    # Output of the run that did not converge; empty if it did.
+    problem: str = ""
+    # Files of which a part was seen, and paths that no undisturbed run leaves.
+    partial: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    seconds: float = 0
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.problem or self.partial or self.left)
+
+
+class Running:
+    """A run of pyinfra, with the operations that have begun, and when."""
+
+    def __init__(self, *command: str) -> None:
+        self.begun = time.monotonic()
+        self.operations: list[str] = []
+        self.began: list[float] = []
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=roster.REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if line.startswith(BEGUN):
+                self.operations.append(line.removeprefix(BEGUN).strip())
+                self.began.append(time.monotonic() - self.begun)
+
+    def wait_for(self, moment: Moment) -> None:
+        """Wait for a moment, or for the end of the run."""
+        while self.process.poll() is None:
+            if len(self.began) > moment.operation:
+                due = self.begun + self.began[moment.operation] + moment.seconds
+                if time.monotonic() >= due:
+                    return
+            time.sleep(0.02)
+
+    def end(self) -> int:
+        """Wait for its end; return the exit code."""
+        code = self.process.wait(SECONDS)
+        self._reader.join(SECONDS)
+        return code
+
+    @property
+    def output(self) -> str:
+        """All that it has printed."""
+        return "".join(self.lines)
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nothing disturbs: its operations, when each began, and what it leaves."""
+
+    operations: list[str]
+    began: list[float]
+    seconds: float
+    names: dict[str, set[str]]
+
+    def moments(self, number: int, chance: random.Random) -> list[Moment]:
+        """Choose moments between the beginning of the first operation and the end."""
+        return [self._moment(chance.uniform(self.began[0], self.seconds)) for _ in range(number)]
+
+    def _moment(self, at: float) -> Moment:
+        last = max(number for number, began in enumerate(self.began) if began <= at)
+        return Moment(last, at - self.began[last])
+
+    def name(self, moment: Moment) -> str:
+        """Describe a moment."""
+        return f"{moment.seconds:.1f} s into {self.operations[moment.operation]}"
+
+
+class Rounds:
+    """Rounds on the two managed nodes of the lab, with one inventory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._inventory = write_inventory(folder, {DOCKER.node: DOCKER.inventory})
+        self._watchers: dict[str, Watcher] = {}
+        self._seen = {node: Seen() for node in MANAGED}
+        self.undisturbed = self._undisturbed()
+
+    def _run(self, *program: str) -> Running:
+        return Running(*program, "-y", self._inventory, DEPLOY)
+
+    def _run_as_users_do(self) -> Running:
+        return self._run(str(BIN / "pyinfra"))
+
+    def _undisturbed(self) -> Undisturbed:
+        _reset()
+        run = self._run_as_users_do()
+        assert run.end() == 0, run.output
+        seconds = time.monotonic() - run.begun
+        names = {node: observed.names(node) for node in MANAGED}
+        return Undisturbed(run.operations, run.began, seconds, names)
+
+    def round(self, disturb: Disturb) -> Outcome:
+        """Have a run from the as-found lab disturbed, and converge."""
+        begun = time.monotonic()
+        _reset()
+        before = {node: observed.sums(node) for node in MANAGED}
+        self._seen = {node: Seen() for node in MANAGED}
+        self._watch()
+        try:
+            disturb()
+            done = converge(self._inventory)
+        finally:
+            self._watch_no_more()
+        found = Outcome(done.err if done.code else "")
+        for node in MANAGED:
+            partial = self._seen[node].partial(before[node], observed.sums(node))
+            left = observed.names(node) - self.undisturbed.names[node]
+            found.partial += [f"{node}:{path}" for path in sorted(partial)]
+            found.left += [f"{node}:/{path}" for path in sorted(left)]
+        found.seconds = time.monotonic() - begun
+        return found
+
+    def _watch(self) -> None:
+        self._watchers = {node: Watcher(node) for node in MANAGED}
+
+    def _watch_no_more(self) -> None:
+        while self._watchers:
+            node, watcher = self._watchers.popitem()
+            watcher.end(self._seen[node])
+
+    def kill_after(self, number: int) -> Disturb:
+        """Kill the run after so many operations."""
+
+        def kill() -> None:
+            run = self._run(sys.executable, "-m", "tests.chaos.stopping", str(number))
+            assert run.end() == -signal.SIGKILL, run.output
+
+        return kill
+
+    def kill_at(self, moment: Moment) -> Disturb:
+        """Kill the run at a moment."""
+
+        def kill() -> None:
+            run = self._run_as_users_do()
+            run.wait_for(moment)
+            run.process.kill()
+            run.end()
+
+        return kill
+
+    def kill_nodes(self, moments: Sequence[Moment]) -> Disturb:
+        """Kill each node at its moment, and boot it again."""
+
+        def kill() -> None:
+            run = self._run_as_users_do()
+            for moment, node in sorted(zip(moments, MANAGED, strict=True)):
+                run.wait_for(moment)
+                nodes.stop(node)
+                _boot(node)
+            run.end()
+
+        return kill
+
+    def fail_power(self, moment: Moment) -> Disturb:
+        """Let the power of all nodes fail at a moment, and boot them again."""
+
+        def fail() -> None:
+            power.save()
+            run = self._run_as_users_do()
+            run.wait_for(moment)
+            power.fail(self._watch_no_more)
+            for node in MANAGED:
+                _boot(node)
+            self._watch()
+            run.end()
+
+        return fail
+
+
+def _reset() -> None:
+    nodes.reset(MANAGED)
+    faults.inject(DOCKER)
+
+
+def _boot(node: str) -> None:
+    nodes.start(node)
+    if node == DOCKER.node:
+        nodes.execute(node, START_DOCKER)

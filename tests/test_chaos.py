@@ -1,0 +1,105 @@
+"""The chaos lane sees what it is there for, and counts it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import __main__ as chaos
+from tests.chaos import watch
+from tests.chaos.observed import Seen
+from tests.chaos.rounds import Moment, Outcome, Undisturbed
+
+OLD, NEW = b"old line\n" * 2000, b"new line\n" * 2000
+
+
+def sum_of(content: bytes) -> str:
+    """Return the sha256 of a content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def seen(file: Path, script: str) -> Seen:
+    """Return what a watcher sees of a file while a shell script changes it."""
+    with subprocess.Popen(
+        [sys.executable, watch.__file__, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watcher:
+        assert watcher.stdout is not None
+        lines: list[str] = []
+        while not lines or '"ready"' not in lines[-1]:
+            lines.append(watcher.stdout.readline())
+        subprocess.run(["sh", "-euc", script, "sh", file], check=True)
+        rest, _ = watcher.communicate("\n", timeout=30)
+    found = Seen()
+    found.add([*lines, *rest.splitlines()], str(file.parent))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("script", "is_partial"),
+    [
+        ('cp "$1.new" "$1.beside" && mv "$1.beside" "$1"', False),
+        ('cp "$1.new" "$1"', True),
+        ('cat "$1" >"$1.kept" && echo half >"$1" && mv "$1.kept" "$1"', True),
+        ('head -c 100 "$1.new" >"$1.half" && mv "$1.half" "$1" && mv "$1.new" "$1"', True),
+    ],
+)
+def test_a_file_of_which_a_part_was_there(tmp_path: Path, script: str, is_partial: bool) -> None:
+    """Also if it was there for a moment; a file that is renamed into place is always whole."""
+    file = tmp_path / "fstab"
+    file.write_bytes(OLD)
+    (tmp_path / "fstab.new").write_bytes(NEW)
+    found = seen(file, script)
+    partial = found.partial({"/fstab": sum_of(OLD)}, {"/fstab": sum_of(NEW)})
+    assert partial == ({"/fstab"} if is_partial else set())
+
+
+def test_a_folder_that_appears(tmp_path: Path) -> None:
+    """What is written into a file there is seen; the first, empty one is no part of it."""
+    script = 'mkdir -p "${1%/*}"; sleep 0.3; : >"$1"; sleep 0.3; echo a >"$1.new"; mv "$1.new" "$1"'
+    file = tmp_path / "conf.d" / "own"
+    found = seen(file, script)
+    assert found.sums == {"/own": {watch.NOTHING, sum_of(b"a\n")}}
+    assert found.partial({"/own": watch.NOTHING}, {"/own": sum_of(b"a\n")}) == set()
+
+
+def test_a_run_is_killed_after_an_operation() -> None:
+    """Not before it has ended, and not later."""
+    script = (
+        "from tests.chaos import stopping; from pyinfra.api import State\n"
+        "s = State(); s.callback_handlers = []; stopping.stop_after(2)\n"
+        "for n in range(4): print(n, flush=True); s.trigger_callbacks('operation_end', n)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (-9, ["0", "1"])
+
+
+def test_moments() -> None:
+    """A seed gives the same ones, each within an operation."""
+    run = Undisturbed(["a", "b"], [2.0, 5.0], 9.0, {})
+    chosen = [run.moments(50, chaos.chance("7", "a node")) for _ in range(2)]
+    assert chosen[0] == chosen[1] != run.moments(50, chaos.chance("8", "a node"))
+    assert {each.operation for each in chosen[0]} == {0, 1}
+    assert all(0 <= each.seconds <= (3, 4)[each.operation] for each in chosen[0])
+    assert run.name(Moment(1, 0.52)) == "0.5 s into b"
+
+
+def test_the_table() -> None:
+    """A line for each kind; one that has not had all its rounds is not well."""
+    wrong = Outcome("no", ["n:/etc/fstab"], ["n:/tmp/x", "n:/tmp/y"], 30)
+    kills = [chaos.Kill("then", lambda: None, 2)] * 2
+    kind = chaos.Kind("a node", kills, [Outcome(seconds=20)])
+    assert not kind.is_well
+    kind.outcomes.append(Outcome(seconds=20.4))
+    assert kind.is_well
+    kind.outcomes[0] = wrong
+    assert not kind.is_well
+    assert chaos.table([kind]).splitlines()[-1] == "| a node | 4 | 2 | 1 | 2 | 50 |"
