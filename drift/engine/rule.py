@@ -12,7 +12,8 @@ from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.subject import Subject, Thing
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import Switch
-from gpu_node.inventories.wanted import NodeWanted, keys_of, unset
+from gpu_node.inventories.keys import keys_of
+from gpu_node.inventories.wanted import NodeWanted, unset
 
 
 @dataclass(frozen=True)

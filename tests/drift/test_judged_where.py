@@ -14,8 +14,8 @@ from gpu_node.drift.engine.guard import Judged
 from gpu_node.drift.engine.neighbours import Among
 from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.drift.report.seen import Seen
+from gpu_node.inventories.keys import flat_key, keys_of
 from gpu_node.inventories.schema import NodeWanted
-from gpu_node.inventories.wanted import flat_key, keys_of
 from tests import case_files
 from tests.drift import states
 from tests.drift.reports import report
