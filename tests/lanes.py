@@ -87,7 +87,7 @@ QUICK_AFTER = {"quick-deploy": ["quick-facts"], "quick-onboarding": ["quick"]}
 SLOWER = [
     f"tests/{name}.py"
     for name in (
-        *("cli/test_controller", "cli/test_hostile_node", "facts/test_packed"),
+        *("cli/test_controller", "cli/test_hostile_node", "cli/test_secrets", "facts/test_packed"),
         *("bench/test_answers_of_many", "bench/test_copies"),
         "facts/test_mesh_of_many",
         "facts/test_probe",

@@ -140,7 +140,11 @@ def little_memory() -> Iterator[None]:
     "platform",
     [
         *("", "linux_x86_64", "musllinux_1_2_x86_64", "manylinux_2_17_" + "x" * 50),
-        *("manylinux_2_99999999999999_x86_64", "manylinux_2_999_x86_64", "manylinux_2_١٧_x86_64"),
+        *(
+            "manylinux_2_99999999999999_x86_64",
+            "manylinux_2_999_x86_64",
+            "manylinux_2_\u0661\u0667_x86_64",
+        ),
     ],
 )
 def test_a_platform_that_is_not_known(
