@@ -31,4 +31,5 @@ for name in http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_
   case $value in '' | *@*) ;; *) set -- "$@" "$name=$value" ;; esac
 done
 owner_seconds=1800
-as_account "$account" env "$@" sh -c "$tidy$run"
+as_account "$account" env "$@" sh -c "alone=${alone-}
+$tidy$run"
