@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from gpu_node.cli.check import check
 from gpu_node.cli.deploy import deploy
 from gpu_node.cli.drift import drift
 from gpu_node.cli.explain import explain
@@ -28,6 +29,7 @@ def commands() -> None:
     """Make one cluster of unlike GPU servers, and prove it."""
 
 
+commands.add_command(check)
 commands.add_command(deploy)
 commands.add_command(drift)
 commands.add_command(explain)

@@ -16,7 +16,7 @@ KNOWN = "~/.ssh/known_hosts"
 
 @click.command(short_help="Write the inventory of your servers, and report.")
 @click.argument("folder", metavar="DIR")
-@click.argument("nodes", metavar="[NAME=ADDRESS]...", nargs=-1)
+@click.argument("nodes", metavar="[NAME=ADDRESS[:PORT]]...", nargs=-1)
 @click.option("--user", callback=words.user, help="Log in as; default: ssh_config's, or root.")
 @click.option("--port", type=Number(1, 65535), help="Of sshd; default: ssh_config's, or 22.")
 @click.option("--key", metavar="FILE", help="The private key; default: the agent's and ~/.ssh's.")
@@ -56,6 +56,7 @@ def init(
     \b
     Exit status:  as gpu-node drift; 1 also if nothing was written
     Examples:     gpu-node init cluster a100-01=10.0.0.4 v100-01=10.0.0.5
+                  gpu-node init cluster a=10.0.0.4:2311 "b=[fd00::5]:2312"
                   gpu-node init cluster --user alice --sudo
     """
     with loading():

@@ -85,16 +85,17 @@ class Initialising:
         """Return the nodes that a user at a terminal names, one a line."""
         if not self.console.is_attended:
             raise Stopped(worded("no node", "no terminal to ask", "NAME=ADDRESS words"))
-        nodes: list[NewNode] = []
+        words: list[str] = []
         while True:
             word = click.prompt(
                 "A node, as NAME=ADDRESS (Enter: no more)", default="", show_default=False, err=True
             )
             if not word.strip():
-                if nodes:
-                    return nodes
+                if words:
+                    return nodes_of(words)
                 raise Stopped(worded("no node", "nothing was written", "one or more"))
             try:
-                nodes = nodes_of([*(f"{n.name}={n.address}" for n in nodes), word.strip()])
+                nodes_of([*words, word.strip()])
+                words.append(word.strip())
             except Stopped as error:
                 self.console.say(str(error))

@@ -14,7 +14,7 @@ from gpu_node.inventories.errors import worded
 
 @click.command(short_help="Make a server a member of the cluster, and prove it.")
 @click.argument("name", required=False, callback=words.name)
-@click.argument("address", required=False, callback=words.address)
+@click.argument("address", required=False, callback=words.address, metavar="[ADDRESS[:PORT]]")
 @click.option(
     "--inventory",
     required=True,
@@ -93,6 +93,8 @@ def onboard(
     if file is not None and group:
         why, allowed = "FILE.csv has the groups", "one of them"
         raise click.UsageError(worded("--group with --from", why, allowed))
+    if address is not None:
+        address, port = words.at_port(address, port)
     with loading():
         from gpu_node.cli.onboarding import Onboarding, listed
         from gpu_node.onboarding.admission import Options, Request

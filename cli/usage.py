@@ -149,9 +149,20 @@ def _option(error: click.exceptions.NoSuchOption) -> tuple[str, str, str]:
         for name in param.opts
         if name.startswith("--")
     ]
-    close = get_close_matches(error.option_name, options, n=1)
+    close = _of_a_choice(error) or get_close_matches(error.option_name, options, n=1)
     hint = f", did you mean {close[0]}?" if close else ""
     return shown(error.option_name), f"no such option{hint}", ", ".join(options)
+
+
+def _of_a_choice(error: click.exceptions.NoSuchOption) -> list[str]:
+    """Return the option that takes the word of an unknown one: --format json for --json."""
+    word = error.option_name.lstrip("-")
+    params = error.ctx.command.get_params(error.ctx) if error.ctx else []
+    return [
+        f"{max(param.opts, key=len)} {word}"
+        for param in params
+        if isinstance(param.type, click.Choice) and word in param.type.choices
+    ]
 
 
 def _without_or_with_a_value(error: click.BadOptionUsage) -> str:

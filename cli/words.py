@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import click
 from gpu_node.cli.loading import loading
 from gpu_node.facts.ask.pyinfra_file import pyinfra_file, wrong_suffix
 from gpu_node.inventories.errors import shown, worded
-from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.fields.addresses import is_address, with_port
 from gpu_node.inventories.regular_file import why_none
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
@@ -40,6 +41,14 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     return pyinfra_file(word)
 
 
+def inventory_file(context: click.Context, param: click.Parameter, word: str) -> str:
+    """Return the inventory as above; a host, or a connector of pyinfra's, is refused."""
+    found = inventory(context, param, word)
+    if why_none(found, _MISSING):
+        raise click.BadParameter(no_inventory(word))
+    return found
+
+
 def no_inventory(word: str, meant: Sequence[str] = ()) -> str:
     """Return the problem of a path that is no inventory; `meant` are the likely ones."""
     why = why_none(word, _MISSING)
@@ -52,13 +61,18 @@ def _meant(path: Path) -> list[str]:
     """Return the inventories that a path without a file may stand for: a folder's, or a name's."""
     try:
         inside = path if path.is_dir() else path.parent
-        clusters = sorted(each for each in inside.glob("*.yml") if each.is_file())
+        # Of a name alone, the file of a folder as well: init writes cluster/site.yml.
+        below = (
+            [] if path.is_dir() or path.suffix else inside.glob(f"*/{glob.escape(path.name)}.yml")
+        )
+        clusters = sorted(each for each in (*inside.glob("*.yml"), *below) if each.is_file())
     except OSError:
         return []
     found = [each.with_suffix(".py") for each in clusters]
     files = [str(each if each.is_file() else each.with_suffix(".yml")) for each in found]
     if not path.is_dir():
-        files = get_close_matches(str(path), [each for each in files if _is_near(each, path)], n=1)
+        near = [each for each in files if _is_near(each, path)]
+        files = get_close_matches(str(path), near, n=1, cutoff=0.3 if not path.suffix else 0.6)
     return files[:_MOST_MEANT]
 
 
@@ -78,6 +92,20 @@ def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
 def address(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     """Take an address, without the blanks around it."""
     return word if word is None else _filled(word.strip(), "an IP address or a host name")
+
+
+def at_port(address: str, port: int | None) -> tuple[str, int | None]:
+    """Return the address and the port of ADDRESS:PORT; `port` is that of --port."""
+    try:
+        host, own = with_port(address)
+    except ValueError as error:
+        allowed = "ADDRESS, or ADDRESS:PORT with a port of 1 to 65535"
+        problem = worded(shown(address), f"{shown(error)} is not a port", allowed)
+        raise click.UsageError(f"ADDRESS: {problem}") from None
+    if own and port and own != port:
+        problem = worded(shown(port), f"ADDRESS has port {own}", "one of the two")
+        raise click.UsageError(f"--port: {problem}")
+    return host, own or port
 
 
 def group(_: click.Context, __: click.Parameter, word: str | None) -> str | None:

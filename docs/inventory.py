@@ -12,8 +12,8 @@ from pathlib import Path
 from gpu_node.inventories.errors import dotted
 from gpu_node.inventories.fields.paths import Directory
 from gpu_node.inventories.fields.sizes import format_size
-from gpu_node.inventories.schema import HostEntry
 from gpu_node.inventories.keys import Key, keys_of
+from gpu_node.inventories.schema import HostEntry
 
 PAGE = Path(__file__).parent / "inventory.md"
 _HEAD = """\

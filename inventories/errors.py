@@ -146,7 +146,12 @@ def listed(names: Iterable[str]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to put behind a reason, or the empty text when nothing known is close."""
+    close = nearest(word, known)
+    return f", did you mean {close}?" if close else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that is close to one; the empty text where none is."""
     # Of hundreds, many are as close as another, and each comparison costs.
     names = tuple(known)
-    close = get_close_matches(word, names, n=1) if len(names) <= _MOST_MEANT else []
-    return f", did you mean {close[0]}?" if close else ""
+    return next(iter(get_close_matches(word, names, n=1) if len(names) <= _MOST_MEANT else []), "")

@@ -3,7 +3,6 @@
 import ipaddress
 import os
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +22,10 @@ from gpu_node.inventories.errors import (
     at,
     did_you_mean,
     dotted,
+    nearest,
     shown,
 )
+from gpu_node.inventories.escape import MOST_LINES
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.sizes import format_size, parse_size
 from gpu_node.inventories.keys import complaints, spelled_out
@@ -154,7 +155,10 @@ def _check(document: Document, may_be_new: bool = False) -> None:
             document.add(_as_written(document, problem))
     for problem in list(_incomplete(document)):
         document.add(problem)
-    document.problems = [(line, _advised(document, each)) for line, each in document.problems]
+    # Of those that a command shows: each next step is tried on the models.
+    document.problems.sort(key=lambda each: each[0])
+    for number, (line, problem) in enumerate(document.problems[:MOST_LINES]):
+        document.problems[number] = line, _advised(document, problem)
     document.finish()
 
 
@@ -338,8 +342,8 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
         if group is not None and (not isinstance(group, str) or group not in groups):
             path = ("hosts", name, "group")
             why = _why_no_group(group, groups)
-            near = get_close_matches(str(group), list(groups), n=1)
-            then = f"write group: {near[0]}" if near else f"add it under groups: {{{group}: {{}}}}"
+            near = nearest(str(group), groups)
+            then = f"write group: {near}" if near else f"add it under groups: {{{group}: {{}}}}"
             if not isinstance(group, str):
                 then = f"write group: {as_yaml(document.written.get(path, 'a100'))}"
             yield Problem(path, shown(group), why, allowed, then)

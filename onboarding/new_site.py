@@ -23,6 +23,7 @@ from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.ssh_config import BadConfig, settings
 from gpu_node.inventories.errors import InventoryError, as_found, dotted, shown, worded
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.fields.addresses import with_port
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
@@ -81,6 +82,8 @@ class NewNode:
 
     name: str
     address: str
+    # Of its sshd, where the user gives one for it alone.
+    port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,14 +103,20 @@ class Access:
 
 
 def nodes_of(words: Iterable[str]) -> list[NewNode]:
-    """Return the nodes that NAME=ADDRESS words name; Stopped lists everything that is wrong."""
+    """Return the nodes that NAME=ADDRESS[:PORT] words name; Stopped lists all that is wrong."""
     nodes: list[NewNode] = []
     problems = []
     spelled: dict[str, str] = {}
     for word in words:
-        name, equals, address = word.partition("=")
+        name, equals, place = word.partition("=")
         if not equals:
             problems.append(worded(shown(word), "", "NAME=ADDRESS, as a100-01=10.0.0.4"))
+            continue
+        try:
+            address, port = with_port(place)
+        except ValueError as error:
+            allowed = "NAME=ADDRESS, or NAME=ADDRESS:PORT with a port of 1 to 65535"
+            problems.append(worded(shown(word), f"{shown(error)} is not a port", allowed))
             continue
         problems += [f"{shown(word)}: {each.path[0]}: {each}" for each in wrong(name, address)]
         if name in [each.name for each in nodes]:
@@ -116,7 +125,7 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
             problems.append(
                 worded(shown(address), f"for {dotted([other])} and {dotted([name])}", "one a node")
             )
-        nodes.append(NewNode(name, address))
+        nodes.append(NewNode(name, address, port))
     if problems:
         raise Stopped("\n".join(problems))
     return nodes
@@ -229,10 +238,15 @@ class NewSite:
         return "\n".join([*lines, ""])
 
     def _login(self, node: NewNode) -> tuple[str | None, int | None]:
-        """Return the user and the port of ssh_config for a node, where the command gives none."""
+        """Return the user and the port of a node alone: of its word, or else of ssh_config.
+
+        None where the command gives those of all nodes.
+        """
         found = settings(node.address)
         user = found.get("user") if self.access.user is None else None
         port = int(found["port"]) if self.access.port is None and "port" in found else None
+        if node.port and node.port != self.access.port:
+            return user, node.port
         return user, None if port == SSH_PORT else port
 
     def _server(self, node: NewNode) -> Server:
@@ -241,7 +255,7 @@ class NewSite:
         return Server(
             node.name,
             node.address,
-            access.port or port or SSH_PORT,
+            port or access.port or SSH_PORT,
             access.user or user or _USER,
             self.folder / KNOWN_HOSTS,
             access.key,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -194,6 +195,15 @@ def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
         return {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
 
 
+def named_groups(inventory_path: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return an inventory's data about every host, and the names of its groups; contacts none."""
+    with chosen(inventory_path) as (_, hosts):
+        # pyinfra puts all hosts into a group of the file's name as well.
+        groups = dict.fromkeys(group for host in hosts for group in host.groups)
+        own = [group for group in groups if group not in ("all", Path(inventory_path).stem)]
+        return {host.name: host.data.dict() for host in hosts}, own
+
+
 def limited_data(inventory_path: str, limits: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return an inventory's data about the hosts that `limits` leave; raises as `gather` does."""
     with chosen(inventory_path, limits) as (_, hosts):
@@ -246,7 +256,11 @@ def _line_in(path: str, error: Exception) -> int | None:
 
 
 def _no_host(path: str) -> NoHosts:
-    return NoHosts(f"{path}: found no host; allowed: one host or more")
+    if os.path.exists(path) or "," in path:
+        return NoHosts(f"{path}: found no host; allowed: one host or more")
+    why = "no such inventory file, and no host of that name"
+    allowed = "pyinfra's inventory (.py), or a cluster file (.yml)"
+    return NoHosts(f"INVENTORY: found {path!r} ({why}); allowed: {allowed}; next: ls *.yml */*.yml")
 
 
 def _limited(hosts: list[Host], limits: list[str], inventory_path: str) -> list[Host]:

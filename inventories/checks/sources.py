@@ -1,9 +1,8 @@
 """Check the sources of copies in a cluster file: the node exists, and the excludes match."""
 
 from collections.abc import Collection, Iterable, Iterator
-from difflib import get_close_matches
 
-from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, listed, shown
+from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, nearest, shown
 from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
 from gpu_node.inventories.yaml.read import Document
 
@@ -51,8 +50,8 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
 
 
 def _meant(written: str, known: list[str]) -> str:
-    near = get_close_matches(written, known, n=1)
-    return f"write {near[0]}" if near else f"write one of {listed(known)}"
+    near = nearest(written, known)
+    return f"write {near}" if near else "write the name of a node under hosts"
 
 
 def absolute_excludes(

@@ -21,7 +21,7 @@ from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Stopped
 from gpu_node.onboarding.new_site import Access, NewNode, NewSite, nodes_of
 from tests.drift import states
-from tests.onboarding.serving import Sshd
+from tests.onboarding.serving import Sshd, serving
 
 HERE = "127.0.0.1"
 NODE = NewNode("n1", HERE)
@@ -76,6 +76,49 @@ def test_one_question_for_all_keys(sshd: Sshd, tmp_path: Path) -> None:
     known = (tmp_path / "site" / "known_hosts").read_text()
     assert known.count(sshd.host_key) == 2
     assert "groups_of(__file__)" in (tmp_path / "site" / "site.py").read_text()
+
+
+def test_two_nodes_with_two_ports(sshd: Sshd, tmp_path: Path) -> None:
+    """Each node's word has its port; that of the command is for the others."""
+    home = tmp_path / "other"
+    home.mkdir()
+    with serving(home) as other:
+        nodes = nodes_of([f"n1={HERE}:{sshd.port}", f"n2=localhost:{other.port}"])
+        site(sshd, tmp_path, True, port=None).create(nodes)
+    found = load(tmp_path / "site" / "site.yml").nodes()
+    assert [each["address"] for each in found] == [HERE, "localhost"]
+    assert [each["port"] for each in found] == [sshd.port, other.port]
+    known = (tmp_path / "site" / "known_hosts").read_text()
+    assert f"[{HERE}]:{sshd.port} {sshd.host_key}" in known
+    assert f"[localhost]:{other.port} {other.host_key}" in known
+
+
+def test_the_port_of_a_word(sshd: Sshd, tmp_path: Path) -> None:
+    """An IPv6 address has it behind brackets; a word's port comes before --port."""
+    words = ["a=10.0.0.4", "b=[fd00::5]:2312", "c=fd00::6", "d=[fd00::7]", "e=10.0.0.8:22"]
+    nodes = nodes_of(words)
+    assert [each.address for each in nodes] == [
+        "10.0.0.4",
+        "fd00::5",
+        "fd00::6",
+        "fd00::7",
+        "10.0.0.8",
+    ]
+    assert [each.port for each in nodes] == [None, 2312, None, None, 22]
+    (tmp_path / "known_hosts").touch()
+    text = site(sshd, tmp_path, True, port=2222).text(nodes)
+    (tmp_path / "site.yml").write_text(text)
+    found = load(tmp_path / "site.yml").nodes()
+    assert [each["port"] for each in found] == [2222, 2312, 2222, 2222, 22]
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "ssh", "", "-1", "\u0662"])
+def test_a_word_with_a_bad_port(port: str) -> None:
+    """The error shows the port."""
+    with pytest.raises(
+        Stopped, match=r"is not a port.*; allowed: NAME=ADDRESS, or NAME=ADDRESS:PORT"
+    ):
+        nodes_of([f"a=10.0.0.4:{port}"])
 
 
 @pytest.mark.parametrize("answer", [False, None])
