@@ -26,7 +26,7 @@ _QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-ke
 _LAB = "rsync ssh ssh-keygen"
 PROGRAMS = {
     "": _QUICK,
-    "slow": f"{_QUICK} ip tc",
+    "slow": f"{_QUICK} ip strace tc",
     "lab": _LAB,
     "lab_slow": _LAB,
     "faults": _LAB,

@@ -89,6 +89,8 @@ SLOWER = [
     for name in (
         *("cli/test_controller", "cli/test_hostile_node", "cli/test_secrets", "facts/test_packed"),
         *("bench/test_answers_of_many", "bench/test_copies"),
+        "facts/test_hostile_user",
+        "facts/test_users_paths",
         "facts/test_mesh_of_many",
         "facts/test_probe",
         "onboarding/test_running",

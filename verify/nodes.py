@@ -85,7 +85,8 @@ found=$(command -v "${python:-python3}") || { echo "NO_PYTHON"; exit 0; }
 if [ "$(id -u)" = 0 ]; then
   prefix=${found%/*}
   prefix=${prefix%/bin}
-  owner=$(environment_owner "${prefix:-/}" "$found" all 2>&1) || { printf '%s\\n' "$owner"; exit 0; }
+  owner=$(environment_owner "${prefix:-/}" "$found" all 2>&1) ||
+    { printf '%s\\n' "$owner"; exit 0; }
   [ "$owner" = root ] || {
     echo "root does not run it because $owner may change it: train as $owner (launcher: {user: \
 $owner}), or give it to root: chown -R root: $prefix"

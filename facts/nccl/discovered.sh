@@ -59,7 +59,8 @@ of_shim() (
   as_account "$account" "$1" -I -c 'import sys; print(sys.prefix)'
 )
 of_conda() {
-  at_home 'head -c 65536 "$home/.conda/environments.txt" 2>/dev/null' |
+  at_home '[ ! -f "$home/.conda/environments.txt" ] ||
+    head -c 65536 "$home/.conda/environments.txt" 2>/dev/null' |
     sed -n "s/^\(\/.*\)\$/\1${tab}conda/p" | head -n 100
 }
 has_torch() {

@@ -1,4 +1,7 @@
 set -f
+# ssh would wait for what a pipe gives.
+[ ! -e "$home/.ssh/config" ] || [ -f "$home/.ssh/config" ] ||
+  { echo "$home/.ssh/config is not a regular file"; exit 1; }
 newline='
 '
 # known_in FILE NAME ...: prints the keys of names in a known_hosts file. One awk reads a file that

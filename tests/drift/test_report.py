@@ -53,7 +53,12 @@ def test_the_parts_of_json_are_one_text(nodes: dict[str, Seen], encoding: str) -
 
 def test_the_secrets_of_a_daemon_json_are_in_no_report() -> None:
     """It may have tokens of proxies and registries; rules need two of its keys."""
-    daemon = {"kind": "root", "pid": 1, "path": "/d.json", "text": '{"http-proxy": "//u:planted@h"}'}
+    daemon = {
+        "kind": "root",
+        "pid": 1,
+        "path": "/d.json",
+        "text": '{"http-proxy": "//u:planted@h"}',
+    }
     node = states.seen({"shm": {"docker": {"daemons": [daemon]}}})
     text = json.render(report({"n": node}))
     assert "/d.json" in text and "planted" not in text

@@ -113,7 +113,7 @@ def test_no_other_user_reads_an_answer(shell: str, tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text().endswith("\n600\n")
     assert "Permission" not in printed(script, shell=shell).stderr
     mode = os.stat(os.devnull).st_mode
-    subprocess.run(f"{program} -s >{os.devnull}", shell=True, input=script.text.encode())
+    subprocess.run(words, input=script.text, stdout=subprocess.DEVNULL, text=True, check=True)
     assert os.stat(os.devnull).st_mode == mode
 
 
