@@ -7,27 +7,27 @@ environment_owner() (
   account=$(owner_of "$1") || exit 1
   case $account in root) ;; *) printf '%s\n' "$account"; exit ;; esac
   [ -e "$2" ] || { echo root; exit; }
-  prefix=$1 python=$2 below='*-packages/*/*' depth='-maxdepth 1' more=
+  environment=$1 program=$2 below='*-packages/*/*' depth='-maxdepth 1' more=
   [ -z "${3-}" ] || below=/ depth='' more=${PYTHONPATH-}
-  real=$(readlink -f "$python") base=${real%/bin/*} from=
+  real=$(readlink -f "$program") base=${real%/bin/*} from=
   # A python that is a copy finds its base by this file.
-  [ ! -f "$prefix/pyvenv.cfg" ] || from=$(sed -n \
+  [ ! -f "$environment/pyvenv.cfg" ] || from=$(sed -n \
     '/^[[:blank:]]*[Hh][Oo][Mm][Ee][[:blank:]]*=[[:blank:]]*/{s///;s,[[:blank:]/]*$,,;s,/bin$,,p;q;}' \
-    "$prefix/pyvenv.cfg")
-  [ "$base" != "$prefix" ] || base=
+    "$environment/pyvenv.cfg")
+  [ "$base" != "$environment" ] || base=
   [ "$from" != "$base" ] || from=
   # What others may change, one path for each owner and mode: owner_of judges it. ls shows an access
   # list as a plus, and as write permission of the group.
   odd=$(
     {
       set --
-      for top in "$prefix" ${base:+"$base"} ${from:+"$from"}; do
+      for top in "$environment" ${base:+"$base"} ${from:+"$from"}; do
         set -- "$@" "$top/bin" "$top"/bin/python* "$top/lib" "$top/lib64" "$top"/lib*/*.so* \
           "$top/pyvenv.cfg"
       done
       find "$@" -maxdepth 0 @odd@
-      set -- "$prefix"/local/lib*/python3*
-      for top in "$prefix" ${base:+"$base"} ${from:+"$from"}; do
+      set -- "$environment"/local/lib*/python3*
+      for top in "$environment" ${base:+"$base"} ${from:+"$from"}; do
         set -- "$@" "$top"/lib*/python3*
       done
       find "$@" -path "$below" ! -path '*/pip/*' ! -path '*/nvidia/nccl*' \
@@ -39,7 +39,7 @@ environment_owner() (
     {
       [ -z "$from" ] || printf '%s\n' "$from"
       [ -z "$more" ] || printf '%s\n' "$more" | tr : '\n' | grep '^/'
-      set -- "$prefix"/lib*/python3*/*-packages "$prefix"/local/lib*/python3*/*-packages
+      set -- "$environment"/lib*/python3*/*-packages "$environment"/local/lib*/python3*/*-packages
       # shellcheck disable=SC2086 # nothing, or two words
       find "$@" $depth -type l -exec ls -ld {} + | awk 'sub(/^[^\/]*/, "") {
         at = index($0, " -> "); folder = substr($0, 1, at - 1); to = substr($0, at + 4)
@@ -57,5 +57,5 @@ environment_owner() (
   IFS='
 '
   # shellcheck disable=SC2086 # a path a word
-  owner_of "$prefix" "$python" $odd $led
+  owner_of "$environment" "$program" $odd $led
 )

@@ -59,7 +59,8 @@ class Daemon(State):
     """A dockerd; `pid` is None where it does not run.
 
     `text` is its daemon.json, None where there is none; `problem` is why it cannot be read.
-    `is_later`: the file is newer than the process. `limits` are the soft limits that its containers inherit.
+    `is_later`: the file is newer than the process. `limits` are the soft limits that its containers
+    inherit.
     """
 
     kind: Kind

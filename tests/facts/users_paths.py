@@ -2,9 +2,9 @@
 
     unshare --mount --pid --fork --kill-child --mount-proc python -m tests.facts.users_paths FOLDER
 
-runs as root, where `machine` has prepared FOLDER. It runs each section by itself under strace, which
-shows the paths that it uses of those that the user owns. Then it puts each KIND at each of them in
-turn, and runs the sections that use it again. It prints all answers as JSON.
+runs as root, where `machine` has prepared FOLDER. It runs each section by itself under strace,
+which shows the paths that it uses of those that the user owns. Then it puts each KIND at each of
+them in turn, and runs the sections that use it again. It prints all answers as JSON.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ sed 's,^{USER}:.*,{USER}:x:{UID}:{UID}::{made.home}:/bin/bash,' /etc/passwd >{ma
 mount --bind {made.folder}/passwd /etc/passwd
 mount -t tmpfs -o mode=1777 none /dev/shm
 mount -t tmpfs none /run
-mkdir /run/user; mkdir -m 700 {made.runtime}; touch {made.segment}; chown -R {UID}:{UID} {made.runtime} {made.segment}
+mkdir /run/user; mkdir -m 700 {made.runtime}; touch {made.segment}
+chown -R {UID}:{UID} {made.runtime} {made.segment}
 """
     subprocess.run(["sh", "-ec", mounts], check=True)
     named = "echo dockerd >/proc/self/comm; sleep 900 & wait"
