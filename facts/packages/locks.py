@@ -31,7 +31,7 @@ SECTION = Section(
 
 
 # [EPOCH:]NAME-[EPOCH:]VERSION[-RELEASE]; a version begins with a digit or a pattern.
-_ENTRY = re.compile(r"(?:\d+:)?(?P<name>.+?)-(?:\d+:)?(?P<version>[\d*?\[].*)")
+_ENTRY = re.compile(r"(?:\d+:)?(?P<name>.+?)-(?:\d+:)?(?P<version>[\d*?\[].*)", re.DOTALL)
 
 
 class LockLine(State):

@@ -121,7 +121,7 @@ def parse_space(text: str) -> tuple[Space, ...]:
 
 def _df(line: str) -> tuple[int, int, str] | None:
     """Return total, free and mount of a line of df; the names in it may contain blanks."""
-    found = re.search(r"\s(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s+(\d+%|-)\s+(/.*)$", line)
+    found = re.search(r"\s(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s+(\d+%|-)\s+(/.*)", line, re.DOTALL)
     if found is None:
         return None
     total, free = (int(found[n]) if found[n] != "-" else 0 for n in (1, 3))

@@ -94,7 +94,7 @@ def _mapping(*libraries: Path, user: int | None = None) -> Iterator[subprocess.P
     script = "import mmap, sys, time; f = [open(each, 'rb') for each in sys.argv[1:]]; m = ["
     script += "mmap.mmap(each.fileno(), 0, access=mmap.ACCESS_READ) for each in f]; "
     script += "print(flush=True); time.sleep(60)"
-    words = ["/usr/bin/python3", "-c", script, *libraries]
+    words = ["/usr/bin/python3", "-c", script, *map(str, libraries)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, user=user) as running:
         assert running.stdout is not None
         running.stdout.readline()

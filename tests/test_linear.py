@@ -1,0 +1,203 @@
+"""What reads a node's answer takes time in proportion to its length, whatever a user writes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import FrameType
+
+import pytest
+
+from gpu_node.drift.env.bashrc import Blocks, with_blocks
+from gpu_node.drift.env.user_settings import our_conf_lines
+from gpu_node.drift.network.ifname import CONF
+from gpu_node.facts.env.start_files import BLOCKS
+from gpu_node.facts.env.state import Line
+from gpu_node.facts.probe.managed_block import NODES, Markers
+from tests.drift import states
+from tests.facts.case_answers import ANSWERS, parsed
+from tests.patterns import Use, texts, uses
+
+ROOMS = ("deploy", "drift", "facts", "onboarding", "verify")
+USES, UNKNOWN = uses(ROOMS)
+# What is applied to a shorter text only, and the length of that text.
+BOUNDED = {
+    "verify/ranks.py: _IB": 2000,
+    "verify/ranks.py: _SOCKET": 2000,
+}
+# Expressions with a value that is known only in a run: none has a repetition beside another.
+OF_A_RUN = {
+    "deploy/engine/scripts.py: f'^# {re.escape(what)}: (.+)$'",
+    "drift/driver/install_plan.py: f'{re.escape(version)}(?![0-9])'",
+    "drift/driver/rules_risks.py: _HELD[kind]",
+    "drift/tables.py: words",
+    "drift/toolchain/rules.py: f'libbitsandbytes_cuda{re.escape(major)}\\\\d+\\\\.so'",
+    "facts/ask/sudo.py: known.pattern",
+    "facts/probe/managed_block.py: self.line",
+}
+# Four times the text takes four times as long, and sixteen times as long where time is quadratic.
+MOST_GROWTH = 9
+# Less is no measure: other tests run at the same time.
+LEAST_SECONDS = 0.02
+MOST_SECONDS = 3
+
+
+# What a parser may raise for a text that is no answer; the caller reports it.
+NO_ANSWER = (ValueError, LookupError, TypeError, AssertionError)
+
+
+class Late(BaseException):
+    """It takes more processor time than any linear way does."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise Late after some seconds of processor time."""
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def seconds(work: Callable[[str], object], text: str) -> float:
+    """Return the processor time of some work, at most `MOST_SECONDS`."""
+    began = time.process_time()
+    try:
+        with limited(MOST_SECONDS), suppress(*NO_ANSWER):
+            work(text)
+    except Late:
+        return MOST_SECONDS
+    return time.process_time() - began
+
+
+def grows(work: Callable[[str], object], make: Callable[[int], str], size: int) -> bool:
+    """Whether the time grows faster than the text, which has `size` characters, then four times."""
+    for _ in range(3):  # another process may have the processor's caches
+        many = seconds(work, make(4 * size))
+        if many >= MOST_SECONDS:
+            return True
+        if many < LEAST_SECONDS or many < MOST_GROWTH * seconds(work, make(size)):
+            return False
+    return True
+
+
+def test_each_expression_is_known() -> None:
+    """What is found neither in a module nor in a call is not tested here."""
+    assert len(USES) > 150
+    assert UNKNOWN == OF_A_RUN
+    assert {*BOUNDED} <= {each.place for each in USES}
+
+
+@pytest.mark.parametrize("use", sorted(USES, key=str), ids=lambda use: f"{use.place} {use.method}")
+def test_an_expression_takes_linear_time(use: Use) -> None:
+    """On each text that is made of its own beginnings and repetitions."""
+    size = min(4000, BOUNDED.get(use.place, 4000) // 4)
+    bad = [each for each in texts(use.pattern, use.flags) if grows(use.apply, each, size)]
+    assert [each(40) for each in bad] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("use", sorted(USES, key=str), ids=lambda use: f"{use.place} {use.method}")
+def test_an_expression_reads_5_mb(use: Use) -> None:
+    """The most that a node may send without a list of files."""
+    size = BOUNDED.get(use.place, 5_000_000)
+    for each in texts(use.pattern, use.flags):
+        with limited(MOST_SECONDS):
+            use.apply(each(size))
+
+
+def test_what_is_quadratic_is_found() -> None:
+    """The measure itself: a pattern as our blocks once had, and one that is searched for."""
+    begin = r"(?m)^# >>> gpu-node$\n(?P<body>(?:(?!# <<<).*\n)*)# <<<$"
+    for pattern, method in ((begin, "sub"), (r"[a-z]+b", "search")):
+        use = Use("here", pattern, 0, method)
+        assert any(grows(use.apply, each, 8000) for each in texts(pattern)), pattern
+
+
+MARKERS = {"nodes": NODES, "start file": BLOCKS}
+WORK: dict[str, Callable[[Markers, str], object]] = {
+    "find": lambda markers, text: markers.find(text),
+    "remove": lambda markers, text: markers.remove(text),
+    "replace": lambda markers, text: markers.replace(text, markers.block("a=1\n")),
+    "unclosed": lambda markers, text: markers.is_unclosed(text),
+    "with blocks": lambda _, text: with_blocks(text, Blocks(top="a=1\n", end="a=1\n")),
+}
+BODIES = ("", "export A=1\n", "alias l=ls\n", "{begin}\n", "{begin}\n{end}\n")
+
+
+def marked(markers: Markers, body: str) -> Callable[[int], str]:
+    """Return a function that makes a text of marker lines, with others between them."""
+    lines = f"{markers.begin}\n{body.format(begin=markers.begin, end=markers.end)}"
+    return lambda size: lines * (size // len(lines))
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+@pytest.mark.parametrize("markers", MARKERS.values(), ids=MARKERS)
+@pytest.mark.parametrize(
+    "body", ["", "export A=1\n", "alias l=ls\n", "{begin}\n", "{begin}\n{end}\n"]
+)
+def test_a_file_of_marker_lines(
+    markers: Markers, body: str, work: Callable[[Markers, str], object]
+) -> None:
+    """A user may fill a start file with them: 1 MiB took 8 s."""
+    make = marked(markers, body)
+    assert not grows(lambda text: work(markers, text), make, 50_000)
+    with limited(MOST_SECONDS):
+        work(markers, make(1 << 20))
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_conf_of_marker_lines(body: str) -> None:
+    """Each block of /etc/nccl.conf has numbers of lines."""
+    healthy = states.found({}).env
+
+    def work(text: str) -> None:
+        lines = [
+            Line.model_construct(path=CONF, line=number, text=each)
+            for number, each in enumerate(text.split("\n"), 1)
+        ]
+        our_conf_lines(healthy.model_copy(update={"conf": tuple(lines)}))
+
+    assert not grows(work, marked(BLOCKS, body), 20_000)
+
+
+def repeated(text: str) -> Iterator[Callable[[int], str]]:
+    """Yield functions that make long answers of a short one."""
+    lines = list(dict.fromkeys(text.split("\n")))
+    parts = [text, *(f"{line}\n" for line in lines), *lines]
+    parts += [f"{line.split(mark)[0]}{mark}" for line in lines for mark in "\t =:" if mark in line]
+    yield from (partial(_times, "", part) for part in dict.fromkeys(filter(None, parts)))
+    yield from (partial(_times, f"{text}\n{line}", line[-1]) for line in filter(None, lines))
+
+
+def _times(before: str, part: str, size: int) -> str:
+    return before + part * (size // len(part) + 1)
+
+
+@pytest.mark.parametrize("section", sorted(ANSWERS))
+def test_a_parser_takes_linear_time(section: str) -> None:
+    """On its own recorded answers, of which a part is repeated."""
+    text = min(ANSWERS[section], key=len)[:2000]
+    bad = [
+        each for each in repeated(text) if grows(lambda given: parsed(section, given), each, 5000)
+    ]
+    assert [each(60)[:200] for each in bad] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("section", sorted(ANSWERS))
+def test_a_parser_reads_all_that_a_section_may_print(section: str) -> None:
+    """On every answer: a section prints 1 MiB at most."""
+    for text in ANSWERS[section]:
+        for each in repeated(text[:2000]):
+            assert not grows(lambda given: parsed(section, given), each, 1 << 18), each(60)[:200]
