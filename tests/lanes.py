@@ -87,7 +87,8 @@ QUICK_AFTER = {"quick-deploy": ["quick-facts"], "quick-onboarding": ["quick"]}
 SLOWER = [
     f"tests/{name}.py"
     for name in (
-        *("cli/test_controller", "cli/test_hostile_node", "cli/test_secrets", "facts/test_packed"),
+        *("cli/test_any_answer", "cli/test_controller", "cli/test_hostile_node"),
+        *("cli/test_secrets", "facts/test_packed"),
         *("bench/test_answers_of_many", "bench/test_copies"),
         "facts/test_hostile_user",
         "facts/test_users_paths",
@@ -101,7 +102,7 @@ SLOWER = [
 FUZZED = [
     *(f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")),
     *(f"tests/drift/test_{name}.py" for name in ("between", "hostile", "mesh")),
-    "tests/deploy/test_guard.py",
+    *("tests/cli/test_any_answer.py", "tests/deploy/test_guard.py"),
     *("tests/facts/test_globs.py", "tests/verify/test_hostile.py"),
 ]
 
