@@ -137,8 +137,8 @@ def looking(world: World) -> Iterator[None]:
 def world(tmp_path: Path) -> Iterator[World]:
     """Two nodes that are this machine; every program of it is noted, on both sides."""
     names = (*OF_A_SHELL, "proxy", "password", "login")
-    made = [{name: secrets.token_hex(12) for name in names} for _ in range(2)]
-    world = World(tmp_path, *made)
+    mine, theirs = ({name: secrets.token_hex(12) for name in names} for _ in range(2))
+    world = World(tmp_path, mine, theirs)
     for each in ("home", "noted", "log"):
         (tmp_path / each).mkdir()
     (tmp_path / "noted" / "sudo").write_text(SUDO.format(log=world.log))
@@ -153,14 +153,14 @@ def world(tmp_path: Path) -> Iterator[World]:
     lines = [f"export {name}={world.node[name]}\n" for name in OF_A_SHELL]
     for name in (".bashrc", ".profile", ".deepspeed_env"):
         (tmp_path / "home" / name).write_text("".join(lines))
-    mine = ECDSAKey.generate()
+    key = ECDSAKey.generate()
     with ExitStack() as stack:
         sshds: list[Sshd] = []
         for address in ADDRESSES:
             sshd = stack.enter_context(serving(tmp_path / "home", address))
-            sshd.authorized, sshd.answer = [mine], world.answer
+            sshd.authorized, sshd.answer = [key], world.answer
             sshds.append(sshd)
-        mine.write_private_key_file(str(tmp_path / "key"))
+        key.write_private_key_file(str(tmp_path / "key"))
         pairs = zip(ADDRESSES, sshds, strict=True)
         pins = [f"[{address}]:{sshd.port} {sshd.host_key}\n" for address, sshd in pairs]
         (tmp_path / "known_hosts").write_text("".join(pins))
