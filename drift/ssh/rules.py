@@ -25,6 +25,7 @@ from gpu_node.drift.ssh.settings import (
     known_hosts_elsewhere,
     lets_in_already,
     reads_home,
+    refuses_keys,
 )
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.managed_block import Block
@@ -178,7 +179,7 @@ def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
 def _refusals(block: Block, found: NodeState, among: Among) -> Iterator[Link]:
     lines, unlisted = of_run(_usual_lines, found, among), of_run(_unlisted, found, among)
     for peer in among.nodes:
-        listed, is_here = block.by_node.get(peer.name), elsewhere(found.ssh, peer.name) is None
+        listed, is_here = block.by_node.get(peer.name), _reads_ours(found.ssh, peer.name)
         if is_here and listed is not None and listed == lines.get(peer.name):
             continue
         if is_here and listed is None and block.is_whole:
@@ -187,6 +188,11 @@ def _refusals(block: Block, found: NodeState, among: Among) -> Iterator[Link]:
             refused = refusal(peer, found, among)
         if refused is not None:
             yield refused
+
+
+def _reads_ours(ssh: SshState, node: str) -> bool:
+    """Whether a node's key in our file lets it in, as far as sshd's settings decide."""
+    return elsewhere(ssh, node) is None and not refuses_keys(ssh, node)
 
 
 def _unlisted(among: Among) -> dict[str, Link]:
@@ -222,6 +228,12 @@ def refusal(peer: Peer, found: NodeState, among: Among) -> Link | None:
     if public is None and state.account.unusable:
         return None
     addresses = comes_from(peer, state)
+    if setting := refuses_keys(found.ssh, peer.name):
+        return (
+            None
+            if lets_in_already(state, among)
+            else _refused_by(setting, peer, addresses, found.ssh)
+        )
     files = elsewhere(found.ssh, peer.name)
     if files is not None:
         if not public or lets_in_already(state, among):
@@ -242,6 +254,33 @@ def _not_let_in(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> L
         kind="key" if public else "no key",
         wants="the key of each, from its addresses" if public else "their keys, once they have one",
         fixes=CONVERGE_ALL,
+    )
+
+
+def _refused_by(setting: str, peer: Peer, addresses: tuple[str, ...], ssh: SshState) -> Link:
+    """Return the refusal of every key without a command: our line would be refused as well."""
+    user = ssh.account.user if ssh.account is not None else "root"
+    keyword = setting.partition(" ")[0]
+    value = "prohibit-password" if keyword == "PermitRootLogin" else "yes"
+    ask = f"host={peer.name},addr={next(iter(addresses), peer.address)}"
+    fix = (
+        f"set {keyword} {value} in this node's sshd_config, or in its Match block for these nodes, "
+        "and reload sshd"
+    )
+    if keyword == "PermitRootLogin":
+        fix += "; or train as another user: launcher: {user: ...} in the inventory"
+    return Link(
+        peer=peer.name,
+        words=f"{setting}: sshd refuses its key"
+        + (", which has no command=" if setting.endswith("forced-commands-only") else ""),
+        wanted=f"{keyword} {value} for logins from {', '.join(addresses) or peer.name}",
+        cause="'Permission denied (publickey)' when the launcher logs in from there, whatever "
+        f"{AUTHORIZED} has",
+        fix=f"{fix}; check: sshd -T -C user={user},{ask} | grep -i {keyword.lower()}",
+        fixable=False,
+        kind=setting,
+        wants=f"{keyword} {value}",
+        fixes=f"{fix}; check: sshd -T -C user={user},host=NODE,addr=ADDRESS",
     )
 
 

@@ -49,6 +49,11 @@ def elsewhere(ssh: SshState, node: str) -> tuple[str, ...] | None:
     return None if f"{ssh.account.home}/.ssh/authorized_keys" in reads else reads
 
 
+def refuses_keys(ssh: SshState, node: str) -> str:
+    """Return the setting by which sshd refuses a node's key; empty where there is none."""
+    return ssh.server.refuses.get(node, "") if ssh.server is not None else ""
+
+
 def reads_home(ssh: SshState) -> bool:
     """Whether sshd reads ~/.ssh/authorized_keys for any node, which it does unless it is set."""
     asked = ssh.server.reads if ssh.server is not None else {}

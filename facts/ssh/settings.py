@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from pydantic import Field
+
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import ALIKE, SSH_PORT
@@ -20,6 +22,15 @@ GLOBAL_KNOWN_HOSTS, PROXIES = "globalknownhostsfile", ("proxycommand", "proxyjum
 # Settings in ssh's files that may change the route to a node. Settings that make ssh offer other
 # keys than the one in ~/.ssh, or none.
 OFFERS = ("identityfile", "pubkeyauthentication", "preferredauthentications")
+# What sshd prints of a setting by which it accepts no key, or none without a command in its line.
+_REFUSING = {
+    each.lower(): each
+    for each in (
+        "PermitRootLogin no",
+        "PermitRootLogin forced-commands-only",
+        "PubkeyAuthentication no",
+    )
+}
 KEYWORDS = ("hostname", "port", "user", "hostkeyalias", *PROXIES, GLOBAL_KNOWN_HOSTS, *OFFERS)
 # The folder for other packages' settings, which not every ssh_config includes.
 SSH_CONFIG, DROP_IN_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d"
@@ -79,10 +90,12 @@ class ServerSettings(State):
 
     `reads` are the files of authorized keys, without entries if none are set; `keys` are the keys
     in files outside of ~/.ssh, as type and key: none for a file that is missing or empty.
+    `refuses` has the setting by which sshd accepts no key without a command of its own.
     """
 
     reads: dict[str, tuple[str, ...]]
     keys: dict[str, tuple[str, ...]]
+    refuses: dict[str, str] = Field(default_factory=dict)
 
 
 def sshd(request: ProbeRequest) -> str:
@@ -140,13 +153,19 @@ def _client(settings: dict[str, str]) -> Client:
 def parse_sshd(text: str) -> ServerSettings:
     """Parse `server NODE reads FILE`, without FILE for none, and the content of these files.
 
+    `server NODE refuses KEYWORD VALUE` is a setting by which no key lets a node in.
+
     The content is `looked FILE` for each file that could be searched, and `key FILE<tab>type key`.
     """
     reads: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
+    refuses: dict[str, str] = {}
     for line in lines_of(text):
         if line.startswith("server "):
-            _, node, _, file = [*line.split(" ", 3), ""][:4]
+            _, node, verb, file = [*line.split(" ", 3), ""][:4]
+            if verb == "refuses":
+                refuses.setdefault(node, _setting(file))
+                continue
             reads.setdefault(node, []).extend([file] if file else [])
         elif line.startswith("looked "):
             keys.setdefault(line.removeprefix("looked "), [])
@@ -158,7 +177,15 @@ def parse_sshd(text: str) -> ServerSettings:
     return ServerSettings(
         reads={node: tuple(each) for node, each in reads.items()},
         keys={path: tuple(each) for path, each in keys.items()},
+        refuses=refuses,
     )
+
+
+def _setting(text: str) -> str:
+    """Return a setting of sshd_config as it is written there."""
+    if text not in _REFUSING:
+        raise Unreadable(text)
+    return _REFUSING[text]
 
 
 def lines_about(settings: ClientSettings, keywords: Iterable[str]) -> tuple[SettingLine, ...]:

@@ -9,10 +9,14 @@ IFS=: read -r _ _ uid _ _ home _ <<END
 $entry
 END
 [ "${gn_uid:-$(id -u)}" = 0 ] || exit 0
-# Without a Match block one answer is valid for all nodes; the default needs no question.
+# Without a Match block one answer is valid for all nodes; the default, and what lets keys in, need no
+# question.
 set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
   awk '$2 ~ /^\/etc\/ssh\/sshd_config\.d\// { next }
-    tolower($1) ~ /^(match|authorizedkeysfile|include)/ { print tolower($1) }')
+    { gsub(/[="]/, " ") }
+    tolower($1) ~ /^(match|authorizedkeysfile|include)/ ||
+    tolower($1 " " $2) ~ /^(permitrootlogin (no|forced-commands-only)|pubkeyauthentication no)$/ {
+      print tolower($1) }')
 [ -n "$set" ] || exit 0
 many=
 case $set in *match* | *include*) many=yes ;; esac
@@ -30,7 +34,9 @@ ask() {
           gsub(/%h/, home, file); gsub(/%u/, user, file)
           gsub(/%U/, uid, file); gsub(/%%/, "%", file)
           if (file != "none") print "reads " (file ~ /^\// ? file : home "/" file) }
-        if ($2 == "none") print "reads" }'
+        if ($2 == "none") print "reads" }
+      $1 == "permitrootlogin" && uid == 0 && $2 ~ /^(no|forced-commands-only)$/ ||
+        $1 == "pubkeyauthentication" && $2 == "no" { print "refuses " $1 " " $2 }'
 }
 # Read as the user, as sshd does: the file or a folder above it may belong to that user.
 keys() {
@@ -59,6 +65,7 @@ $asked
 END
 }
 each | awk -v ssh="$home/.ssh/" '{ print }
+  $3 != "reads" { next }
   NF > 3 { file = substr($0, index($0, " reads ") + 7) }
   NF > 3 && index(file, ssh) != 1 && !seen[file]++ { print "file " file }' |
 while IFS= read -r line; do

@@ -33,8 +33,10 @@ _LOOK = (
 _NOT_LET_IN = (
     "its sshd accepts none of the offered keys: the key is not in that user's "
     "~/.ssh/authorized_keys, or other users can write to ~, ~/.ssh or that file (StrictModes; "
-    "fix it with chmod go-w); on its console, check ls -ld ~ ~/.ssh ~/.ssh/authorized_keys, and "
-    "the log of sshd (journalctl -t sshd, /var/log/secure or auth.log)"
+    "fix it with chmod go-w), or sshd refuses root's keys (PermitRootLogin no, or "
+    "forced-commands-only: set prohibit-password); on its console, check ls -ld ~ ~/.ssh "
+    "~/.ssh/authorized_keys, sshd -T | grep -i permitrootlogin, and the log of sshd "
+    "(journalctl -t sshd, /var/log/secure or auth.log)"
 )
 
 _LOCKED = (

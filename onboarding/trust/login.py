@@ -83,8 +83,9 @@ def open_by_key(server: Server, host_key: str) -> Session:
         _raise_if_lost(server, refused)
         raise KeyRefused(
             f"{server.login}: found {refused}, though ~{server.user}/.ssh/authorized_keys should "
-            "let it in; next: does sshd read another file (AuthorizedKeysFile), or "
-            "accept no keys (PubkeyAuthentication, AuthenticationMethods)? sshd -T shows it on its "
+            "let it in; next: does sshd read another file (AuthorizedKeysFile), or accept no keys "
+            "(PubkeyAuthentication, AuthenticationMethods; for root PermitRootLogin no or "
+            "forced-commands-only, where prohibit-password is needed)? sshd -T shows it on its "
             "console"
         )
     return _greeted(session)
@@ -264,6 +265,7 @@ def _advice(server: Server, has_password: bool, allowed: Methods) -> str:
     if server.user == ROOT:
         return (
             "the password is wrong, or root may not log in with one (PermitRootLogin "
-            f"prohibit-password; sshd -T shows it on its console): then {manual_fix}"
+            f"prohibit-password; sshd -T shows it on its console): then {manual_fix}; with no or "
+            "forced-commands-only that key is refused as well: set prohibit-password first"
         )
     return "is it the right password, and the right user?"

@@ -99,7 +99,7 @@ def test_an_index_that_cannot_be_read() -> None:
 
 
 @pytest.mark.lab_slow
-@pytest.mark.parametrize("more", ["", "skip_if_unavailable=1"])
+@pytest.mark.parametrize("more", ["skip_if_unavailable=0", "skip_if_unavailable=1"])
 def test_a_repository_that_cannot_be_read(more: str) -> None:
     """It is the reason, not a missing package, also where the package manager skips it."""
     on(NODE, f"{_CLOSE} /etc/yum.repos.d/*.repo; rm -rf /var/cache/dnf/*")

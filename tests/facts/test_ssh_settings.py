@@ -85,6 +85,26 @@ def test_without_a_match_block_sshd_is_asked_once(shell: str, folder: Path) -> N
     assert len((folder / "asked").read_text().splitlines()) == 1
 
 
+REFUSING = {
+    "PermitRootLogin=forced-commands-only": "PermitRootLogin forced-commands-only",
+    "permitRootLogin no": "PermitRootLogin no",
+    "PubkeyAuthentication no": "PubkeyAuthentication no",
+    "PermitRootLogin prohibit-password": "",
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), REFUSING.items(), ids=REFUSING)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_refuses_every_key(shell: str, folder: Path, line: str, expected: str) -> None:
+    """It is named for each node; what lets keys in is not asked about."""
+    (folder / "config" / "sshd_config").write_text(f"{line}\n")
+    printed = line.replace("=", " ").lower()
+    (folder / "sshd").write_text(f"#!/bin/sh\necho {printed}\necho >>{folder}/asked\n")
+    found = parse_sshd(answer(shell, "ssh.sshd", folder))
+    assert found.refuses == (dict.fromkeys("abc", expected) if expected else {})
+    assert (folder / "asked").exists() == bool(expected)
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_ssh_is_asked_about_nodes_with_settings_of_their_own(shell: str, folder: Path) -> None:
     """Keys are looked for in the files that it reads; lines that may decide are named."""
