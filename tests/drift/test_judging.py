@@ -170,11 +170,10 @@ def test_a_fact_that_cannot_be_made_is_unreadable(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "segment",
     [
-        OLD,
         OLD.model_copy(update={"modified": 10**8, "mode": "rwx"}),
         OLD.model_copy(update={"modified": 10**8, "mode": "9" * 6000}),
     ],
-    ids=["from before the calendar", "no mode", "a long mode"],
+    ids=["no mode", "a long mode"],
 )
 def test_a_file_that_any_user_may_make_ends_no_report(segment: Segment) -> None:
     """Its node has a finding, and the other one is judged."""
@@ -184,6 +183,15 @@ def test_a_file_that_any_user_may_make_ends_no_report(segment: Segment) -> None:
     assert report.hosts["x"].status == "unreadable"
     assert _rules(report.hosts["x"].findings)[0] == ("shm.unreadable", "shm.stale-segments")
     assert reports.drawn(nodes, 100)
+
+
+def test_a_file_from_before_the_calendar_is_a_segment_as_others() -> None:
+    """Any user can give it such a time; the report shows 1970."""
+    found = states.seen()
+    report = reports.report({"x": replace(found, state=_with(OLD))})
+    (finding,) = [each for each in report.hosts["x"].findings if each.rule.startswith("shm.")]
+    assert (finding.rule, finding.fixable) == ("shm.stale-segments", True)
+    assert "oldest 1970-01-01" in finding.found
 
 
 def test_findings_on_one_node_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
