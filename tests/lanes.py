@@ -93,7 +93,7 @@ SLOWER = [
         "facts/test_hostile_user",
         "facts/test_users_paths",
         "facts/test_mesh_of_many",
-        "facts/test_probe",
+        *("facts/test_hostile_user", "facts/test_probe"),
         "onboarding/test_running",
     )
 ]

@@ -1,8 +1,8 @@
 # below PATH FOLDERS FILES: the entries of a folder without permission bits, by one bounded walk:
 # `PATH<tab>folders<tab>files<tab>entries<tab>how it ended<tab>the first one`. FOLDERS and FILES are
 # octal bits. No link and no other file system is followed. A file that has several names, setuid or
-# setgid is left out: others may have given it its name here. A name with a newline is not entered,
-# and counts as one that could not be read: lines of it would be taken for other entries.
+# setgid is left out: others may have given it its name here. A name with a newline is left
+# out, with all below it: its lines would be taken for other entries.
 # The end: 0, 1 (an entry could not be read), 137 (the time limit), most (the limit for entries) or
 # gone.
 walk=
@@ -13,7 +13,7 @@ below() {
   { cd -P -- "$1" && real=$(env pwd -P); } 2>/dev/null || { printf '%s\t0\t0\t0\tgone\t\n' "$1"; return; }
   # An entry is printed once, a folder without the bits twice, and a file three times.
   # shellcheck disable=SC2086
-  { $walk find . -xdev -name "$newline" -prune -exec echo newline \; -o \( \
+  { $walk find . -xdev -name "$newline" -prune -o \( \
       -type d ! -perm "-$2" -print -print -o \
       -type f -links 1 ! -perm -4000 ! -perm -2000 ! -perm "-$3" -print -print -print -o \
       -print \) 2>/dev/null; echo "end $?"; } |
@@ -32,14 +32,12 @@ below() {
         if (index(at, real "/") == 1) mounted["." substr(at, length(real) + 1)]
         next
       }
-      $0 == "newline" { odd = 1; next }
       $0 == last { times++; next }
       { counted(); last = $0; times = 1 }
       /^end [0-9]+$/ { code = $2; last = "" }
       entries > most { code = "most"; last = ""; exit }
       END {
         gsub(/\t/, " ", first); gsub(/[^ -~]/, "?", first)
-        if (odd && code == 0) code = 1
         printf "%s\t%d\t%d\t%d\t%s\t%s\n", path, folders, files, entries, code, first
       }' /proc/self/mountinfo -
 }

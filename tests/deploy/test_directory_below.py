@@ -85,6 +85,15 @@ def test_a_users_own_folder(shell: str) -> None:
     assert done.code == 0, done
 
 
+def test_a_name_with_a_newline(shell: str) -> None:
+    """A part of it is the name of a file that keeps its mode: the bits are those of folders."""
+    before = """: >models/key; chmod 666 models/key; mkdir "models/z
+."; mkdir -m 700 "models/z
+./key" """
+    done = added("775", shell, before, '[ "$(stat -c %a models/key)" = 666 ]')
+    assert done.code == 0, done
+
+
 def test_very_many_entries(shell: str) -> None:
     before = "cd models; seq -f 'many%g' 1100 | xargs touch; cd .."
     done = added("775", shell, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,24 @@ def test_a_very_large_tree_is_not_complete(
     monkeypatch.setattr(below, "_LOOK", script_of("workspace/below", seconds=20, most=2))
     state = found(folder, "775", shell)
     assert state.partial == "the walk ended after 200000 entries" and state.entries <= 3
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_names_of_any_bytes(folder: Path, shell: str) -> None:
+    """No part of a name is another entry or the end of the walk, and each name is plain text."""
+    plain = found(folder, "775", shell)
+    for name in ("x\n./second", "x\nend 137\n/c"):
+        (folder / name).mkdir(parents=True)
+        (folder / name).chmod(0o700)
+    assert found(folder, "775", shell) == plain
+    odd = os.fsencode(folder / "a") + b"/\xff\xe2\x80\xa8x"
+    shutil.rmtree(folder / "a/b c")
+    shutil.rmtree(folder / "ü\nx")
+    os.mkdir(odd)
+    for path in (folder / "a", folder):
+        path.chmod(0o777)
+    state = found(folder, "777", shell)
+    assert (state.folders, state.files, state.example) == (1, 0, "a/????x")
 
 
 def test_a_broken_answer_is_no_state() -> None:

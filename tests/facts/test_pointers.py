@@ -52,6 +52,19 @@ def test_a_clone_without_git_lfs(tmp_path: Path, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_names_with_newlines(tmp_path: Path, shell: str) -> None:
+    """No part of a name is another file or the end of the walk."""
+    (tmp_path / "b").write_text(POINTER)
+    for name in ("a\n./b", "a\n./b\nend 137\n"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x.bin").write_text("none")
+    (tmp_path / "a\n." / "b.bin").write_text("none")
+    (tmp_path / "b.bin").write_text(POINTER)
+    state = found(tmp_path, shell)
+    assert state is not None and state.clones == {".": ("b.bin",)} and state.partial == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_no_pointer_and_no_folder(tmp_path: Path, shell: str) -> None:
     assert found(tmp_path, shell) == Pointers()
     assert found(tmp_path / "none", shell) is None
