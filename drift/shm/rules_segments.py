@@ -60,8 +60,8 @@ def stale_segments(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]
             found=f"{in_words(found.use, [each.segment for each in reused])}; cannot determine "
             "whether they are in use",
             wanted="only segments whose process is known",
-            cause="the pid in each name, that of the process that made the file, is now that of a "
-            f"process of another user ({users}): the first process has ended, or has changed its user",
+            cause="the name has the pid of the process that made the file, which is now the pid of "
+            f"another user's process ({users}): the maker has ended, or has changed its user",
             fix="ask the owner of these files whether the job has ended, and remove them then",
             fixable=False,
             severity="info",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_node.facts.probe.shell import shell
 
-# Needs $gn_hide (redaction.py) for `command_line`. Of light sections none needs it.
+# `command_line` needs $gn_hide (redaction.py).
 PROCESS = shell("probe/process")
-# For Section.shared, and for the scripts that change a node: a command begins with `eval "$gn_process"`.
+# For Section.shared, and for scripts that change a node: they begin with `eval "$gn_process"`.
 SHARED = ("gn_process", PROCESS)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.redaction import SHARED, redacted
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -82,8 +82,8 @@ class Adopted(State):
 class Use(State):
     """The segments that no visible process uses, the number of others, and the adopted processes.
 
-    `taken` are neither: it is unknown whether they are in use. `now` is the node's clock, in seconds
-    since 1970.
+    `taken` are neither: it is unknown whether they are in use. `now` is the node's clock, in
+    seconds since 1970.
     """
 
     now: int

@@ -256,7 +256,9 @@ def test_another_process_of_the_pid_stays(
     """A pid that another process has now is not touched."""
     facts = [int(stat(trainer.pid)[19]), os.getpid()]
     facts[wrong] += 1
-    done = run(script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}", gn_process=PROCESS), shell)
+    done = run(
+        script("trainers", f"{trainer.pid} {facts[0]} {facts[1]}", gn_process=PROCESS), shell
+    )
     assert (done.code, done.err) == (0, "")
     assert trainer.poll() is None
 

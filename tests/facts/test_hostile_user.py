@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -17,7 +16,7 @@ import pytest
 from gpu_node.facts.node import sections
 from gpu_node.facts.probe.owner import OWNER
 from gpu_node.facts.probe.peers import Peer
-from gpu_node.facts.probe.protocol import Section, read, render
+from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import Copied, ProbeRequest
 from gpu_node.facts.probe.training_user import as_training_user
 from gpu_node.facts.toolchain import build
@@ -45,7 +44,9 @@ class Place:
         made = self.folder / path
         made.parent.mkdir(parents=True, exist_ok=True)
         noted = shlex.quote(str(self.folder / "ran"))
-        made.write_text(f'#!/bin/sh\necho "$(/usr/bin/id -u) $0 $(env | tr "\\n" " ")" >>{noted}\n{text}\n')
+        made.write_text(
+            f'#!/bin/sh\necho "$(/usr/bin/id -u) $0 $(env | tr "\\n" " ")" >>{noted}\n{text}\n'
+        )
         made.chmod(0o755)
         return made
 
@@ -65,7 +66,7 @@ class Place:
         (self.folder / "script").write_text(script)
         name, *options = SHELLS[shell]
         given = ["env", *(f"{name}={value}" for name, value in ROOTS.items())]
-        words = [str(shutil.which(name)), *options, self.folder / "script"]
+        words = [str(shutil.which(name)), *options, str(self.folder / "script")]
         return as_root([*before, *with_accounts(self.folder, *given, *words)], check=False)
 
 
@@ -86,7 +87,7 @@ def place() -> Iterator[Place]:
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("owner", ["roots", "other"])
 def test_the_compiler_that_a_user_names(place: Place, shell: str, owner: str) -> None:
-    """It runs as that user, or not at all: neither root nor its owner runs what a user has chosen."""
+    """It runs as that user, or not at all: neither root nor its owner runs what a user chose."""
     place.program("home/cuda/bin/nvcc", NVCC)
     named = place.program(f"{owner}/sbin/anything")
     (place.home / ".bashrc").write_text(
@@ -121,10 +122,22 @@ def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
         assert not [name for name in ROOTS if name in variables]
 
 
-# Programs that the probe, or a build, looks for; `bin` is ahead of all other folders in the user's PATH.
+# Programs that the probe, or a build, looks for; their folder is the first one in the user's PATH.
 COMMANDS = (
     *("awk", "cat", "c++", "cmake", "conda", "df", "find", "g++", "gcc", "getent", "git", "grep"),
-    *("head", "id", "ldconfig", "ldd", "ls", "ninja", "nvcc", "nvidia-smi", "pdsh", "pip", "python"),
+    *(
+        "head",
+        "id",
+        "ldconfig",
+        "ldd",
+        "ls",
+        "ninja",
+        "nvcc",
+        "nvidia-smi",
+        "pdsh",
+        "pip",
+        "python",
+    ),
     *("python3", "readlink", "rsync", "sed", "setpriv", "sh", "ssh", "ssh-keygen", "stat", "su"),
     *("sudo", "timeout", "torchrun", "all_reduce_perf"),
 )

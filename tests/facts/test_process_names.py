@@ -207,7 +207,7 @@ def test_a_container(comm: bytes, shell: str, tmp_path: Path) -> None:
     asked = f"root={tmp_path}; export root\n{render([section])}"
     (tmp_path / "script").write_text(asked)
     program, *options = SHELLS[shell]
-    words = [str(shutil.which(program)), *options, tmp_path / "script"]
+    words = [str(shutil.which(program)), *options, str(tmp_path / "script")]
     done = as_root(words)
     readings = read(as_lines(done.stdout.encode()), [section])
     (found,) = readings.take(section.name, docker.parse_containers) or ()
