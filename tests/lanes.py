@@ -90,11 +90,11 @@ SLOWER = [
         *("cli/test_any_answer", "cli/test_controller", "cli/test_hostile_node"),
         *("cli/test_secrets", "facts/test_packed"),
         *("bench/test_answers_of_many", "bench/test_copies"),
-        "facts/test_hostile_user",
         "facts/test_users_paths",
         "facts/test_mesh_of_many",
         *("facts/test_hostile_user", "facts/test_probe"),
         "onboarding/test_running",
+        "test_linear",
     )
 ]
 
@@ -103,7 +103,8 @@ FUZZED = [
     *(f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")),
     *(f"tests/drift/test_{name}.py" for name in ("between", "hostile", "mesh")),
     *("tests/cli/test_any_answer.py", "tests/deploy/test_guard.py"),
-    *("tests/facts/test_globs.py", "tests/verify/test_hostile.py"),
+    *("tests/facts/test_globs.py", "tests/facts/test_users_bytes.py"),
+    "tests/verify/test_hostile.py",
 ]
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a

@@ -365,5 +365,5 @@ class PendingKeys(OfUser):
 
     @override
     def parsed(self, output: list[str]) -> dict[str, Any]:
-        pending = read(output, self.asked).take(self.section, str.splitlines)
+        pending = read(output, self.asked).take(self.section, lines_of)
         return {"pending": pending} if pending is not None else {}
