@@ -114,6 +114,27 @@ def test_no_process_waits_any_longer(
     assert until(lambda: not _watches(pending))
 
 
+def test_a_daemon_that_does_not_read(
+    folder: Path, backups: Path, pending: Path, shell: str
+) -> None:
+    """Such as sshd beside a broken file of another program: the record stays until it has read.
+
+    An administrator may change the restored file meanwhile: it is not replaced again.
+    """
+    file, followed = folder / "left", folder.parent / "followed"
+    then = f"[ -e '{folder.parent}/readable' ] && echo read >>'{followed}'"
+    assert run(replace(str(file), OLD, "new", confirm_seconds=60, then=then), shell).code == 0
+    done = run(restore(str(file)), shell)
+    assert (done.code, file.read_bytes()) == (1, b"old")
+    assert "the earlier file is in place" in done.err
+    assert list(pending.glob("*/undo"))
+    file.write_bytes(b"users")
+    (folder.parent / "readable").touch()
+    assert run(restore(str(file)), shell).code == 0
+    assert (file.read_bytes(), followed.read_text()) == (b"users", "read\n")
+    assert not pending.exists()
+
+
 def test_what_is_to_follow(folder: Path, backups: Path, shell: str, clock: Path) -> None:
     """It runs for a file that the node or a restore put back, and not for one that stays."""
     followed = folder.parent / "followed"
