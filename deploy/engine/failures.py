@@ -1,8 +1,8 @@
 """Failures: if an area fails on a node, only it and the areas that depend on it stop there.
 
 In an area with independent subjects, such as Python environments, only the failed subject stops.
-A node on which an operation reached its time limit, or whose connection broke, is out of the run:
-each other area would delay the other nodes for as long again.
+A node on which an operation reached its time limit, or whose connection broke, is out of the run
+at the end of that operation: each other area would delay the other nodes for as long again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.arguments import AllArguments
 
-from gpu_node.deploy.engine.run import NodeRun, node_of
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.ask.session import is_open
 from gpu_node.inventories.connection.commands import missed
 
@@ -47,16 +47,9 @@ class Area:
     def __call__(self) -> bool:
         node = node_of(self.host)
         if node.out:
-            self._leave(node)
             return False
         mine = {(self.name, ""), (self.name, self.subject)}
         return mine.isdisjoint(node.stopped) and set(node.failed).isdisjoint(self.after)
-
-    def _leave(self, node: NodeRun) -> None:
-        """Report, once, an area that is not tried."""
-        if self.name not in (*node.untried, *node.failed):
-            node.untried.append(self.name)
-            logger.error(f"{self.host.print_prefix}{self.name}: not tried: {node.out}")
 
 
 def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dict[str, Any]:
@@ -133,14 +126,20 @@ def _log_failure(host: Host, area: Area, lost: str) -> None:
     node = node_of(host)
     node.out = node.out or lost
     logger.error(
-        f"{host.print_prefix}{area.name}: failed: {lost}; the node is out of this run, and the "
-        f"other nodes go on: find what blocks it, and run again with --limit {host.name}"
+        f"{host.print_prefix}{area.name}: failed: {lost}; the node is out of this run, its "
+        "other areas are not tried, and the other nodes go on: find what blocks it, and run again "
+        f"with --limit {host.name}: that run finishes the work"
     )
 
 
 def failed(host: Host) -> tuple[str, ...]:
     """Return the areas that failed on a node, in the order of the failures."""
     return tuple(node_of(host).failed)
+
+
+def leave(state: State) -> None:
+    """Fail the nodes that are out of the run: nothing more is tried or printed about them."""
+    state.fail_hosts({each for each in state.active_hosts if out(each)})
 
 
 def out(host: Host) -> str:

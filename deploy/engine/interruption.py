@@ -33,11 +33,16 @@ class _Errors(BaseStateCallback):
         state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
     ) -> None:
         failures.note(state, host, op_hash)
-        if not is_open(host.connector):
+        if not is_open(host.connector) and not failures.out(host):
             logger.error(
                 f"{host.print_prefix}the connection to the node broke during this operation; "
                 "run again when the node is back: that run finishes the work"
             )
+
+    @staticmethod
+    @override
+    def operation_end(state: State, op_hash: str) -> None:
+        failures.leave(state)
 
 
 def _answer() -> str:

@@ -32,10 +32,9 @@ class NodeRun:
     plan: Plan | ProbeError | PyinfraError | None = None
     # When its current operation began, by time.monotonic().
     operation_began: float | None = None
-    # The areas that failed, in this order, those that were not tried, and what stopped: each area
-    # and its subject, or "" for the whole area.
+    # The areas that failed, in this order, and what stopped: each area and its subject, or "" for
+    # the whole area.
     failed: list[str] = field(default_factory=list)
-    untried: list[str] = field(default_factory=list)
     stopped: set[tuple[str, str]] = field(default_factory=set)
     # Why it is out of the run; empty if it is not.
     out: str = ""

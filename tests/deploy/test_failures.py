@@ -132,20 +132,21 @@ LOST = {
 def test_a_node_that_is_lost_is_out_of_the_run(
     tmp_path: Path, command: str, old: str, new: str, why: str
 ) -> None:
-    """It holds up the others once, and not again in each area."""
+    """It holds up the others once, and one line says so: nothing more is tried or printed."""
     (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
     work = WORK.replace(old, new).replace("FOLDER", str(tmp_path)).replace("COMMAND", command)
     (tmp_path / "work.py").write_text(f"from gpu_node.deploy.engine import failures\n{work}")
     words = ["pyinfra", "-y", "site.py", "work.py"]
     done = fork_server.run(*words, cwd=tmp_path, env=dict(os.environ), seconds=SECONDS)
     assert done.returncode == 1
-    assert (tmp_path / "failed").read_text() == "driver"
-    assert not any((tmp_path / name).exists() for name in ("driver", "shm", "reboot"))
+    # No operation follows, not even the last one, which would write `failed`.
+    assert not any((tmp_path / name).exists() for name in ("driver", "shm", "reboot", "failed"))
     printed = done.stdout + done.stderr
-    assert f"{why}; the node is out of this run, and the other nodes go on" in printed
-    assert "run again with --limit @local" in printed
-    for area in ("shm", "reboot"):
-        assert printed.count(f"{area}: not tried: ") == 1
+    assert f"{why}; the node is out of this run, its other areas are not tried" in printed
+    assert "run again with --limit @local: that run finishes the work" in printed
+    about = [line for line in printed.splitlines() if "[@local]" in line]
+    assert about[-1].startswith("    [@local] driver: failed: "), about
+    assert sum("out of this run" in line or "connection" in line for line in about) == 1
 
 
 def test_a_node_that_is_out_is_not_asked_again(

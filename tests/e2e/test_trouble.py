@@ -154,7 +154,8 @@ def test_a_node_killed_while_it_unpacks() -> None:
     nodes.stop(NODE)
     run.join(timeout=2 * GONE_SECONDS)
     assert results and results[0].code == 1
-    assert "the connection to the node broke" in results[0].err
+    about = [line for line in results[0].err.splitlines() if f"[{NODE}] " in line]
+    assert "its connection broke in an operation of toolchain; the node is out" in about[-1], about
     nodes.start(NODE)
     on(NODE, f"rm /usr/local/sbin/tar; test -d {work}")
     assert _old_cmake_works()
