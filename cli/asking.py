@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
@@ -24,6 +26,9 @@ from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.regular_file import why_no_folder, why_none
 from gpu_node.inventories.schema import InventoryError, NodeWanted
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 
 def ask(
@@ -37,15 +42,25 @@ def ask(
     `data` has values in place of the inventory's.
     """
     handshake.install()
-    with at_once(), _working(f"Reading the nodes of {inventory}"):
-        found = gather(inventory, limit, deep, data or {}, meanwhile=_importing())
+    stage = f"Reading the nodes of {inventory}"
+    with at_once(), _working(stage) as status:
+        named = partial(_name, status, stage)
+        found = gather(inventory, limit, deep, data or {}, meanwhile=_importing(), waiting=named)
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 
-def _working(stage: str) -> AbstractContextManager[object]:
+def _name(status: Status | None, stage: str, left: Sequence[str]) -> None:
+    """Name the nodes that have not answered beside a stage that is shown."""
+    if status is not None and left:
+        from gpu_node.cli.console import stage_text
+
+        status.update(stage_text(f"{stage}: no answer yet from {ranges(left)}"))
+
+
+def _working(stage: str) -> AbstractContextManager[Status | None]:
     """Show a stage of the work; where it is not shown, rich is imported with the report."""
     if not sys.stderr.isatty():
-        return nullcontext()
+        return nullcontext(None)
     from gpu_node.cli.console import working
 
     return working(stage)

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.status import Status
 from rich.text import Text
 
-from gpu_node.drift.report.formats import printed
+from gpu_node.drift.report.formats import plain, printed
 from gpu_node.inventories.escape import visible
 
 
@@ -19,7 +19,7 @@ def plain_console(
     file: IO[str] | None = None, stderr: bool = False, width: int | None = None
 ) -> Console:
     """Return a console on which brackets and colons are text."""
-    return Console(file=file, stderr=stderr, width=width, markup=False, emoji=False)
+    return plain(file, stderr, width)
 
 
 def show(renderable: RenderableType, in_pipe: int | None = None) -> None:
@@ -30,9 +30,14 @@ def show(renderable: RenderableType, in_pipe: int | None = None) -> None:
     click.echo(printed(renderable, console), nl=False, color=console.is_terminal)
 
 
+def stage_text(stage: str) -> Text:
+    """Return a stage as one line: more than a terminal's width would leave lines behind."""
+    return Text(visible(stage), no_wrap=True, overflow="ellipsis")
+
+
 def working(stage: str) -> AbstractContextManager[Status]:
     """Return what shows a stage of the work on stderr, on a terminal, while it lasts."""
     console = plain_console(stderr=True)
-    status = console.status(Text(visible(stage)))
+    status = console.status(stage_text(stage))
     # rich would write nothing to what is no terminal, but that fails on a full disk, too.
     return status if console.is_terminal else nullcontext(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
@@ -18,7 +19,7 @@ from gpu_node.drift.report.model import Report, Tool, build
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 
-FILE_WIDTH = 160
+FILE_WIDTH = 100
 
 
 def report_of(inventory: str, seen: dict[str, Seen]) -> Report:
@@ -39,6 +40,12 @@ def check_only(words: Iterable[str], nodes: Callable[[], Iterable[str]]) -> None
             raise unknown_word(word, known)
 
 
+def _file_width() -> int:
+    """Return the width of a report in a file: COLUMNS, as for a pipe."""
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 6 else FILE_WIDTH
+
+
 def write(
     report: Report,
     form: str,
@@ -50,7 +57,7 @@ def write(
     """Write a report in a format to the file `output`, or to stdout; the others are a Page's."""
     is_file = output is not None
     console = plain_console(
-        file=io.StringIO() if is_file else sys.stdout, width=FILE_WIDTH if is_file else None
+        file=io.StringIO() if is_file else sys.stdout, width=_file_width() if is_file else None
     )
     page = formats.Page(console, full, facts, only)
     parts = formats.parts(form, report, page)

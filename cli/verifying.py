@@ -92,7 +92,7 @@ def _lines(outcome: Outcome) -> Iterator[RenderableType]:
     for problem in outcome.problems:
         yield Text.assemble(("error", "bold red"), "  ", visible(problem))
     for note in outcome.notes:
-        yield Text.assemble(("note", "cyan"), "  ", visible(note))
+        yield Text.assemble(("note", "bold"), "  ", visible(note))
     if outcome.how:
         yield Text(visible(f"{outcome.how}{_speed(outcome)}"))
     if outcome.ok:

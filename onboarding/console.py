@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from gpu_node.facts.probe.lines import lines_of
+from gpu_node.drift.report.formats import plain
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.escape import visible_lines
 from gpu_node.onboarding.errors import Stopped
@@ -22,7 +23,7 @@ class UserConsole:
         self.yes = yes
         # The current stage, for the line that is printed on Ctrl-C.
         self.at = ""
-        self._out = Console(file=sys.stdout, markup=False, emoji=False)
+        self._out = plain(sys.stdout)
 
     @property
     def is_attended(self) -> bool:
@@ -62,7 +63,7 @@ class UserConsole:
         if self._out.is_terminal:
             self._out.print(what, crop=False)
             return
-        console = Console(width=self._out.width, markup=False, emoji=False)
+        console = plain(width=self._out.width)
         with console.capture() as captured:
             console.print(what, crop=False)
         lines = lines_of(captured.get())

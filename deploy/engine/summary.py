@@ -56,7 +56,7 @@ def announce(state: State) -> None:
 def nothing_to_repair(report: Report) -> str:
     """Return the line about a run that changes no node."""
     answered = any(not host.error for host in report.hosts.values())
-    return "Nothing to repair." if answered else "No node could be read."
+    return brief.unrepaired(report) if answered else "No node could be read."
 
 
 class _AtTheEnd(BaseStateCallback):

@@ -59,6 +59,17 @@ def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableTyp
     return _lines(rows)
 
 
+def unrepaired(report: Report) -> str:
+    """Return the line about a report of which the deploy repairs nothing."""
+    found = problems(report.hosts)
+    counts = {word: sum(each.severity == word for each in found) for word in ("error", "warning")}
+    left = [f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items() if count]
+    if not left:
+        return "Nothing to repair."
+    verb = "needs" if sum(counts.values()) == 1 else "need"
+    return f"Nothing that the deploy can repair; {' and '.join(left)} {verb} manual action."
+
+
 def _areas(
     found: Sequence[Problem], nodes: Mapping[str, HostReport]
 ) -> Iterator[tuple[Text, Text, Text]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gpu_node.facts.probe.lines import lines_of
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # the names alone must be quick to have: --help lists them
 
 # What `--format` offers; the first is the default.
 FORMATS = ("table", "json")
+_DUMB_LINES = 25
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,15 @@ class Page:
     full: bool = False
     facts: bool = False
     only: tuple[str, ...] = ()
+
+
+def plain(file: IO[str] | None = None, stderr: bool = False, width: int | None = None) -> Console:
+    """Return a console on which brackets and colons are text; COLUMNS counts on any terminal."""
+    from rich.console import Console
+
+    # Without a height rich takes every dumb terminal for one of 80 columns.
+    height = _DUMB_LINES if os.environ.get("TERM", "").lower() in ("dumb", "unknown") else None
+    return Console(file=file, stderr=stderr, width=width, height=height, markup=False, emoji=False)
 
 
 def printed(renderable: RenderableType, console: Console) -> str:

@@ -10,9 +10,14 @@ from rich.text import Text
 
 from gpu_node.drift.preflight import Row, Verdict
 from gpu_node.drift.report.entry import entry
+from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.inventories.escape import visible
 
-_STYLES: dict[Verdict, str] = {"ok": "green", "warning": "yellow", "stop": "bold red"}
+_STYLES: dict[Verdict, str] = {
+    "ok": "green",
+    "warning": SEVERITY_STYLES["warning"],
+    "stop": SEVERITY_STYLES["error"],
+}
 
 
 def table(rows: Sequence[Row]) -> RenderableType:

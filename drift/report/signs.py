@@ -4,5 +4,5 @@ from __future__ import annotations
 
 # A second sign beside the colour, for terminals without one and eyes that do not tell them apart.
 WRONG = "✗"
-# Of each severity, the worst first.
-SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+# Of each severity, the worst first: colours that can be read on black and on white.
+SEVERITY_STYLES = {"error": "bold red", "warning": "magenta", "info": "bold"}

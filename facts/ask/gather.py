@@ -102,18 +102,26 @@ def gather(
     deep: bool = False,
     data: Mapping[str, object] | None = None,
     meanwhile: Iterable[None] = (),
+    waiting: Callable[[Sequence[str]], None] = lambda names: None,
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
     `deep` also reads whole files, to compare their checksums; `data` has values in place of the
     inventory's, as pyinfra's --data. `meanwhile` is work of this machine in short parts, done one
-    by one while the nodes answer.
+    by one while the nodes answer. `waiting` is called with the names of the nodes that have not
+    answered, at the beginning and after each answer.
 
     Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
     last = DEEP_LAST_SECONDS if deep else None
     replies = _each(
-        inventory_path, limits, lambda host: probe(host, deep=deep), last, data or {}, meanwhile
+        inventory_path,
+        limits,
+        lambda host: probe(host, deep=deep),
+        last,
+        data or {},
+        meanwhile,
+        waiting,
     )
     return {
         name: Answer(reply.data, reply.result, reply.error, reply.reached, reply.cause)
@@ -142,11 +150,21 @@ def _each(
     last: float | None = None,
     data: Mapping[str, object] | None = None,
     meanwhile: Iterable[None] = (),
+    waiting: Callable[[Sequence[str]], None] = lambda names: None,
 ) -> dict[str, _Reply[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
     with chosen(inventory_path, limits, data or {}) as (state, hosts):
         patience = Patience(len(hosts), last)
-        asked = state.pool.map_async(lambda host: _reply(state, host, work, patience), hosts)
+        left = {host.name: None for host in hosts}
+
+        def one(host: Host) -> _Reply[T]:
+            reply = _reply(state, host, work, patience)
+            del left[host.name]
+            waiting(tuple(left))
+            return reply
+
+        waiting(tuple(left))
+        asked = state.pool.map_async(one, hosts)
         gevent.sleep()  # the connections begin
         for _ in meanwhile:
             gevent.sleep()

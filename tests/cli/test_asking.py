@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from paramiko import BadHostKeyException, ECDSAKey
 from pyinfra.api.exceptions import ConnectError
 
-from gpu_node.cli.asking import ask
+from gpu_node.cli.asking import _name, ask
 from gpu_node.facts.ask import gather
 from gpu_node.facts.ask.gather import Answer, NotConnected
 from tests.cli.answering import gathered
@@ -36,6 +38,16 @@ def test_a_node_that_accepts_and_says_nothing(
         (seen,) = ask(at_port(folder, server.getsockname()[1])).values()
     assert seen.error == "it accepts connections, but sshd sends nothing within 1 s"
     assert not seen.reached
+
+
+def test_the_stage_names_who_has_not_answered() -> None:
+    """As ranges; without a terminal there is none to update."""
+    shown: list[str] = []
+    status = SimpleNamespace(update=lambda text: shown.append(text.plain))
+    for left in (("a-1", "a-2", "b"), ("b",), ()):
+        _name(cast(Any, status), "Reading", left)
+        _name(None, "Reading", left)
+    assert shown == ["Reading: no answer yet from a-[1-2], b", "Reading: no answer yet from b"]
 
 
 def test_a_session_that_ended_at_once_was_no_silence() -> None:

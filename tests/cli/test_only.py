@@ -36,6 +36,18 @@ def test_a_problem_is_chosen(run: Run, word: str) -> None:
     assert "  shm.too-small  " in out
 
 
+def test_a_problem_is_chosen_in_full(run: Run) -> None:
+    """With its cause and fix, and without the facts, which are for --facts."""
+    code, out, err = run("--only", "shm", "--full")
+    assert (code, err) == (2, "")
+    assert "shm.too-small" in out and "  cause " in out and "toolchain.kernel" not in out
+    assert "toolchain.kernel" in run("--only", "shm", "--full", "--facts")[1]
+    code, out, err = run("--only", "nccl", "--full")
+    assert (code, err) == (2, "")
+    assert "no problems in nccl" in out and "--only leaves out 1 problem" in out
+    assert "shm.too-small" not in out
+
+
 def test_a_problem_is_left_out(run: Run) -> None:
     """It still decides the exit code."""
     code, out, err = run("--only", "nccl")

@@ -127,7 +127,10 @@ def test_nothing_to_repair(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run("an error that no deploy repairs")
     announce(run.state)
     *_, line, last = capsys.readouterr().err.splitlines()
-    assert (line, last) == ("Nothing to repair.", "")
+    assert (line, last) == (
+        "Nothing that the deploy can repair; 1 error needs manual action.",
+        "",
+    )
     ended(run, {})
     assert capsys.readouterr().err == ""
 

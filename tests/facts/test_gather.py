@@ -35,8 +35,9 @@ file = sys.argv[1]
 with open(file, "w") as inventory:
     port = listener.getsockname()[1]
     inventory.write(f"hosts = [('a', {{'ssh_hostname': '127.0.0.1', 'ssh_port': {port}}})]")
-error = gather(file, meanwhile=work())["a"].error
-print(*order, error, sep="; ")
+waits = []
+error = gather(file, meanwhile=work(), waiting=waits.append)["a"].error
+print(*order, error, waits, sep="; ")
 """
 
 
@@ -46,3 +47,5 @@ def test_work_is_done_while_nodes_answer(tmp_path: Path) -> None:
     done = subprocess.run(words, env=home, capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("asked; work; answers; "), done
     assert "SSH" in done.stdout
+    # Who has not answered yet: at the beginning, and after each answer.
+    assert done.stdout.rstrip().endswith("[('a',), ()]")

@@ -377,7 +377,7 @@ def test_an_alias_of_ssh_config(sshd: Sshd, tmp_path: Path, controller: Path) ->
     assert (data["ssh_user"], data["ssh_port"]) == ("alice", sshd.port)
     assert cluster.defaults.get("ssh_user") is None and "ssh_port" not in cluster.defaults
     assert f"[{HERE}]:{sshd.port} " in (tmp_path / "site" / "known_hosts").read_text()
-    assert done.stdout.startswith("1 node, 1 "), done.stdout
+    assert "\n1 node, 1 " in done.stdout, done.stdout
     assert "unreachable" not in done.stdout, done.stdout
 
 
@@ -483,5 +483,6 @@ def test_from_nothing_to_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
     assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr, done.stderr
     assert "wrote site/site.yml and site.py" in done.stderr
     assert done.stderr.splitlines()[-1].endswith("then: gpu-node drift site/site.py")
-    assert done.stdout.startswith("1 node, 1 ") and "unreachable" not in done.stdout
+    assert "\n1 node, 1 " in done.stdout and "unreachable" not in done.stdout
+    assert done.stdout.startswith("n1: "), done.stdout
     load(tmp_path / "site" / "site.yml")

@@ -1,0 +1,68 @@
+"""The first lines of a report: GPUs, driver, PyTorch and NCCL of each kind of node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_node.drift.report.outline import outline
+from gpu_node.drift.report.seen import Seen
+from tests.drift import states
+from tests.drift.reports import GONE, concise, report
+
+EMPTY: dict[str, Any] = {
+    "driver": {
+        "smi": {"code": None, "gpus": []},
+        "devices": [],
+        "library": "",
+        "loaded": {"nvidia": ""},
+    }
+}
+TRAINS: dict[str, Any] = {"nccl": {"environments": {"/opt/dis": {}}}}
+
+
+def lines(nodes: dict[str, Seen], **elsewhere: str) -> list[str]:
+    return [each.plain for each in outline(report(nodes).hosts, elsewhere)]
+
+
+def test_what_a_report_did_not_find_is_its_first_line() -> None:
+    """Nodes with neither GPU nor PyTorch are no success of a tool for both."""
+    nodes = {name: states.seen(EMPTY) for name in ("a-1", "a-2")}
+    assert lines(nodes) == ["all: no GPU, no PyTorch found"]
+    assert concise(nodes, 80).splitlines()[0] == "all: no GPU, no PyTorch found"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "2 x A100-PCIE-40GB, driver 535.154.05, no PyTorch found"),
+        (TRAINS, "2 x A100-PCIE-40GB, driver 535.154.05, PyTorch 2.1.2+cu121, NCCL 2.18.1"),
+        (
+            {"driver": {"smi": {"code": 9, "gpus": []}}},
+            "2 GPUs of which none answers, driver 535.154.05, no PyTorch found",
+        ),
+        ({"driver": {"smi": None}}, "GPUs unreadable, driver 535.154.05, no PyTorch found"),
+    ],
+)
+def test_what_was_found(change: dict[str, Any], words: str) -> None:
+    assert lines({"n": states.seen(change)}) == [f"n: {words}"]
+
+
+def test_alike_nodes_are_one_line() -> None:
+    """The most frequent kind first; a node without an answer has none; many kinds are named."""
+    nodes = {"b": states.seen(EMPTY), "gone": GONE} | {f"a-{n}": states.seen() for n in range(3)}
+    found = lines(nodes)
+    assert [line.partition(":")[0] for line in found] == ["a-[0-2]", "b"]
+    kinds = {
+        f"n{number}": states.seen({"driver": {"loaded": {"nvidia": f"535.{number}"}}})
+        for number in range(9)
+    }
+    assert len(lines(kinds)) == 5
+    assert lines(kinds)[-1] == "n[4-8]: others, see --facts"
+
+
+def test_what_init_has_found_beside_the_report() -> None:
+    """A PyTorch that the probe did not ask is not missing."""
+    found = lines({"n": states.seen(EMPTY)}, n="/opt/venv")
+    assert found == ["n: no GPU, PyTorch in /opt/venv (not read)"]
