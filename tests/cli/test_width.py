@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -18,24 +16,17 @@ DRIFT = [sys.executable, "-m", "tests.cli.answering", "drift", "inventories/lab.
 
 def on_terminal(variables: dict[str, str]) -> str:
     """What a report prints on a terminal."""
-    own, its = pty.openpty()
-    with subprocess.Popen(
-        DRIFT,
+    spawn = [sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])", *DRIFT]
+    done = subprocess.run(
+        spawn,
         cwd=REPOSITORY,
         env={**environment(), **variables},
         stdin=subprocess.DEVNULL,
-        stdout=its,
-        stderr=subprocess.DEVNULL,
-    ):
-        os.close(its)
-        printed = b""
-        try:
-            while part := os.read(own, 1 << 16):
-                printed += part
-        except OSError:  # its other end is closed
-            pass
-    os.close(own)
-    return printed.decode().replace("\r\n", "\n")
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.stdout.decode().replace("\r\n", "\n")
 
 
 def widest(text: str) -> int:
