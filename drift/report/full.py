@@ -44,7 +44,7 @@ def render(
     parts.append(_summary(report))
     if only:
         parts += only_lines(only, len(shown), len(found))
-    return Group(*parts, *_next_step(report))
+    return Group(*parts, *why_one(report), *_next_step(report))
 
 
 def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:
@@ -124,3 +124,15 @@ def _summary(report: Report) -> Text:
 def _counted(count: int, severity: str) -> str:
     plural = "s" if count != 1 and severity != "info" else ""
     return f"{count} {severity}{plural}"
+
+
+def why_one(report: Report) -> Iterator[Text]:
+    """Yield why the report ends with 1 where no node and no area says so."""
+    if report.exit_code() != 1 or report.summary.unreachable or report.summary.unreadable:
+        return
+    unknown = [each.fact for each in report.unknown]
+    yield Text()
+    yield Text(
+        f"exit status 1: not known on all nodes, so not compared: {', '.join(unknown)}",
+        style="dim",
+    )

@@ -85,7 +85,7 @@ def render(
     parts += only_lines(only, len(shown), len(found)) if only else ()
     parts += _unreached(report.hosts, only, width)
     if next_step:
-        parts += [*_why_one(report), *_next(report, shown, of_run)]
+        parts += [*full.why_one(report), *_next(report, shown, of_run)]
     return Group(*parts)
 
 
@@ -287,18 +287,6 @@ _LEGEND = {
 def _legend(shown: Sequence[Problem], nodes: Mapping[str, HostReport]) -> str:
     words = {repair_of(each, nodes) for each in shown}
     return "; ".join(f"{word}: {_LEGEND[word]}" for word in _LEGEND if word in words)
-
-
-def _why_one(report: Report) -> Iterator[Text]:
-    """Yield why the report ends with 1 where no node and no area says so."""
-    if report.exit_code() != 1 or report.summary.unreachable or report.summary.unreadable:
-        return
-    unknown = [each.fact for each in report.unknown]
-    yield Text()
-    yield Text(
-        f"exit status 1: not known on all nodes, so not compared: {', '.join(unknown)}",
-        style="dim",
-    )
 
 
 def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:

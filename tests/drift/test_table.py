@@ -16,7 +16,7 @@ from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
 from tests.drift import states
-from tests.drift.reports import FRESH, GONE, KINDS, THREE, concise, report
+from tests.drift.reports import FRESH, GONE, KINDS, THREE, concise, drawn, report
 
 COUNT = re.compile(r" (?:deploy|manual|partly) +(\d+)$", re.MULTILINE)
 HEAD = re.compile(r"(\d+|no) findings?$")
@@ -329,4 +329,5 @@ def test_why_the_report_ends_with_1() -> None:
     assert (made.summary.unreachable, made.summary.unreadable) == (0, 0)
     text = _of(made, 200)
     assert "exit status 1: not known on all nodes, so not compared: nccl.torch" in text
+    assert "exit status 1: not known on all nodes" in drawn(nodes, 200)
     assert "exit status 1" not in _of(report({"a": states.seen(FRESH)}), 100)

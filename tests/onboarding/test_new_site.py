@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -443,10 +444,14 @@ def test_one_machine_under_two_names(sshd: Sshd, tmp_path: Path) -> None:
     assert "host.one-machine" in done.stdout, done.stdout + done.stderr
     assert "n[1-2] are one machine" in done.stdout
     assert "ssh.host-key-shared" not in done.stdout
-    drift = [sys.executable, "-m", "gpu_node.cli.main", "drift", "site/site.py", "--full"]
-    whole = subprocess.run(drift, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert "are one machine" in whole.stdout, whole.stdout + whole.stderr
-    assert "ssh_host_" not in whole.stdout
+    drift = [sys.executable, "-m", "gpu_node.cli.main", "drift", "site/site.py"]
+    words = [*drift, "--format", "json"]
+    whole = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    hosts = json.loads(whole.stdout)["hosts"]
+    assert {each["facts"]["ssh"]["reached"] for each in hosts.values()} == {sshd.host_key}
+    found = [each for host in hosts.values() for each in host["findings"]]
+    assert [each["rule"] for each in found].count("host.one-machine") == 2
+    assert not [each for each in found if "ssh_host_" in each["fix"]]
 
 
 def test_an_interrupt_during_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
