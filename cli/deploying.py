@@ -159,6 +159,7 @@ class Deployment:
         self._announce_batches(seen, to_repair)
         ended = self._pyinfra([*self._options(), "--dry"])
         self.console.show(brief.plan_of_each(before, ended.failed))
+        self.console.say("Not listed: what shows only after a repair, as in a copied environment.")
         self.console.say("Nothing was changed.")
         self.console.show(whole(f"repair: {deploy_command(self.run.inventory, self._again())}"))
         return ended.code and 1

@@ -9,8 +9,8 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.drift.report.formats import plain
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.escape import visible_lines
 from gpu_node.onboarding.errors import Stopped

@@ -100,8 +100,8 @@ def _place(error: yaml.MarkedYAMLError, text: str, lines: list[str]) -> tuple[in
         return begin.line, "", open_at
     if mark and (key := _without_colon(error, lines)):
         return key[0], "", f"no ':' after {quoted(key[1])}"
-    said = error.problem or ""
-    plain = next((ours for theirs, ours in _WORDS.items() if said.startswith(theirs)), said)
+    theirs = error.problem or ""
+    plain = next((ours for start, ours in _WORDS.items() if theirs.startswith(start)), theirs)
     return at, "", " ".join(plain.split())
 
 

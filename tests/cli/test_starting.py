@@ -164,6 +164,26 @@ def test_help_takes_little_more_than_python() -> None:
     assert full - bare <= MOST_SECONDS
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_its_script(shell: str) -> None:
+    """The guide has the line for each shell; what a script asks is answered without the rooms."""
+    source = f"_GPU_NODE_COMPLETE={shell}_source"
+    assert f"{source} gpu-node" in (REPOSITORY / "docs" / "guide.md").read_text()
+    done = subprocess.run(
+        ["env", source, BIN / "gpu-node"], env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_gpu_node_completion" in done.stdout and f"{shell}_complete" in done.stdout
+    asked = {
+        **environment(),
+        "_GPU_NODE_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": "gpu-node ch",
+        "COMP_CWORD": "ch" if shell == "fish" else "1",
+    }
+    done = subprocess.run([BIN / "gpu-node"], env=asked, capture_output=True, text=True)
+    assert "check" in done.stdout and "drift" not in done.stdout
+
+
 @pytest.mark.parametrize("line", LIGHT)
 def test_what_asks_no_node_imports_no_heavy_package(line: str) -> None:
     """Python itself lists what the installed command imports."""
