@@ -6,6 +6,7 @@ from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, near
 from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
 from gpu_node.inventories.yaml.read import Document
 
+_FEW = 8
 # Where one is named, and what else than a node it may be.
 _SOURCES = (
     (("workspace", "source"), (CONTROLLER,)),
@@ -51,7 +52,9 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
 
 def _meant(written: str, known: list[str]) -> str:
     near = nearest(written, known)
-    return f"write {near}" if near else "write the name of a node under hosts"
+    if near or len(known) > _FEW:
+        return f"write {near or 'the name of a node under hosts'}"
+    return f"write one of {', '.join(known)}"
 
 
 def absolute_excludes(
