@@ -80,8 +80,12 @@ def test_the_paths_are_those_of_the_sections(found: Found) -> None:
 
 
 def test_root_opens_and_runs_nothing_of_a_user(found: Found) -> None:
-    """A file is read as its owner, and no process of a user names a file for root to read."""
+    """A file is read as its owner, so that no link in its place leads to one of root."""
     assert found.answers["opened by root"] == {}
+
+
+def test_root_reads_no_file_that_a_process_of_a_user_names(found: Found) -> None:
+    """Such as one called dockerd, by its command line."""
     assert not [name for name, each in found.answers["before"].items() if CANARY in each["text"]]
 
 
