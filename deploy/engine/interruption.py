@@ -12,15 +12,20 @@ from pyinfra_cli import cli
 from typing_extensions import override
 
 from gpu_node.deploy.engine import failures
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.ask.session import is_open
 from gpu_node.inventories import interrupt, terminal
 from gpu_node.inventories.connection import handshake
+from gpu_node.inventories.escape import visible
 
 _INTERRUPTED = f"{interrupt.LINE}, not proved; the next run finishes"
 
 
 class _Errors(BaseStateCallback):
-    """Notes the area that failed; reports a broken connection, which pyinfra does not name."""
+    """Notes the area that failed; reports a broken connection, which pyinfra does not name.
+
+    At the end it repeats which files were replaced behind a link.
+    """
 
     @staticmethod
     @override
@@ -43,6 +48,12 @@ class _Errors(BaseStateCallback):
     @override
     def operation_end(state: State, op_hash: str) -> None:
         failures.leave(state)
+
+    @staticmethod
+    @override
+    def host_disconnect(state: State, host: Host) -> None:
+        for line in node_of(host).links:
+            logger.warning(f"{host.print_prefix}{visible(line)}")
 
 
 def _answer() -> str:

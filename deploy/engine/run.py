@@ -36,6 +36,8 @@ class NodeRun:
     # the whole area.
     failed: list[str] = field(default_factory=list)
     stopped: set[tuple[str, str]] = field(default_factory=set)
+    # Which replaced files were reached by a link, and where they are.
+    links: list[str] = field(default_factory=list)
     # Why it is out of the run; empty if it is not.
     out: str = ""
     # Accounts that do not let this machine in. Each failed login counts against its address

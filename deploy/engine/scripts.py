@@ -18,6 +18,7 @@ from pyinfra.connectors.util import CommandOutput
 from pyinfra.context import ctx_host
 from typing_extensions import override
 
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.driver.gpu_holders import Step, harmless
 from gpu_node.facts.nccl.state import ASKED, SUPPLY
 from gpu_node.facts.packages import locks as package_locks
@@ -85,6 +86,8 @@ class Script(StringCommand):
         self, state: State, host: Host, connector_arguments: Any
     ) -> tuple[bool, CommandOutput]:
         done, output = self.run(state, host, connector_arguments)
+        if links := _links(output):
+            node_of(host).links += links
         # pyinfra prints the output of a command that failed: it has been shown.
         return done, output if done else CommandOutput([])
 
@@ -94,6 +97,15 @@ class Script(StringCommand):
         return host.run_shell_command(
             self, print_output=True, print_input=state.print_input, **arguments
         )
+
+
+# The line of replace.sh about a file that is reached by a link.
+_LINK = re.compile(r"gpu-node: (/.{1,1000} leads to /.{1,1000}: that file was replaced, .*)")
+
+
+def _links(output: CommandOutput) -> list[str]:
+    """Return what a script's output has about the files that links led to."""
+    return [found[1] for line in output.stdout_lines[-20:] if (found := _LINK.fullmatch(line))]
 
 
 def origin() -> str:

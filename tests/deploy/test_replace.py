@@ -176,8 +176,11 @@ def test_a_symlink_stays_one(place: Place, backups: Path, shell: str) -> None:
     """Where the path is a link, the file it leads to is replaced, and the link stays."""
     link = place.folder.parent / "link"
     link.symlink_to("etc dir/conf")
-    assert run(replace(str(link), content("old"), "new"), shell).code == 0
-    assert os.readlink(link) == "etc dir/conf"
+    done = run(replace(str(link), content("old"), "new"), shell)
+    assert (done.code, os.readlink(link)) == (0, "etc dir/conf")
+    assert done.out == (
+        f"gpu-node: {link} leads to {place.file}: that file was replaced, and the link stays\n"
+    )
     assert place.holds() == {"conf": b"new"}
 
 

@@ -123,6 +123,20 @@ def test_an_orphan_ends_with_permission_alone(path: str) -> None:
     assert_at_rest(path, NODE)
 
 
+@pytest.mark.lab_slow
+def test_a_file_behind_a_link(path: str) -> None:
+    """What it leads to is replaced and named, by the operation and at the end; the link stays."""
+    on(NODE, "mkdir -p /srv/etc && mv /etc/fstab /srv/etc/fstab && ln -s /srv/etc/fstab /etc/fstab")
+    on(NODE, "sed -i '/shm/d' /srv/etc/fstab")
+    done = converge(path)
+    assert done.code == 0, done.err
+    assert on(NODE, "readlink /etc/fstab; grep -c shm /srv/etc/fstab") == "/srv/etc/fstab\n1\n"
+    line = "/etc/fstab leads to /srv/etc/fstab: that file was replaced, and the link stays"
+    operation, _, end = done.err.partition("--> Disconnecting from hosts")
+    assert f"[{NODE}] gpu-node: {line}" in operation and f"[{NODE}] {line}" in end
+    on(NODE, "rm /etc/fstab && mv /srv/etc/fstab /etc/fstab")
+
+
 def test_what_only_root_may_see(path: str) -> None:
     """The SSH user is not root: no segment is called stale; with sudo it is."""
     on(NODE, STALE)
