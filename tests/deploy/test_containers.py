@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from gpu_node.deploy.engine.scripts import text
 from tests.deploy.containing import GPU, ID, OWN_DEV, Node
+from tests.deploy.running import SHELLS
 
 SHORT = ID[:12]
 SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5c0_5f.slice"
@@ -114,3 +118,18 @@ def test_the_refusal(shell: str) -> None:
     for words in ("the dkms package", f"container {SHORT} (pid ", "allow_disruption=true"):
         assert words in done.out
     assert node.run(f"allow_reload=yes\n{body}", shell).code == 0
+
+
+NAMED = "import ctypes; ctypes.CDLL(None).prctl(15, b'x\\n\\xff\\tz', 0, 0, 0); print(); input()"
+
+
+def test_a_name_of_any_bytes(shell: str) -> None:
+    """It is one line of plain text in a refusal."""
+    words = [sys.executable, "-c", NAMED]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        script = f"{text('containers')}\nname_of /proc/{process.pid}"
+        done = subprocess.run([*SHELLS[shell], "-c", script], capture_output=True)
+        process.communicate()
+    assert done.stdout == b"x???z"
