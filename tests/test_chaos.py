@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpu_node.facts.probe.managed_block import NODES
 from tests.chaos import __main__ as chaos
 from tests.chaos import watch
-from tests.chaos.observed import Seen
+from tests.chaos.observed import Seen, is_whole
 from tests.chaos.rounds import Moment, Outcome, Undisturbed
 
 OLD, NEW = b"old line\n" * 2000, b"new line\n" * 2000
-
-
-def sum_of(content: bytes) -> str:
-    """Return the sha256 of a content."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def seen(file: Path, script: str) -> Seen:
@@ -56,7 +51,7 @@ def test_a_file_of_which_a_part_was_there(tmp_path: Path, script: str, is_partia
     file.write_bytes(OLD)
     (tmp_path / "fstab.new").write_bytes(NEW)
     found = seen(file, script)
-    partial = found.partial({"/fstab": sum_of(OLD)}, {"/fstab": sum_of(NEW)})
+    partial = found.partial({"/fstab": OLD}, {"/fstab": NEW})
     assert partial == ({"/fstab"} if is_partial else set())
 
 
@@ -65,8 +60,30 @@ def test_a_folder_that_appears(tmp_path: Path) -> None:
     script = 'mkdir -p "${1%/*}"; sleep 0.3; : >"$1"; sleep 0.3; echo a >"$1.new"; mv "$1.new" "$1"'
     file = tmp_path / "conf.d" / "own"
     found = seen(file, script)
-    assert found.sums == {"/own": {watch.NOTHING, sum_of(b"a\n")}}
-    assert found.partial({"/own": watch.NOTHING}, {"/own": sum_of(b"a\n")}) == set()
+    assert found.contents == {"/own": {b"", b"a\n"}}
+    assert found.partial({"/own": b""}, {"/own": b"a\n"}) == set()
+
+
+ONE = NODES.block("key a gpu-node:a\n")
+BOTH = NODES.block("key a gpu-node:a\nkey b gpu-node:b\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (ONE + "# user\n", True),
+        (ONE + "# us", False),
+        (ONE.replace("key a", "key") + "# user\n", False),
+        (BOTH, False),
+        (BOTH[:-5], False),
+        ("# user\n", True),
+        ("", True),
+    ],
+)
+def test_lines_of_some_nodes(content: str, expected: bool) -> None:
+    """A run that one of two nodes has survived writes the line of that one."""
+    after = f"{BOTH}# user\n".encode()
+    assert is_whole(content.encode(), b"# user\n", after) == expected
 
 
 def test_a_run_is_killed_after_an_operation() -> None:

@@ -6,9 +6,12 @@ import json
 import re
 import subprocess
 import sys
+import threading
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpu_node.facts.probe.managed_block import NODES
 from gpu_node.lab import disks
 from gpu_node.lab.machine import as_root, sudo
 from tests.chaos import watch
@@ -34,6 +37,8 @@ FILES = (
 # Paths that differ between two converges that nothing disturbs; and backups, which stay.
 DIFFERS = re.compile(
     r"^(dev|proc|sys|var/log|var/cache)(/|$)|(^|/)__pycache__(/|$)|^var/backups/gpu-node/"
+    # What a killed compiler leaves, which the next boot clears.
+    r"|^tmp/cc\w{6}\.\w+$"
 )
 # How long a watcher may take to end.
 SECONDS = 60
@@ -41,9 +46,9 @@ SECONDS = 60
 
 @dataclass
 class Seen:
-    """The contents that each file had, by sha256, and the files that were written in place."""
+    """The contents that each file had, and the files that were written in place."""
 
-    sums: dict[str, set[str]] = field(default_factory=dict)
+    contents: dict[str, set[bytes]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
 
     def add(self, lines: Sequence[str], root: str = "") -> None:
@@ -53,14 +58,34 @@ class Seen:
             if event["event"] == "ready":
                 continue
             path = event["file"].removeprefix(root)
-            self.sums.setdefault(path, set()).add(event["sum"])
+            self.contents.setdefault(path, set()).add(b64decode(event["content"]))
             if event["event"] == "written":
                 self.written.add(path)
 
-    def partial(self, before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
-        """Return the files that had another content than the one before and the one after."""
-        known = {path: {watch.NOTHING, before[path], after[path]} for path in self.sums}
-        return self.written | {path for path, sums in self.sums.items() if sums - known[path]}
+    def partial(self, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> set[str]:
+        """Return the files that had a content that is not whole."""
+        return self.written | {
+            path
+            for path, contents in self.contents.items()
+            if not all(is_whole(each, before[path], after[path]) for each in contents)
+        }
+
+
+def is_whole(content: bytes, before: bytes, after: bytes) -> bool:
+    """Whether it is the content before or after, or none, or that before with a part of our lines.
+
+    A run that not all nodes have survived writes the lines of those that have.
+    """
+    if content in (b"", before, after):
+        return True
+    users = [NODES.remove(each.decode("latin-1")) for each in (content, before)]
+    lines, final = _lines(content), _lines(after)
+    return bool(lines) and users[0] == users[1] and set(lines) <= set(final)
+
+
+def _lines(content: bytes) -> list[str]:
+    blocks = NODES.find(content.decode("latin-1"))
+    return [line for each in blocks for line in each["body"].splitlines()]
 
 
 class Watcher:
@@ -68,6 +93,7 @@ class Watcher:
 
     def __init__(self, node: str) -> None:
         self._root = str(disks.root(node))
+        self._lines: list[str] = []
         files = [f"{self._root}{path}" for path in FILES]
         self._process = subprocess.Popen(
             [*sudo(), sys.executable, watch.__file__, *files],
@@ -75,23 +101,34 @@ class Watcher:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._is_ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._is_ready.wait(SECONDS), f"{node}: the watcher has not begun"
+
+    def _read(self) -> None:
         assert self._process.stdout is not None
-        self._first: list[str] = []
-        while not self._first or "ready" not in self._first[-1]:
-            self._first.append(self._process.stdout.readline())
-            assert self._first[-1], f"{node}: the watcher has ended"
+        for line in self._process.stdout:
+            self._lines.append(line)
+            if '"ready"' in line:
+                self._is_ready.set()
 
     def end(self, seen: Seen) -> None:
-        """End it, and add what it has seen; a pipe holds some hundred changes."""
-        rest, _ = self._process.communicate("\n", timeout=SECONDS)
-        seen.add([*self._first, *rest.splitlines()], self._root)
+        """End it, and add what it has seen."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.close()
+        code = self._process.wait(SECONDS)
+        self._reader.join(SECONDS)
+        assert code == 0, "the watcher has failed"
+        seen.add(self._lines, self._root)
 
 
-def sums(node: str) -> dict[str, str]:
-    """Return the sha256 of each of the files."""
-    script = 'cd "$1" && shift && for f; do { sha256sum ./"$f" || sha256sum; } 2>/dev/null; done'
+def contents(node: str) -> dict[str, bytes]:
+    """Return the content of each of the files; empty where it does not exist."""
+    script = 'cd "$1" && shift && for f; do base64 -w 0 "./$f" 2>/dev/null; echo; done'
     found = as_root(["sh", "-c", script, "sh", disks.root(node), *FILES]).stdout
-    return {path: line.split()[0] for path, line in zip(FILES, found.splitlines(), strict=True)}
+    return dict(zip(FILES, map(b64decode, found.splitlines()), strict=True))
 
 
 def names(node: str) -> set[str]:

@@ -147,7 +147,7 @@ class Rounds:
         """Have a run from the as-found lab disturbed, and converge."""
         begun = time.monotonic()
         _reset()
-        before = {node: observed.sums(node) for node in MANAGED}
+        before = {node: observed.contents(node) for node in MANAGED}
         self._seen = {node: Seen() for node in MANAGED}
         self._watch()
         try:
@@ -157,7 +157,7 @@ class Rounds:
             self._watch_no_more()
         found = Outcome(done.err if done.code else "")
         for node in MANAGED:
-            partial = self._seen[node].partial(before[node], observed.sums(node))
+            partial = self._seen[node].partial(before[node], observed.contents(node))
             left = observed.names(node) - self.undisturbed.names[node]
             found.partial += [f"{node}:{path}" for path in sorted(partial)]
             found.left += [f"{node}:/{path}" for path in sorted(left)]

@@ -9,8 +9,8 @@ it. A file that is renamed into place never is.
 
 from __future__ import annotations
 
+import base64
 import ctypes
-import hashlib
 import json
 import os
 import select
@@ -21,8 +21,6 @@ from pathlib import Path
 
 MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
 HEAD = struct.Struct("iIII")
-# The sum of a file that does not exist, and of one that is empty.
-NOTHING = hashlib.sha256(b"").hexdigest()
 
 
 class Folders:
@@ -51,17 +49,14 @@ class Folders:
                 yield f"{self._names.get(number, '')}/{name}", mask
 
 
-def sum_of(path: str) -> str:
-    """Return the sha256 of a file's content."""
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return NOTHING
-
-
 def show(path: str, event: str) -> None:
-    """Print what a file contains now."""
-    print(json.dumps({"event": event, "file": path, "sum": sum_of(path)}), flush=True)
+    """Print what a file contains now; nothing if it does not exist."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        content = b""
+    found = {"event": event, "file": path, "content": base64.b64encode(content).decode()}
+    print(json.dumps(found), flush=True)
 
 
 def watch(files: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from gpu_node.onboarding.trust.host_keys import Server
 from gpu_node.onboarding.trust.login import methods, open_session
 from gpu_node.onboarding.trust.password_logins import MAIN, OWN, refuse_passwords
 from gpu_node.onboarding.trust.session import Session
+from tests.deploy.running import until
 from tests.e2e.conftest import APT_NODE, CONVERGED, let_in
 from tests.e2e.running import MANAGED, converge, on
 
@@ -99,7 +100,8 @@ def session(server: Server) -> Iterator[Session]:
 
 def refused(session: Session) -> str:
     """Return why passwords are not turned off: nothing has changed, and a login opens."""
-    config = f"cat {MAIN}; ls -A -I {BROKEN.rpartition('/')[2]} {OWN.rpartition('/')[0]}; cat /run/sshd.pid"
+    config = f"cat {MAIN} {OWN} 2>&1; ls -A {OWN.rpartition('/')[0]} | grep gpu-node"
+    config = f"{config}; cat /run/sshd.pid"
     before = on(APT_NODE, config)
     host_key = keys.public(keys.host_key(APT_NODE))
     with pytest.raises(ContactError) as caught:
@@ -122,5 +124,6 @@ def test_a_drop_in_that_appears_meanwhile(session: Session) -> None:
     on(APT_NODE, INCLUDE)
     wait = f"until [ -e {OWN} ]; do sleep 0.01; done; {BREAK}"
     on(APT_NODE, f"(setsid sh -c {shlex.quote(wait)} >/dev/null 2>&1 &)")
-    why = refused(session)
-    print(why)
+    assert "the earlier file is in place, and its daemon did not read it" in refused(session)
+    on(APT_NODE, f"rm {BROKEN}")
+    assert until(lambda: on(APT_NODE, "ls /var/lib/gpu-node 2>/dev/null") == "")
