@@ -67,11 +67,12 @@ def apart(host: Host, subject: str) -> Iterator[None]:
     """Let a failure of the operations within end only what is about this subject, not its area."""
     itself = host.state.inventory.get_host(host.name)
     arguments: Mapping[str, Any] = itself.current_deploy_kwargs or {}
-    conditions = [replace(each, subject=subject) for each in areas(arguments)]
-    if not conditions:
+    area = arguments.get("_if")
+    if not isinstance(area, Area):
         yield
         return
-    itself.current_deploy_kwargs = cast(AllArguments, {**arguments, "_if": conditions})
+    about = replace(area, subject=subject)
+    itself.current_deploy_kwargs = cast(AllArguments, {**arguments, "_if": about})
     try:
         yield
     finally:

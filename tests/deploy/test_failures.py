@@ -194,11 +194,12 @@ def test_all_areas_run_where_none_fails(tmp_path: Path) -> None:
     assert all((tmp_path / name).exists() for name in ("driver", "shm", "reboot"))
 
 
-def test_a_dry_run_counts_each_operation_as_a_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", [WORK, WORK.partition("watch(host.state)")[0] + APART])
+def test_a_dry_run_counts_each_operation_as_a_change(tmp_path: Path, work: str) -> None:
     """None is a conditional change: an operation is skipped only after a failure."""
     (tmp_path / "site.py").write_text('nodes = ["@local"]\n')
     (tmp_path / "work.py").write_text(
-        WORK.replace("FOLDER", str(tmp_path)).replace("COMMAND", "true")
+        work.replace("FOLDER", str(tmp_path)).replace("COMMAND", "true")
     )
     words = ["pyinfra", "--dry", "--json", "site.py", "work.py"]
     done = fork_server.run(*words, cwd=tmp_path, env=dict(os.environ), seconds=SECONDS)
