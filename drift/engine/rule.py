@@ -133,21 +133,26 @@ class Rule:
     @property
     def judged(self) -> str:
         """When it is judged, and with which key the deploy repairs what it finds."""
-        if not self.always:
+        if self.needs:
             groups = [" and ".join(map(_written, each)) for each in self.needs]
             return f"where the inventory has {' or '.join(groups)}"
         return f"always; repaired with `{self.needed_key}`" if self.repair else "always"
 
     @property
     def needs(self) -> tuple[tuple[str, ...], ...]:
-        """The groups of keys without one of which it is not judged; none: it always is."""
-        if self.always:
+        """The groups of keys without one of which it is not judged; none: it always is.
+
+        An area without a key in the inventory is judged on every node.
+        """
+        if self.always or self.needed_key.partition(".")[0] not in NodeWanted.model_fields:
             return ()
         return tuple(tuple(each.split(_AND)) for each in (self._first, *self.or_keys))
 
     def is_judged(self, wanted: NodeWanted) -> bool:
         """Whether the inventory has what `judged` says."""
-        return self.always or any(all(_has(wanted, key) for key in group) for group in self.needs)
+        return not self.needs or any(
+            all(_has(wanted, key) for key in group) for group in self.needs
+        )
 
     @property
     def severities(self) -> tuple[Severity, ...]:
