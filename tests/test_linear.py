@@ -41,7 +41,7 @@ OF_A_RUN = {
 # Four times the text takes four times as long, and sixteen times as long where time is quadratic.
 MOST_GROWTH = 9
 # Less is no measure: other tests run at the same time.
-LEAST_SECONDS = 0.02
+LEAST_SECONDS = 0.05
 MOST_SECONDS = 3
 
 
@@ -80,13 +80,18 @@ def seconds(work: Callable[[str], object], text: str) -> float:
     return time.process_time() - began
 
 
-def grows(work: Callable[[str], object], make: Callable[[int], str], size: int) -> bool:
+def grows(
+    work: Callable[[str], object],
+    make: Callable[[int], str],
+    size: int,
+    least: float = LEAST_SECONDS,
+) -> bool:
     """Whether the time grows faster than the text, which has `size` characters, then four times."""
     for _ in range(3):  # another process may have the processor's caches
         many = seconds(work, make(4 * size))
         if many >= MOST_SECONDS:
             return True
-        if many < LEAST_SECONDS or many < MOST_GROWTH * seconds(work, make(size)):
+        if many < least or many < MOST_GROWTH * seconds(work, make(size)):
             return False
     return True
 
@@ -101,7 +106,7 @@ def test_each_expression_is_known() -> None:
 @pytest.mark.parametrize("use", sorted(USES, key=str), ids=lambda use: f"{use.place} {use.method}")
 def test_an_expression_takes_linear_time(use: Use) -> None:
     """On each text that is made of its own beginnings and repetitions."""
-    size = min(4000, BOUNDED.get(use.place, 4000) // 4)
+    size = min(8000, BOUNDED.get(use.place, 32_000) // 4)
     bad = [each for each in texts(use.pattern, use.flags) if grows(use.apply, each, size)]
     assert [each(40) for each in bad] == []
 
@@ -112,7 +117,7 @@ def test_an_expression_reads_5_mb(use: Use) -> None:
     """The most that a node may send without a list of files."""
     size = BOUNDED.get(use.place, 5_000_000)
     for each in texts(use.pattern, use.flags):
-        with limited(MOST_SECONDS):
+        with limited(5 * MOST_SECONDS):
             use.apply(each(size))
 
 
@@ -200,4 +205,6 @@ def test_a_parser_reads_all_that_a_section_may_print(section: str) -> None:
     """On every answer: a section prints 1 MiB at most."""
     for text in ANSWERS[section]:
         for each in repeated(text[:2000]):
-            assert not grows(lambda given: parsed(section, given), each, 1 << 18), each(60)[:200]
+            assert not grows(lambda given: parsed(section, given), each, 1 << 18, 0.3), each(60)[
+                :200
+            ]

@@ -290,7 +290,9 @@ def _moment(text: str) -> float:
     return read.replace(tzinfo=timezone.utc).timestamp()
 
 
-_DF = re.compile(r"(bytes|inodes)\t.*?\s(\d+|-)\s+(\d+|-)\s+(\d+|-)\s+(?:\d+%|-)\s+(/.*)", re.DOTALL)
+_DF = re.compile(
+    r"(bytes|inodes)\t.*?\s(\d+|-)\s+(\d+|-)\s+(\d+|-)\s+(?:\d+%|-)\s+(/.*)", re.DOTALL
+)
 
 
 def parse_disks(text: str) -> tuple[Disk, ...]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_node.facts import node
-from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.lines import decoded, lines_of
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Reading, Section, Times, read, render
 from gpu_node.facts.probe.request import ProbeRequest
@@ -141,7 +141,7 @@ def test_any_text_comes_back(texts: list[str]) -> None:
     ]
     readings = ask("dash", sections)
     found = [readings.sections[section.name].text for section in sections]
-    assert found == [text.rstrip("\n") for text in texts]
+    assert found == [decoded(text.encode()).rstrip("\n") for text in texts]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
