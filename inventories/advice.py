@@ -82,9 +82,7 @@ def advised(
         return problem._replace(then=f"write, for example, {example}")
     is_in_quotes = isinstance(value, str) and not isinstance(right, str) and as_yaml(right) == value
     found = quoted(f'"{value}"') if is_in_quotes else problem.found
-    has_more = (
-        isinstance(value, str) and isinstance(right, dict) and right.keys() > {next(iter(right))}
-    )
+    has_more = isinstance(value, str) and isinstance(right, dict) and len(right) > 1
     then = f"write{', for example,' if has_more else ''} {_line(whole, right)}"
     return problem._replace(found=found, then=then)
 
@@ -157,7 +155,7 @@ def _as_one(items: list[object]) -> Iterator[object]:
     """Yield a list as one mapping: of mappings, of their names, of KEY=VALUE, of names."""
     if all(isinstance(each, dict) for each in items):
         rows = [dict(each) for each in items if isinstance(each, dict)]
-        if all("name" in row for row in rows):
+        if all(isinstance(row.get("name"), str) for row in rows):
             yield {row.pop("name"): row for row in rows}
         elif all(len(row) == 1 for row in rows):
             yield {key: value for row in rows for key, value in row.items()}
@@ -180,11 +178,9 @@ def _sizes(text: str) -> Iterator[object]:
 
 
 def _scalar(text: str) -> object:
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-    return found if isinstance(found, str | int | bool) else text
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch(r"[0-9]+", text) else text
 
 
 def _is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
@@ -234,6 +230,9 @@ def _line(path: KeyPath, value: object) -> str:
 
 def as_yaml(value: object) -> str:
     """Return a value as it is written in one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    try:
+        text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    except yaml.YAMLError:  # of a Python inventory: an object that no cluster file can have
+        return quoted(str(value))
     line = text.removesuffix("\n").removesuffix("\n...")
     return json.dumps(value) if isinstance(value, str) and line.startswith("'") else line

@@ -181,6 +181,11 @@ def test_foreign_keys_are_passed_over() -> None:
         ({"gpu_model": "A100", "gpu_count": "2"}, "gpu_count: found '\"2\"'; allowed: "),
         ({"address": "a;b"}, "address: found 'a;b'; allowed: "),
         ({"shm_size": {"of": "8G"}}, "shm_size: found a mapping; allowed: "),
+        ({"shm_size": [object()]}, "shm_size: found a list; allowed: "),
+        ({"shm_size": "2024-99-99"}, "shm_size: found '2024-99-99'; allowed: "),
+        ({"env": [{"name": [1]}, {"name": {}}]}, "env: found a list; allowed: "),
+        ({"env": [{"A": object()}]}, "env: found a list; allowed: "),
+        ({"shm_size": "shm: " + "[" * 190}, "shm_size: found 'shm: [[["),
     ],
 )
 def test_bad_data_is_named_by_its_flat_key(data: dict[str, Any], line: str) -> None:
