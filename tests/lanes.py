@@ -104,7 +104,7 @@ FUZZED = [
     *(f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")),
     *(f"tests/drift/test_{name}.py" for name in ("between", "hostile", "mesh")),
     *("tests/cli/test_any_answer.py", "tests/deploy/test_guard.py"),
-    *("tests/facts/test_globs.py", "tests/facts/test_users_bytes.py"),
+    *(f"tests/facts/test_{name}.py" for name in ("globs", "managed_block", "users_bytes")),
     "tests/verify/test_hostile.py",
 ]
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpu_node.facts.env.start_files import BLOCKS
-from gpu_node.facts.probe.managed_block import NODES, Markers
+from gpu_node.facts.probe.managed_block import NODES, Markers, outside
+from tests.examples import examples
 
 OLD, NEW = NODES.block("old\n"), NODES.block("new\n")
 
@@ -40,3 +45,30 @@ def test_a_block_with_a_line_that_is_not_ours() -> None:
     assert not BLOCKS.find(f"{BLOCKS.begin}\nalias l=ls\n{BLOCKS.end}\n")
     (found,) = BLOCKS.find(f"{BLOCKS.begin}: edit that\nexport A=1\n{BLOCKS.end} x\nb\n")
     assert found.body == "export A=1\n"
+
+
+def by_expression(markers: Markers, text: str) -> list[tuple[int, int, str]]:
+    """Return place and body of the blocks by a regular expression: short, and quadratic."""
+    rest = ".*" if markers.has_remark else ""
+    begin, end = (f"{re.escape(each)}{rest}$" for each in (markers.begin, markers.end))
+    ends = f"{begin}|{end}" if markers.has_remark else end
+    inside = rf"(?!{ends})(?:{markers.line}).*\n"
+    found = re.finditer(rf"(?m)^{begin}\n(?P<body>(?:{inside})*){end}(?:\n|\Z)", text)
+    return [(each.start(), each.end(), each["body"]) for each in found]
+
+
+LINES = ["export A=1", "alias l=ls", "# x", "", "\r", "a\x85", " # >>> gpu-node"]
+MARKS = [f"{mark}{rest}" for each in (NODES, BLOCKS) for mark in (each.begin, each.end)
+         for rest in ("", ": x", "\r")]  # fmt: skip
+
+
+@pytest.mark.parametrize("markers", [NODES, BLOCKS])
+@given(st.lists(st.sampled_from([*LINES, *MARKS]), max_size=12), st.sampled_from(["", "\n"]))
+@settings(max_examples=examples(3000), deadline=None)
+def test_blocks_are_those_of_an_expression(markers: Markers, lines: list[str], end: str) -> None:
+    """Of any lines, whatever is missing, doubled or inside another block."""
+    text = "\n".join(lines) + end
+    found = markers.find(text)
+    assert [(each.start, each.end, each.body) for each in found] == by_expression(markers, text)
+    assert all(text[each.start : each.end] == each.text for each in found)
+    assert "".join(outside(text, found)) == markers.remove(text)
