@@ -16,6 +16,15 @@ from tempfile import mkdtemp
 
 from gpu_node.lab import wheels
 
+# Ends pip, and the script that runs it, when it comes to a file; a .pth runs when Python starts.
+KILLER = """
+import os, signal, sys
+event, _, end = os.environ.get("KILLED_AT", "").partition(" ")
+def hook(name, arguments):
+    if name == event and any(str(each).rstrip("/").endswith(end) for each in arguments[:2]):
+        os.kill(os.getpid() if "KILLED_ALONE" in os.environ else 0, signal.SIGKILL)
+sys.addaudithook(hook)
+"""
 CU11, CU12 = "nvidia-nccl-cu11==2.14.3", "nvidia-nccl-cu12==2.18.1"
 
 
@@ -59,6 +68,16 @@ class Environment:
         found = [metadata.PathDistribution(each) for each in folders]
         assert len(found) == len({each.metadata["Name"] for each in found}), folders
         return {each.metadata["Name"]: each.version for each in found}
+
+    def let_be_killed(self) -> None:
+        """From now on its pip ends where the variable KILLED_AT says."""
+        (self.packages / "killer.py").write_text(KILLER)
+        (self.packages / "killer.pth").write_text("import killer\n")
+
+    def left_by_pip(self) -> list[str]:
+        """What a killed pip had moved away, or not written whole."""
+        found = (path.relative_to(self.packages) for path in self.packages.rglob("*"))
+        return [str(each) for each in found if "~" in each.name or each.suffix == ".tmp"]
 
     def imports_torch(self) -> str:
         """Return the NCCL of torch after its import, or why the import fails."""

@@ -1,9 +1,7 @@
 # One change at a time on a node: a second run waits, and reports which run it waits for; it also
 # waits for processes that a killed run has left.
-# Variables: lock (the file that is locked), origin (who runs this, and where). It sets alone (yes: it
-# holds the lock).
-# shellcheck shell=sh disable=SC2034,SC2154
-alone=
+# Variables: lock (the file that is locked), origin (who runs this, and where).
+# shellcheck shell=sh disable=SC2154
 # Without flock(1), or without that folder, it continues without a lock: nothing else is lost.
 if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
   exec 9>>"$lock"
@@ -21,6 +19,5 @@ if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
     waited=$((waited + 1))
     sleep 1
   done
-  alone=yes
   echo "pid $$, user ${SUDO_USER:-$(id -un 2>/dev/null || id -u)}, from $origin" >"$lock"
 fi

@@ -17,7 +17,7 @@ fi
 handed=
 if [ -n "$pushed" ]; then
   # Readable by that account, in a folder that no other account can change.
-  { work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) && chmod 711 "$work" && [ ! -L "$pushed" ] &&
+  { work=$(mktemp -d /var/tmp/gpu-node-wheels.$$.XXXXXX) && chmod 711 "$work" && [ ! -L "$pushed" ] &&
     [ -f "$pushed" ] && handed=$work/wheel && mv -- "$pushed" "$handed" &&
     chown "$(id -u)" "$handed" && chmod 644 "$handed"; } 2>/dev/null ||
     fail "the copy of the wheel cannot be handed to $account; nothing was changed: run again"
@@ -31,5 +31,4 @@ for name in http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_
   case $value in '' | *@*) ;; *) set -- "$@" "$name=$value" ;; esac
 done
 owner_seconds=1800
-as_account "$account" env "$@" sh -c "alone=${alone-}
-$tidy$run"
+as_account "$account" env "$@" sh -c "$tidy$run"

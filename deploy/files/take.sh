@@ -4,7 +4,7 @@
 # copy in a folder (box) of the account that runs this.
 # shellcheck shell=sh disable=SC2034,SC2154
 if [ -n "$sent" ]; then
-  box=$(umask 077; mktemp -d /var/tmp/gpu-node-box.XXXXXX) ||
+  box=$(umask 077; mktemp -d /var/tmp/gpu-node-box.$$.XXXXXX) ||
     { echo "gpu-node: no room in /var/tmp; nothing was changed" >&2; exit 1; }
   pushed=$box/${sent##*/}
   output=$(cp -- "$sent" "$pushed" 2>&1) && rm -f -- "$sent" &&

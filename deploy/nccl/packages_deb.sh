@@ -26,7 +26,7 @@ described() {
 }
 
 install() {
-  work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+  work=$(mktemp -d /var/tmp/gpu-node-packages.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
   if [ -n "$url" ]; then
     [ "$key" = unsigned ] || { echo "$key" | put "$trusted"; } || fail "$trusted cannot be written"
     # Not enabled: its other packages would replace the driver with the next update.

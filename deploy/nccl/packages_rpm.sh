@@ -47,7 +47,7 @@ case $($manager --version 2>/dev/null | head -n 1) in
 esac
 
 install() {
-  work=$(mktemp -d /var/tmp/gpu-node-packages.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+  work=$(mktemp -d /var/tmp/gpu-node-packages.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
   if [ -n "$url" ]; then
     check=1
     [ "$key" != unsigned ] || check=0

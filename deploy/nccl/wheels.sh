@@ -24,7 +24,9 @@ tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail
 write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
 is mounted read-only; nothing was changed"
 # The replacement first: if it is not available, the installed wheels stay.
-work=$(mktemp -d /var/tmp/gpu-node-wheels.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+work=$(mktemp -d /var/tmp/gpu-node-wheels.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+# What pip leaves there when it is killed is removed with it.
+TMPDIR=$work; export TMPDIR
 [ -z "$hashes" ] || echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; nothing was changed"
 set -- "$keep"
 [ -z "$hashes" ] || set -- --require-hashes -r "$work/hashes"
@@ -49,7 +51,7 @@ PIP_CONFIG_FILE=/dev/null PYTHONNOUSERSITE=1
 export PIP_CONFIG_FILE PYTHONNOUSERSITE
 unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
 # pip removes nothing without a RECORD: such metadata is removed first, and the file is written
-# again below.
+# again below. With it goes what a killed pip has left.
 halves=$("$python" -I -B -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
 echo "$halves" | while IFS= read -r half; do [ -z "$half" ] || rm -rf "$half"; done
 if [ -n "$remove" ]; then

@@ -1,7 +1,7 @@
 # Install a cmake release into a separate prefix and switch to it by symlinks; older ones stay.
 # Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups,
 # owner (sh of facts/probe/owner.py).
-# Needs: private_group closed place clear_away lock leftovers take proxy
+# Needs: private_group closed place clear_away take lock proxy leftovers
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL

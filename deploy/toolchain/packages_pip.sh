@@ -32,7 +32,9 @@ python=$prefix/bin/python3
 tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
 write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
 is mounted read-only; nothing was changed"
-work=$(mktemp -d /var/tmp/gpu-node-pip.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+work=$(mktemp -d /var/tmp/gpu-node-pip.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+# What pip leaves there when it is killed is removed with it.
+TMPDIR=$work; export TMPDIR
 [ "$insecure" = yes ] || [ -n "$hashes" ] || output=$("$python" -I -B -c "$supply" install 2>&1 </dev/null) ||
   fail "others could change what pip installs: $(echo "$output" | tail -n 1); use https and \
 folders that no other user can change, or set supply: {hashes: ...} or \
@@ -48,7 +50,7 @@ awk -v pins="$pins" '
     name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
 ' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
 # pip regards what a killed run has half installed as complete: install it again.
-"$python" -I -B -c "$asked" halves >"$work/halves" 2>"$work/errors" </dev/null ||
+"$python" -I -B -c "$asked" halves $pins >"$work/halves" 2>"$work/errors" </dev/null ||
   fail "$(tail -n 1 "$work/errors"); nothing was changed"
 {
   IFS= read -r mark

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_node.deploy.engine import scripts
-from gpu_node.deploy.engine.scripts import FILES, Script, needed, script
+from gpu_node.deploy.engine.scripts import FILES, Script, script, text
 from tests.deploy.running import run_apart
 
-# In /var/tmp; the second column is how old they are.
-KILLED = "gpu-node-wheels.killed gpu-node-packages.killed gpu-node-pip.killed gpu-node-box.killed"
-# Another run has sent it, and waits for the lock: there is no sign that it lives.
-SENT = "gpu-node-sent.waiting"
+KINDS = ("wheels", "packages", "pip", "box")
+# No process has a number as large; the first process lives.
+DEAD, LIVES = 4194304, 1
+LEFT = [f"gpu-node-{kind}.{DEAD}.aB3xY9" for kind in KINDS]
+IN_USE = [f"gpu-node-{kind}.{LIVES}.aB3xY9" for kind in KINDS]
+OLD = ["gpu-node-sent.aB3xY9", "gpu-node-wheels.1bcdef", f"gpu-node-box.{LIVES}.oldold"]
+OTHERS = ["gpu-node-sent.waits1", "gpu-node-torch-2.1.2-py3.whl", f"users.{DEAD}.aB3xY9"]
 BEFORE = f"""
 mount -t tmpfs -o mode=1777 tmpfs /var/tmp
-cd /var/tmp; mkdir {KILLED} {SENT} gpu-node-sent.old users
-for each in {KILLED} {SENT}; do echo a >$each/file; done
-touch -d '2 days ago' gpu-node-sent.old
+cd /var/tmp
+for each in {" ".join([*LEFT, *IN_USE, *OLD, *OTHERS])}; do mkdir $each; echo a >$each/file; done
+touch -d '2 days ago' {" ".join(OLD)}
 """
-LEFT = '[ "$(ls -A /var/tmp | tr "\\n" " ")" = "%s" ]'
+KEPT = " ".join(sorted([*IN_USE, *OTHERS]))
 
 
 def refusing(name: str) -> Script:
@@ -27,29 +29,24 @@ def refusing(name: str) -> Script:
 
 
 @pytest.mark.parametrize("name", ["wheels", "packages_pip"])
-def test_a_killed_run(shell: str, name: str) -> None:
-    """A run that holds the lock is alone: what others have made under it is of killed runs."""
-    after = [LEFT % f"{SENT} users "]
+def test_what_a_killed_run_has_left(shell: str, name: str) -> None:
+    """At once where its process has ended; what may be of a run that waits, after a day."""
+    after = [f'[ "$(ls -A /var/tmp | tr "\\n" " ")" = "{KEPT} " ]']
     done = run_apart(refusing(name), shell, BEFORE, after)
     assert done.code == 1, done
     assert done.err.startswith("gpu-node: /nonexistent: "), done
 
 
-def test_without_a_lock(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no lock, another run may be at work: only what is a day old is removed."""
-    monkeypatch.setattr(scripts, "LOCK", "/nonexistent/lock")
-    before = f"{BEFORE}\ntouch -d '2 days ago' gpu-node-pip.killed"
-    left = sorted([*KILLED.split(), SENT, "users"])
-    left.remove("gpu-node-pip.killed")
-    done = run_apart(refusing("wheels"), shell, before, [LEFT % " ".join([*left, ""])])
+def test_another_accounts_folder(shell: str) -> None:
+    """It is not removed, whatever its name is."""
+    folder = f"/var/tmp/{LEFT[0]}"
+    before = f"mount -t tmpfs -o mode=1777 tmpfs /var/tmp; mkdir {folder}; chown 12345 {folder}"
+    done = run_apart(refusing("wheels"), shell, before, [f"[ -d {folder} ]"])
     assert done.code == 1, done
 
 
-@pytest.mark.parametrize("name", sorted(name for name in FILES if "leftovers" in needed(name)))
-def test_what_is_made_under_the_lock(name: str) -> None:
-    """A copy that a run has made while it waits for the lock would be removed by another one."""
-    first = needed(name)
-    before, _, after = " ".join(first).partition(" lock ")
-    assert "leftovers" in after.split() and "take" not in before.split()
-    if "take" in first:
-        assert first.index("leftovers") < first.index("take")
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_each_folder_has_the_number_of_its_process(name: str) -> None:
+    """Otherwise it is known only after a day that a killed run has left it."""
+    made = [line for line in text(name).splitlines() if "mktemp -d /var/tmp/" in line]
+    assert all(".$$.XXXXXX" in line for line in made)

@@ -57,17 +57,6 @@ def made(tmp_path: Path, index: Path) -> Environment:
     return made
 
 
-# Ends pip, and the script that runs it, when it comes to a file; a .pth runs when Python starts.
-KILLER = """
-import os, signal, sys
-event, _, end = os.environ.get("KILLED_AT", "").partition(" ")
-def hook(name, arguments):
-    if name == event and any(str(each).rstrip("/").endswith(end) for each in arguments[:2]):
-        os.kill(os.getpid() if "KILLED_ALONE" in os.environ else 0, signal.SIGKILL)
-sys.addaudithook(hook)
-"""
-
-
 def command(made: Environment, *pins: str, allow: str = "yes") -> str:
     """The script for an environment, as the operation yields it."""
     given = {"prefix": str(made.prefix), "pins": " ".join(pins), "allow": allow}
@@ -176,11 +165,14 @@ def test_no_python(tmp_path: Path) -> None:
         "os.rename pyarrow-15.0.2.dist-info/RECORD",
     ],
 )
-def test_killed_at_any_point(made: Environment, point: str) -> None:
-    """The next run finishes, though pip takes what is half installed for whole."""
-    (made.packages / "killer.py").write_text(KILLER)
-    (made.packages / "killer.pth").write_text("import killer\n")
-    assert install(made, "pyarrow==15.0.2", KILLED_AT=point).code == -signal.SIGKILL
+def test_killed_at_any_point(made: Environment, tmp_path: Path, point: str) -> None:
+    """The next run finishes, though pip takes what is half installed for whole; nothing is left."""
+    made.let_be_killed()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    killed = {"KILLED_AT": point, "TMPDIR": str(temporary)}
+    assert install(made, "pyarrow==15.0.2", **killed).code == -signal.SIGKILL
+    assert list(temporary.iterdir()) == []
     found = facts_of(made)
     assert found.get("pyarrow") in (None, "11.0.0")
     assert not any("~" in name for name in found)
@@ -188,14 +180,14 @@ def test_killed_at_any_point(made: Environment, point: str) -> None:
     assert has(made) == {"numpy": "1.24.0", "pyarrow": "15.0.2", "six": "1.15.0"}
     assert facts_of(made)["pyarrow"] == "15.0.2"
     assert not list(made.prefix.glob(".gpu-node*"))
+    assert made.left_by_pip() == []
     record = made.packages / "pyarrow-15.0.2.dist-info" / "RECORD"
     assert "INSTALLER" in record.read_text()  # pip's own, the last that it writes
 
 
 def test_pip_alone_is_killed(made: Environment) -> None:
     """As by the kernel without free memory: the step fails and reports it."""
-    (made.packages / "killer.py").write_text(KILLER)
-    (made.packages / "killer.pth").write_text("import killer\n")
+    made.let_be_killed()
     point = "open pyarrow-15.0.2.dist-info/WHEEL"
     done = install(made, "pyarrow==15.0.2", KILLED_AT=point, KILLED_ALONE="yes")
     assert (done.code, "pip was killed by signal 9; run again" in done.err) == (1, True)

@@ -147,6 +147,35 @@ def test_killed_at_any_point(tmp_path: Path, step: str) -> None:
     assert is_whole(made)
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        "os.rename nvidia_nccl_cu12-2.18.1.dist-info",
+        "open nvidia_nccl_cu12-2.18.1.dist-info/WHEEL",
+        "os.rename nvidia_nccl_cu12-2.18.1.dist-info/INSTALLER",
+        "os.rename nvidia_nccl_cu12-2.18.1.dist-info/RECORD",
+    ],
+)
+def test_pip_is_killed(tmp_path: Path, point: str) -> None:
+    """With it all that runs, as where the power fails: the next run leaves nothing of it."""
+    made = environments.environment(tmp_path / "env", "torch", CU11, CU12)
+    made.let_be_killed()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    killed = subprocess.run(
+        ["dash", "-c", command(made, "nvidia-nccl-cu11")],
+        env={**os.environ, "KILLED_AT": point, "TMPDIR": str(temporary)},
+        start_new_session=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert list(temporary.iterdir()) == []
+    remove = ["nvidia-nccl-cu11"] if "nvidia-nccl-cu11" in made.distributions else []
+    assert repair(made, "dash", *remove).code == 0
+    assert is_whole(made)
+    assert made.left_by_pip() == []
+
+
 def test_in_use(tmp_path: Path) -> None:
     """While a process has a libnccl mapped nothing is touched, and that process is named."""
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)

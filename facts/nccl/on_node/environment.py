@@ -19,6 +19,8 @@ from gpu_node.facts.nccl.on_node.loading import loaded, text
 IN_WHEEL = "nvidia/nccl/lib/libnccl.so.2"
 # A name that begins with ~ was moved away by a pip that was killed.
 DIST = re.compile(r"^(?P<name>[^~]+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
+# Metadata that pip has not written whole.
+UNFINISHED = re.compile(r"^(?:INSTALLER|RECORD|REQUESTED|direct_url\.json)\w+\.tmp$")
 # In an environment's own folder, while packages_pip.sh installs what it lists.
 MARK = ".gpu-node-pip"
 
@@ -210,6 +212,48 @@ def unrecorded(names):
     ]
 
 
+def left_of(names):
+    """What a killed pip has left of packages: metadata that it has not finished, and `moved`."""
+    places = folders()
+    unfinished = [
+        os.path.join(folder, entry)
+        for name, _, folder in distributions(places)
+        if name in names and os.path.isdir(folder)
+        for entry in os.listdir(folder)
+        if UNFINISHED.match(entry)
+    ]
+    return unfinished + [each for place in places for each in moved(place, names)]
+
+
+def moved(place, names):
+    """The folders of packages that pip moved away: metadata, and those that its RECORD names.
+
+    pip puts a ~ in place of the first character, and removes them when it has replaced them.
+    """
+    found = []
+    for entry in sorted(os.listdir(place)):
+        match = DIST.match(entry[1:]) if entry.startswith("~") else None
+        if match is None or plain_name(match.group("name")) not in {name[1:] for name in names}:
+            continue
+        metadata = os.path.join(place, entry)
+        recorded = text(os.path.join(metadata, "RECORD")).splitlines()
+        for folder in sorted({each for line in recorded for each in above(line.split(",")[0])}):
+            head, name = os.path.split(folder)
+            away = os.path.join(place, head, "~" + name[1:])
+            if os.path.isdir(away) and away != metadata:
+                found.append(away)
+        found.append(metadata)
+    return found
+
+
+def above(path):
+    """The folders on the way to a file of a RECORD; none if it is not below the packages."""
+    parts = path.split("/")[:-1]
+    if path.startswith("/") or ".." in parts:
+        return []
+    return ["/".join(parts[:number]) for number in range(1, len(parts) + 1)]
+
+
 def whole(name):
     """End with a message unless the library is the file that the RECORD of one wheel names."""
     places = folders()
@@ -232,8 +276,10 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["whole"]:
         whole(sys.argv[2])
     elif sys.argv[1:2] == ["unrecorded"]:
-        print("\n".join(unrecorded(sys.argv[2:])))
+        print("\n".join([*unrecorded(sys.argv[2:]), *left_of(sys.argv[2:])]))
     elif sys.argv[1:2] == ["halves"]:
-        print("\n".join([os.path.join(sys.prefix, MARK), *halves(distributions(folders()))]))
+        begun = [plain_name(pin.partition("==")[0]) for pin in sys.argv[2:]]
+        half = [*halves(distributions(folders())), *left_of(begun)]
+        print("\n".join([os.path.join(sys.prefix, MARK), *half]))
     else:
         main("deep" in sys.argv[1:])
