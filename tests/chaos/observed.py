@@ -85,7 +85,7 @@ def is_whole(content: bytes, before: bytes, after: bytes) -> bool:
 
 def _lines(content: bytes) -> list[str]:
     blocks = NODES.find(content.decode("latin-1"))
-    return [line for each in blocks for line in each["body"].splitlines()]
+    return [line for each in blocks for line in each.body.splitlines()]
 
 
 class Watcher:
