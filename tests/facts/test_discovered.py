@@ -66,6 +66,15 @@ def made(tmp_path: Path) -> environments.Environment:
     return environments.environment(tmp_path / "env", "torch", CU12)
 
 
+def test_a_pipe_in_the_place_of_condas_list(tmp_path: Path) -> None:
+    """Nothing waits for a writer."""
+    list_of = _listed(tmp_path / "home") / ".conda" / "environments.txt"
+    list_of.unlink()
+    os.mkfifo(list_of)
+    _, readings = _ask(tmp_path / "home")
+    assert readings.unread == []
+
+
 @pytest.mark.parametrize("sh", SHELLS)
 def test_of_condas_list(made: environments.Environment, tmp_path: Path, sh: str) -> None:
     """Those with torch, each once; one that was deleted, or that has none, is left out."""

@@ -13,8 +13,10 @@ import pytest
 
 from gpu_node.facts.env import state as env
 from gpu_node.facts.env.start_files import parse_start_file
+from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Readings
 from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.ssh import mesh
 from tests.shells import SHELLS, ask
 
 USER, SECRET = "daemon", "NCCL_PLANTED=root:only"
@@ -92,6 +94,19 @@ def test_what_is_no_file_of_the_user(home: Path, made: Callable[[Path], str], na
     (reading,) = readings.sections.values()
     assert reading.rc == 1 and why in reading.text
     assert "PLANTED" not in text and "root:only" not in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+def test_a_pipe_in_the_place_of_ssh_s_settings(home: Path) -> None:
+    """ssh would wait for a writer until the time limit."""
+    (home / ".ssh").mkdir()
+    pipe(home / ".ssh" / "config")
+    peers = (Peer(name="n1", address="127.0.1.1"),)
+    sections = mesh.sections(ProbeRequest(user=USER, nodes=peers, mesh=True))
+    (known,) = (each for each in sections if each.name == "ssh.known")
+    readings = ask("dash", [known], {"PATH": f"{home.parent / 'bin'}:{os.environ['PATH']}"})
+    reading = readings.sections["ssh.known"]
+    assert reading.rc == 1 and "config is not a regular file" in reading.text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")

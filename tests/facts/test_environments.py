@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -68,6 +69,18 @@ def test_an_environment_as_it_should_be(made: environments.Environment) -> None:
     assert found.loaded is not None and found.loaded.version == 21801
     assert found.packages["nvidia-nccl-cu12"] == "2.18.1" and "pip" in found.packages
     assert found.platform is not None and platforms(found.platform)
+
+
+@pytest.mark.parametrize("name", ["RECORD", "version.py", "METADATA"])
+def test_a_pipe_in_the_place_of_a_file(made: environments.Environment, name: str) -> None:
+    """It would wait for a writer: the reason has its name, at once."""
+    for path in made.packages.glob(f"*/{name}"):
+        path.unlink()
+        os.mkfifo(path)
+    began = time.monotonic()
+    found = read_of(made.prefix)
+    assert isinstance(found, str) and f"{name} is not a regular file" in found
+    assert time.monotonic() - began < 10
 
 
 def test_deep_compares_the_sum(made: environments.Environment) -> None:
