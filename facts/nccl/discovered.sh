@@ -3,6 +3,8 @@
 # `environment<tab>FOLDER<tab>HOW`, then a line of JSON or `problem<tab>REASON`; `more<tab>N`: so
 # many were not asked. Sets $user, $home and at_home before: env/training_user.sh.
 eval "$gn_owner"
+# shellcheck disable=SC2034 # of $gn_environment
+named=yes
 tab=$(printf '\t')
 # Processes of containers have other files at the same paths.
 space=$(readlink /proc/self/ns/mnt)
@@ -51,11 +53,20 @@ of_launcher() {
     printf '%s\tPATH\n' "${path%/bin/*}"
   done
 }
+# runs ACCOUNT: prints who runs what that account owns. What another user's files and processes name
+# runs as that user, never as the owner whom that user chose.
+runs() {
+  [ "$user" != "$me" ] || { printf '%s\n' "$1"; return; }
+  case $1 in
+    root | "$user") printf '%s\n' "$user" ;;
+    *) echo "$1 owns it, and $user runs only what is root's or its own"; return 1 ;;
+  esac
+}
 of_shim() (
   # shellcheck disable=SC2034 # of as_account
   owner_seconds=5
-  account=${gn_me:-$(id -un)}
-  [ "$account" != root ] || account=$(owner_of "$1") || exit 1
+  account=$me
+  [ "$me" != root ] || { account=$(owner_of "$1") && account=$(runs "$account"); } || exit 1
   as_account "$account" "$1" -I -c 'import sys; print(sys.prefix)'
 )
 of_conda() {

@@ -1,8 +1,10 @@
 # Runs the questions in the environment's Python, which may be the 2.7 of CentOS 7, with the
-# variables of a launcher's shell, as the account that owns the environment.
+# variables of a launcher's shell, as the account that owns the environment; with $named, as `runs`
+# of discovered.sh has it.
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 account=$(environment_owner "$prefix" "$python") || exit 1
+[ -z "${named-}" ] || account=$(runs "$account") || { echo "$account"; exit 1; }
 # shellcheck disable=SC2086 # nothing, or a word
 as_account "$account" env gn_preload="$gn_preload" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" \
   PYTHONPATH="${PYTHONPATH-}" PYTHONNOUSERSITE="${PYTHONNOUSERSITE-}" sh -c '

@@ -7,12 +7,13 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 
+from gpu_node.facts.nccl import state as nccl
 from gpu_node.facts.node import sections
 from gpu_node.facts.probe.owner import OWNER
 from gpu_node.facts.probe.peers import Peer
@@ -179,7 +180,7 @@ def furnish(place: Place) -> None:
         torch.mkdir(parents=True)
         (torch / "version.py").write_text("cuda = '12.1'\n")
     (home / ".conda").mkdir()
-    (home / ".conda/environments.txt").write_text(f"{home}/env\n")
+    (home / ".conda/environments.txt").write_text(f"{home}/env\n{roots}/env\n{other}/env\n")
     given = {"RAN": place.folder / "ran", "PATH": home / "evil.so"}
     words = [f'-D{name}="{path}"' for name, path in given.items()]
     built = ["cc", *words, "-shared", "-fPIC", "-o", str(home / "evil.so"), "-xc", "-"]
@@ -239,21 +240,22 @@ def test_what_a_report_runs_as_root(place: Place) -> None:
     """Nothing that is the user's, or that only the user names; and no variable of that user."""
     furnish(place)
     workspace = Copied(path=f"{place.home}/ws", origin=f"{place.home}/ws", source="controller")
-    asked = sections(
-        ProbeRequest(
-            user=NAME,
-            trains_apart=True,
-            environments=(f"{place.home}/env",),
-            deep=True,
-            nodes=(Peer(name="n1", address="127.0.0.77"), Peer(name="n2", address="127.0.0.78")),
-            address="127.0.0.77",
-            mesh=True,
-            variables=("OMP_NUM_THREADS",),
-            directories=(f"{place.home}/ws",),
-            below=((f"{place.home}/ws", "0755"),),
-            workspace=workspace,
-        )
+    request = ProbeRequest(
+        user=NAME,
+        trains_apart=True,
+        environments=(f"{place.home}/env",),
+        deep=True,
+        nodes=(Peer(name="n1", address="127.0.0.77"), Peer(name="n2", address="127.0.0.78")),
+        address="127.0.0.77",
+        mesh=True,
+        variables=("OMP_NUM_THREADS",),
+        directories=(f"{place.home}/ws",),
+        below=((f"{place.home}/ws", "0755"),),
+        workspace=workspace,
     )
+    # Environments are searched for where the inventory names none.
+    unnamed = nccl.sections(replace(request, environments=()))[-1]
+    asked = [*sections(request), unnamed]
     trace = traced(place, render(asked))
     chosen = re.compile(f"{re.escape(str(place.folder))}/(home|roots|other)/")
     assert len(trace.executed) > 200
