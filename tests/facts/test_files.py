@@ -139,3 +139,16 @@ def test_a_pipe_and_a_huge_file(shell: str, tmp_path: Path) -> None:
     for name, why in (("pipe", "regular file"), ("huge", "larger than 16 MiB")):
         found = FileBytes().process(asked(str(tmp_path / name), shell))
         assert not found["exists"] and why in found["problem"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+def test_of_a_users_file_no_more_is_read_than_by_the_probe() -> None:
+    """The user decides how much is in it, and the controller edits what it has read."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # pytest's own folders are closed to others
+        file = Path(folder) / ".bashrc"
+        file.write_bytes(b"x" * ((1 << 20) + 1))
+        file.chmod(0o644)
+        for user, problem in (("daemon", "it is larger than 1 MiB"), ("root", "")):
+            done = run("dash", str(FileBytes().command(str(file), user)))
+            assert FileBytes().process(as_lines(done.stdout))["problem"] == problem
