@@ -1,4 +1,4 @@
 for f in /etc/security/limits.conf /etc/security/limits.d/*.conf; do
   [ -f "$f" ] || continue
-  awk -v f="$f" '!/^[[:space:]]*(#|$)/ { print f ":" NR ":" $0 }' "$f" || exit 1
+  awk -v f="$f" '!/^[[:space:]]*(#|$)/ || /\r[^\r]/ { print f ":" NR ":" $0 }' "$f" || exit 1
 done

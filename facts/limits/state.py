@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from gpu_node.facts.limits import services as daemons
 from gpu_node.facts.limits import unsettled
+from gpu_node.facts.limits.misread import Misread, parse_misread
 from gpu_node.facts.limits.session import UNITS as UNITS
 from gpu_node.facts.limits.session import Item as Item
 from gpu_node.facts.limits.session import Limit as Limit
@@ -124,6 +125,8 @@ class LimitsState(State):
     services: tuple[daemons.Service, ...] | None = None
     # The training user, who is not the SSH user.
     trainer: User | None = None
+    # Lines of the files that pam_limits skips, or reads otherwise than they are meant.
+    misread: tuple[Misread, ...] | None = ()
 
 
 def parse_user(text: str) -> User:
@@ -187,11 +190,13 @@ def parse_tasks(text: str) -> tuple[Ceiling, ...]:
 
 def parse(readings: Readings) -> LimitsState:
     """Return the area's state from the probe's answers."""
+    files = readings.take("limits.files", parse_files)
     return LimitsState(
         session=readings.take("limits.session", parse_session),
         user=readings.take("limits.user", parse_user),
         nr_open=readings.take("limits.nr-open", lambda text: int(text)),
-        files=readings.take("limits.files", parse_files),
+        files=files,
+        misread=readings.take("limits.files", parse_misread) if files is not None else None,
         pending=readings.take("limits.pending", lambda text: tuple(lines_of(text))),
         pam=readings.take("limits.pam", parse_pam),
         unsettled=readings.take("limits.unsettled", unsettled.parse),

@@ -64,6 +64,7 @@ _ALWAYS = {
         "above-nr-open",
         "differs",
         "nproc",
+        "line-misread",
         "unconfirmed",
     ),
     "nccl": (
