@@ -10,14 +10,6 @@ from gpu_node.facts.probe.lines import decoded, lines_of
 from tests.patterns import sources
 
 ROOMS = ("deploy", "drift", "facts", "onboarding", "verify")
-# They read what sections print, whose text has none of the other ends of a line but \r.
-OF_SECTIONS = {"facts/shm/docker.py", "facts/toolchain/versions.py"}
-# They read what programs of the controller print.
-OF_PROGRAMS = {
-    "facts/ask/via/clustershell.py",
-    "facts/ask/via/question.py",
-    "facts/ask/via/slurm.py",
-}
 
 
 def uses(source: str) -> list[int]:
@@ -33,8 +25,7 @@ def _is(name: str) -> bool:
 def test_only_a_newline_ends_a_line() -> None:
     """`lines_of` takes its place."""
     found = [f"{name}:{line}" for name, source in sources(ROOMS) for line in uses(source)]
-    allowed = OF_SECTIONS | OF_PROGRAMS
-    assert [each for each in found if each.partition(":")[0] not in allowed] == []
+    assert found == []
 
 
 def test_what_is_used_is_found() -> None:

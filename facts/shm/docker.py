@@ -14,6 +14,7 @@ from pydantic import Field
 
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
@@ -151,7 +152,7 @@ def parse(text: str) -> Docker:
 
 def parse_containers(text: str) -> tuple[GpuContainer, ...]:
     """Parse the lines of gpu_containers.sh."""
-    return tuple(map(_container, text.splitlines()))
+    return tuple(map(_container, lines_of(text)))
 
 
 def _container(line: str) -> GpuContainer:

@@ -6,6 +6,7 @@ import re
 
 from gpu_node.facts.probe import checked, owner
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
@@ -43,7 +44,7 @@ class Versions(State):
 def parse(text: str) -> Versions:
     """Parse lines `KIND<tab>PATH<tab>OUTPUT`, one at most of a kind."""
     found: dict[str, Program] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         kind, path, output = [*line.split("\t", 2), "", ""][:3]
         if kind not in _KINDS or kind in found:
             raise Unreadable(f"not a line about a tool: {line[:60]!a}")

@@ -24,6 +24,7 @@ from gpu_node.facts.ask.offline import MOST_BYTES
 from gpu_node.facts.ask.via import login
 from gpu_node.facts.ask.via.processes import GRACE_SECONDS, with_parent
 from gpu_node.facts.ask.via.question import COMMAND, NAME, TOO_MUCH, Carried, Question
+from gpu_node.facts.probe.lines import lines_of
 
 LIBRARY = "ClusterShell"
 INSTALL = "pip install 'gpu-node[clustershell]'"
@@ -91,7 +92,7 @@ def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried
             process.terminate()
         gevent.killall(readers)
     if code != 0:
-        text = b"".join(errors).decode("utf-8", "replace").strip().splitlines()
+        text = lines_of(b"".join(errors).decode("utf-8", "replace").strip())
         raise NoClusterShell(f"ClusterShell ended: {text[-1] if text else f'exit {code}'}")
 
 

@@ -19,6 +19,7 @@ from gpu_node.facts.ask.session import ProbeError, state_of, whole
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.frame import MARK, READER, by_stdin
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Times, time_limit
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.probe.shell import shell
@@ -57,7 +58,7 @@ class Carried:
     @property
     def errors(self) -> list[str]:
         """Its lines on stderr that are not empty."""
-        lines = self.err.decode("utf-8", "replace").splitlines()
+        lines = lines_of(self.err.decode("utf-8", "replace"))
         return [line.strip() for line in lines if line.strip()]
 
 

@@ -21,6 +21,7 @@ from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ask.via.processes import Errand, run_all
 from gpu_node.facts.ask.via.question import COMMAND, NAME, UNNAMED, Carried, Question
 from gpu_node.facts.probe.frame import MARK
+from gpu_node.facts.probe.lines import lines_of
 
 # How long a job may wait for its node, and how many are started side by side.
 START_SECONDS, PARALLEL = 10, 50
@@ -109,9 +110,9 @@ def known() -> dict[str, Member]:
     except subprocess.TimeoutExpired:
         raise NoSlurm(f"sinfo did not end within {_SINFO_SECONDS} s") from None
     if done.returncode != 0:
-        raise NoSlurm(f"sinfo: {_last(done.stderr.splitlines()) or f'exit {done.returncode}'}")
+        raise NoSlurm(f"sinfo: {_last(lines_of(done.stderr)) or f'exit {done.returncode}'}")
     found = {}
-    for line in done.stdout.splitlines():
+    for line in lines_of(done.stdout):
         name, *rest = line.split("|", 3)
         if len(rest) == 3:
             state, gres, reason = rest
@@ -154,7 +155,7 @@ def _errand(question: Question, member: Member) -> Errand:
 
 def _answer(question: Question, carried: Carried) -> Answer:
     """Return the answer of a node; without any of its output the job did not start."""
-    if UNNAMED.encode() in carried.out.splitlines():
+    if UNNAMED.encode() in carried.out.split(b"\n"):
         then = f"look for what removes it: srun --nodelist={question.name} env"
         allowed = "allowed: the variable that slurmd sets"
         error = f"found a job without SLURMD_NODENAME; {allowed}; next: {then}"
