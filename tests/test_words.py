@@ -23,6 +23,7 @@ REASONS: dict[str, tuple[int, str]] = {
     "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
     "tests/facts/cases/env.launcher/another_user_without_root.yml": (1, _ACCOUNT),
     "tests/facts/test_env.py": (2, "the name of a node that does not exist"),
+    "tests/facts/test_limits_misread.py": (2, _ACCOUNT),
     "tests/facts/test_next_boot.py": (2, _ACCOUNT),
     "tests/inventories/test_inventory_fuzz.py": (2, "the home of an account that may not exist"),
     "tests/kernel/test_undo.py": (1, "logind excludes that account by default"),
