@@ -13,7 +13,7 @@ from gpu_node.inventories.schema import NodeWanted
 
 @rule(
     "ssh.sudo-refused",
-    ("error", "warning"),
+    "error",
     whole=True,
     always=True,
     why="Facts that only root can read are unknown, and no repair is possible.",

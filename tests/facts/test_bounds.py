@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from gpu_node.drift.shm.segments import in_words
 from gpu_node.facts.driver.gpus import parse_smi
 from gpu_node.facts.env.start_files import MOST_LINES, parse_start_file
 from gpu_node.facts.network.state import parse_addresses, parse_links
@@ -107,12 +108,15 @@ def test_a_state_may_have_a_longest_text_of_its_own() -> None:
         Long(text="x" * (bounds.LONGEST * 2 + 1))
 
 
-@pytest.mark.parametrize("seconds", [-99999999999999, -1, 10**17])
-def test_a_file_of_any_time_is_a_file(seconds: int) -> None:
-    """Any user may touch one with a time that no calendar has."""
+@pytest.mark.parametrize(
+    ("seconds", "year"), [(-99999999999999, "1970"), (-1, "1970"), (10**17, "9999")]
+)
+def test_a_file_of_any_time_is_a_file(seconds: int, year: str) -> None:
+    """Any user may touch one with a time that no calendar has; the deploy compares that time."""
     text = f"clock 1758300000 100\nsegment 7 {seconds} 4096 600 1000 nccl-x mallory\n"
     use = segments.parse(f"{text}used 0 0\nseen")
-    assert use.unused[0].modified in (0, 253402300799)
+    assert use.unused[0].modified == seconds
+    assert f"oldest {year}-" in in_words(use, list(use.unused))
 
 
 def test_lines_of_a_start_file_are_counted_before_they_are_used() -> None:

@@ -114,7 +114,7 @@ def test_the_same_report_as_over_ssh(sshd: Sshd, monkeypatch: pytest.MonkeyPatch
 
 
 def _report(file: str, *words: str) -> Data:
-    """Return a report as JSON without its time, clocks, and the key that our session was offered."""
+    """Return a report as JSON without its time, clocks, and the host key of a session."""
     done = run("gpu-node", "drift", file, "--format", "json", *words)
     assert done.err == ""
     found: Data = json.loads(done.out)
