@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pyinfra.api import StringCommand
 
-from gpu_node.deploy.engine.scripts import FILES, Script, script, text
+from gpu_node.deploy.engine.scripts import FILES, needed, text
 from tests.deploy.running import run_apart
 
 KINDS = ("wheels", "packages", "pip", "box")
@@ -23,26 +24,30 @@ touch -d '2 days ago' {" ".join(OLD)}
 KEPT = " ".join(sorted([*IN_USE, *OTHERS]))
 
 
-def refusing(name: str) -> Script:
-    """Return a script that refuses to begin: there is no such environment."""
-    return script(name, prefix="/nonexistent", keep="a==1", remove="", pins="a==1")
+CLEAR = StringCommand(text("leftovers"))
 
 
-@pytest.mark.parametrize("name", ["wheels", "packages_pip"])
-def test_what_a_killed_run_has_left(shell: str, name: str) -> None:
+def test_what_a_killed_run_has_left(shell: str) -> None:
     """At once where its process has ended; what may be of a run that waits, after a day."""
     after = [f'[ "$(ls -A /var/tmp | tr "\\n" " ")" = "{KEPT} " ]']
-    done = run_apart(refusing(name), shell, BEFORE, after)
-    assert done.code == 1, done
-    assert done.err.startswith("gpu-node: /nonexistent: "), done
+    done = run_apart(CLEAR, shell, BEFORE, after)
+    assert (done.code, done.err) == (0, "")
 
 
 def test_another_accounts_folder(shell: str) -> None:
     """It is not removed, whatever its name is."""
     folder = f"/var/tmp/{LEFT[0]}"
     before = f"mount -t tmpfs -o mode=1777 tmpfs /var/tmp; mkdir {folder}; chown 12345 {folder}"
-    done = run_apart(refusing("wheels"), shell, before, [f"[ -d {folder} ]"])
-    assert done.code == 1, done
+    done = run_apart(CLEAR, shell, before, [f"[ -d {folder} ]"])
+    assert (done.code, done.err) == (0, "")
+
+
+def test_which_scripts_clear_away() -> None:
+    """Those that make such folders, or run what does."""
+    making = {name for name in FILES if "mktemp -d /var/tmp/" in text(name)}
+    assert making - {"take", "by_owner"} == {
+        name for name in FILES if "leftovers" in needed(name) and name != "cmake"
+    }
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
