@@ -146,10 +146,11 @@ def files(
         host.noop(f"{path} is as on {source}")
         return
     allow = "yes" if allow_disruption or not removals else "no"
-    yield script("workspace", path=path, owner=owner, allow=allow, backup=backup)
+    # Files that the source lacks may stay, and the digest differs then: rsync's exit code decides.
+    yield unchecked(script("workspace", path=path, owner=owner, allow=allow, backup=backup))
     removal = Removal(removals, backup, at_once, owner, allow, checksum)
     given = [source, origin, path, list(excludes), version, dict(peer), total, removal]
-    yield FunctionCommand(send, given, {"relayed": digest if relays else ""})
+    yield unchecked(FunctionCommand(send, given, {"relayed": digest if relays else ""}))
     if backup:
         folder = backup.rpartition("/")[0]
-        yield script("workspace_backups", folder=folder, backup=backup, keep=str(keep))
+        yield unchecked(script("workspace_backups", folder=folder, backup=backup, keep=str(keep)))
