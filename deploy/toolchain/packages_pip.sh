@@ -3,7 +3,7 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: clear_away lock proxy in_use leftovers no_answer
+# Needs: place clear_away lock proxy in_use leftovers no_answer
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -uf
@@ -56,7 +56,8 @@ awk -v pins="$pins" '
   IFS= read -r mark
   while IFS= read -r half; do rm -rf "$half"; done
 } <"$work/halves"
-(echo "$pins" >"$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
+# After a power failure, too, the next run knows what was half installed.
+(echo "$pins" >"$mark" && durable "$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
 # pip finds and downloads everything before it removes anything.
 set -- $pins
 if [ -n "$hashes" ]; then
@@ -66,6 +67,8 @@ fi
 output=$("$python" -I -m pip install --only-binary=:all: -c "$work/held.txt" "$@" 2>&1 </dev/null)
 code=$?
 [ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"
+# As in cmake.sh: an older sync has no -f.
+! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$prefix" 2>/dev/null 9>&- || :
 rm -f "$mark"
 [ "$code" -eq 0 ] ||
   fail "$(no_answer "$output")pip cannot install $pins with all other packages kept at their versions: $(reason "$output"); run again"

@@ -185,6 +185,22 @@ def test_killed_at_any_point(made: Environment, tmp_path: Path, point: str) -> N
     assert "INSTALLER" in record.read_text()  # pip's own, the last that it writes
 
 
+def test_what_is_installed_is_on_the_disk(made: Environment, tmp_path: Path) -> None:
+    """The list before pip begins, and the packages before it is removed: the power may fail."""
+    programs, calls = tmp_path / "programs", tmp_path / "calls"
+    programs.mkdir()
+    for name in ("dd", "sync"):
+        state = f"ls -A {made.prefix} {made.packages} | grep -c 'gpu-node-pip\\|pyarrow-15'"
+        text = f'#!/bin/sh\necho "{name} $* $({state})" >>{calls}\nexec /bin/{name} "$@"\n'
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    assert install(made, "pyarrow==15.0.2", PATH=path).code == 0
+    begun, ended = calls.read_text().splitlines()
+    assert begun.startswith("dd ") and "fsync" in begun and begun.endswith(" 1")
+    assert ended == f"sync -f {made.prefix} 2"
+
+
 def test_pip_alone_is_killed(made: Environment) -> None:
     """As by the kernel without free memory: the step fails and reports it."""
     made.let_be_killed()
