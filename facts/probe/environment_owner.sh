@@ -1,7 +1,8 @@
 # environment_owner PREFIX PYTHON [all]: prints the account that runs the programs of a Python
 # environment: the owner of its folder. For root, no other account may be able to change what its
-# Python loads at its start, the folders in its .pth files, pip and NCCL; if one account can, that
-# account runs it. With `all`, for a program that imports more, each package and PYTHONPATH count. A
+# Python loads at its start, the folders in its .pth files, pip with its settings and what it removes,
+# and NCCL; if one account can, that account runs it. With `all`, for a program that imports more,
+# each package and PYTHONPATH count; the packages do, too, if a .pth file imports one. Otherwise a
 # report imports none of them: an environment has 100,000 files.
 environment_owner() (
   account=$(owner_of "$1") || exit 1
@@ -16,22 +17,39 @@ environment_owner() (
     "$environment/pyvenv.cfg")
   [ "$base" != "$environment" ] || base=
   [ "$from" != "$base" ] || from=
+  # The packages of its base count unless it is isolated.
+  shared=yes
+  ! grep -qi '^[[:blank:]]*include-system-site-packages[[:blank:]]*=[[:blank:]]*false' \
+    "$environment/pyvenv.cfg" 2>/dev/null || shared=
+  set -- "$environment"/lib*/python[0-9]* "$environment"/local/lib*/python[0-9]*
+  [ -z "$shared" ] || for top in ${base:+"$base"} ${from:+"$from"}; do
+    set -- "$@" "$top"/lib*/python[0-9]* "$top"/local/lib*/python[0-9]*
+  done
+  # An import in a .pth file runs a package at each start.
+  lines=$(
+    for each; do set -- "$@" "$each"/*-packages; shift; done
+    find -L "$@" -maxdepth 1 -name '*.pth' -type f -exec awk '
+      /^(#|[ \t\r]*$)/ || /^import os; var = .SETUPTOOLS_USE_DISTUTILS.;/ { next }
+      /^import[ \t]/ { print "import"; next }
+      { sub(/\r$/, ""); folder = FILENAME; sub(/[^\/]*$/, "", folder)
+        print /^\// ? $0 : folder $0 }' {} + 2>/dev/null
+  )
+  case "
+$lines
+" in *'
+import
+'*) below=/ depth='' ;; esac
   # What others may change, one path for each owner and mode: owner_of judges it. ls shows an access
   # list as a plus, and as write permission of the group.
   odd=$(
     {
-      set --
       for top in "$environment" ${base:+"$base"} ${from:+"$from"}; do
-        set -- "$@" "$top/bin" "$top"/bin/python* "$top/lib" "$top/lib64" "$top"/lib*/*.so* \
-          "$top/pyvenv.cfg"
-      done
-      find "$@" -maxdepth 0 @odd@
-      set -- "$environment"/local/lib*/python3*
-      for top in "$environment" ${base:+"$base"} ${from:+"$from"}; do
-        set -- "$@" "$top"/lib*/python3*
+        find "$top/bin" "$top"/bin/python* "$top/lib" "$top/lib64" "$top"/lib*/*.so* "$top/ssl" \
+          "$top"/ssl/* "$top/pyvenv.cfg" "$top/pip.conf" -maxdepth 0 @odd@
+        [ "$top" = "$environment" ] || [ -n "$shared" ] || set -- "$@" "$top"/lib*/python[0-9]*
       done
       find "$@" -path "$below" ! -path '*/pip/*' ! -path '*/nvidia/nccl*' \
-        ! -path '*/_distutils_hack/*' -prune -o @odd@
+        ! -path '*/_distutils_hack/*' ! -path '*-info/*' -prune -o @odd@
     } 2>/dev/null | awk '!seen[$1 " " $3 " " $4]++ && sub(/^[^\/]*/, "") { sub(/ -> .*/, ""); print }'
   )
   # A link, or a line of a .pth file, may point to a path that does not exist yet.
@@ -39,15 +57,14 @@ environment_owner() (
     {
       [ -z "$from" ] || printf '%s\n' "$from"
       [ -z "$more" ] || printf '%s\n' "$more" | tr : '\n' | grep '^/'
-      set -- "$environment"/lib*/python3*/*-packages "$environment"/local/lib*/python3*/*-packages
+      printf '%s\n' "$lines" | grep '^/'
+      for each; do set -- "$@" "$each"/*-packages; shift; done
       # shellcheck disable=SC2086 # nothing, or two words
-      find "$@" $depth -type l -exec ls -ld {} + | awk 'sub(/^[^\/]*/, "") {
-        at = index($0, " -> "); folder = substr($0, 1, at - 1); to = substr($0, at + 4)
-        sub(/[^\/]*$/, "", folder)
-        print to ~ /^\// ? to : folder to }'
-      find -L "$@" -maxdepth 1 -name '*.pth' -type f -exec awk '!/^(#|import[ \t]|[ \t\r]*$)/ {
-        sub(/\r$/, ""); folder = FILENAME; sub(/[^\/]*$/, "", folder)
-        print /^\// ? $0 : folder $0 }' {} +
+      find "$@" "$environment/pip.conf" "$environment/ssl" $depth -type l -exec ls -ld {} + |
+        awk 'sub(/^[^\/]*/, "") {
+          at = index($0, " -> "); folder = substr($0, 1, at - 1); to = substr($0, at + 4)
+          sub(/[^\/]*$/, "", folder)
+          print to ~ /^\// ? to : folder to }'
     } 2>/dev/null | while IFS= read -r path; do
       while [ ! -e "$path" ]; do path=${path%/*}; [ -n "$path" ] || path=/; done
       printf '%s\n' "$path"

@@ -35,6 +35,7 @@ SETTINGS: dict[str, tuple[dict[str, str], str]] = {
     "this machine's own port": ({"global.index-url": "http://localhost:3141"}, "index-url"),
     "a page of links": ({"download.find-links": "http://a.example/wheels"}, "find-links"),
     "a trusted host": ({"global.trusted-host": "a.example"}, "global.trusted-host = a.example"),
+    "another Python": ({"global.python": "/srv/python"}, "global.python = /srv/python"),
     "an index that is not asked": (
         {"global.no-index": "true", "global.index-url": "http://a.example"},
         "",

@@ -13,6 +13,7 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.facts.nccl import state as nccl
+from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
 from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.lab.machine import as_root
@@ -106,6 +107,26 @@ RUNS_AS: dict[str, tuple[str, str]] = {
         "touch 1; chown daemon 1",
         "1",
     ),
+    "a user's package that a .pth file imports": (
+        "mkdir {packages}/started; touch {packages}/started/__init__.py; "
+        "chown daemon {packages}/started/__init__.py; echo import started >{packages}/x.pth",
+        "1",
+    ),
+    "a user's list of what root's pip removes": (
+        "mkdir {packages}/x-1.dist-info; touch {packages}/x-1.dist-info/RECORD; "
+        "chown daemon {packages}/x-1.dist-info/RECORD",
+        "1",
+    ),
+    "a user's settings of pip": ("chown daemon {env}/pip.conf", "1"),
+    "a user's file that root's settings of pip are a link to": (
+        "mkdir {place}/theirs; mv {env}/pip.conf {place}/theirs; chown -R daemon {place}/theirs; "
+        "ln -s {place}/theirs/pip.conf {env}/pip.conf",
+        "1",
+    ),
+    "a user's settings of OpenSSL": (
+        "mkdir {env}/ssl; touch {env}/ssl/openssl.cnf; chown daemon {env}/ssl/openssl.cnf",
+        "1",
+    ),
     "a package folder of root's group": ("chmod g+w {packages}", "0"),
     "a user's Python": (
         "mkdir -p {place}/theirs/bin; mv {env}/bin/python {place}/theirs/bin; "
@@ -122,6 +143,40 @@ def test_who_runs_it(case: str, place: Path) -> None:
     packages = environments.Environment(place / "env").packages
     change(commands.format(place=place, env=place / "env", packages=packages))
     assert asked(place) == ("", {uid})
+
+
+# A base Python of root, with the packages that a distribution's has, which an environment shares.
+BASE = """
+for each in usr/bin usr/lib/python3/dist-packages usr/local/lib/python3.0/dist-packages src env/bin
+do mkdir -p {place}/$each; done
+cp {python} {place}/usr/bin/python3
+rm -rf {place}/env; mkdir -p {place}/env/bin {place}/env/lib/python3.0/site-packages
+ln -s {place}/usr/bin/python3 {place}/env/bin/python3
+printf 'home = %s/usr/bin\ninclude-system-site-packages = %s\n' {place} {shares} \\
+  >{place}/env/pyvenv.cfg
+"""
+OF_BASE = {
+    "a user's folder in a .pth file": (
+        "echo {place}/src >usr/lib/python3/dist-packages/x.pth; chown daemon src"
+    ),
+    "a user's folder in a .pth file of local packages": (
+        "echo {place}/src >usr/local/lib/python3.0/dist-packages/x.pth; chown daemon src"
+    ),
+    "a user's local packages": "chown daemon usr/local/lib/python3.0/dist-packages",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("case", OF_BASE)
+def test_the_packages_of_its_base(case: str, shell: str, place: Path) -> None:
+    """Python starts with them, too, unless the environment is isolated from them."""
+    program, *options = SHELLS[shell]
+    asks = f"{OWNER}{ENVIRONMENT_OWNER}environment_owner {place}/env {place}/env/bin/python3"
+    for shares, account in (("true", "daemon"), ("false", "root")):
+        words = {"place": place, "shares": shares, "python": "/bin/true"}
+        change(f"{BASE}cd {{place}}; {OF_BASE[case]}".format(**words))
+        done = as_root([str(shutil.which(program)), *options, "-c", asks])
+        assert done.stdout.split() == [account], done
 
 
 @pytest.mark.parametrize("shell", SHELLS)

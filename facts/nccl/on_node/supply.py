@@ -18,11 +18,11 @@ from urllib.request import url2pathname
 
 SECONDS = 60
 # Settings that name servers or folders, that name files with more settings, and that install more
-# than requested. Their section does not matter: each may be used.
+# than requested, or with another Python. Their section does not matter: each may be used.
 PLACES = ("index-url", "extra-index-url", "pypi-url", "find-links", "cert")
 SINGLE = ("index-url", "pypi-url", "cert")
 FILES = ("constraint", "requirement", "build-constraint")
-REFUSED = ("trusted-host", "editable", "group", "requirements-from-script")
+REFUSED = ("trusted-host", "editable", "group", "python", "requirements-from-script")
 ON = ("1", "true", "yes", "on", "t", "y")
 # What pip regards as a URL, and the URLs whose server is authenticated.
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
