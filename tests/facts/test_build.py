@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from gpu_node.facts.nccl.on_node import builds
+from gpu_node.facts.nccl.on_node import builds, loading
 from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.toolchain import build
@@ -257,3 +257,32 @@ def test_deepspeed_and_torch(tmp_path: Path) -> None:
         "cuda": {"11.3": ["5.0.0", "11.0"], "12.1": ["6.0.0", "13.0"]},
     }
     assert builds.compilers(str(tmp_path)) is None
+
+
+DAMAGED = {
+    "a table behind any file": (1 << 63, 64, 1, 0, 0),
+    "a table beyond the end": (1 << 62, 64, 1, 0, 0),
+    "names of any size": (64, 64, 1, 64, 1 << 62),
+    "names behind any file": (64, 64, 1, 1 << 63, 9),
+    "a table larger than a sparse file should have": (64, 65535, 65535, 64, 9),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_header_that_names_anything(case: str, folder: Path) -> None:
+    """It neither ends the answer about the environment nor takes the node's memory."""
+    start, each, count, place, size = DAMAGED[case]
+    head = b"\x7fELF\2\1".ljust(32, b"\0") + struct.pack("<QQ", start, start)
+    head = head.ljust(54, b"\0") + struct.pack("<HHHHH", each, count, each, count, 0)
+    torch = folder / "lib" / "libtorch_cuda.so"
+    torch.parent.mkdir()
+    with torch.open("wb") as library:
+        library.write(
+            head + struct.pack("<IIQQQQ", 2, 0, place, place, place, size).ljust(64, b"\0")
+        )
+        library.truncate(5 << 30)
+    assert builds.built_in(torch) is None
+    with torch.open("rb") as source:
+        assert builds.kernels(source) is None
+    found = loading.loaded({"root": str(folder)})
+    assert found["problem"] == "its ELF header is damaged" or "sparse" not in case

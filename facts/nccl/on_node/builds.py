@@ -8,7 +8,7 @@ import os
 import re
 import struct
 
-from gpu_node.facts.nccl.on_node.loading import opened, text
+from gpu_node.facts.nccl.on_node.loading import opened, piece, text
 
 # What torch.cuda.get_arch_list() splits: CUDA_ARCH_FLAGS, compiled into torch's Python library.
 ARCHITECTURES = re.compile(rb"(?:sm|compute)_\d+[a-z]?(?: (?:sm|compute)_\d+[a-z]?)*")
@@ -31,6 +31,8 @@ MOST_KERNELS = 100000
 KERNELS = {1: "compute_%d", 2: "sm_%d"}
 BUILT_IN = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda(\d{1,3}\.\d{1,3})?")
 BLOCK = 1 << 22
+# A sparse file may have any size.
+MOST_CONSTANTS = 1 << 30
 
 
 def torch_of(found):
@@ -108,9 +110,12 @@ def built_in(path):
     Only constants are searched: most of the library's gigabytes are kernels, in sections beside.
     """
     with opened(path) as source:
-        place, size = section(source, b".rodata") or (0, 0)
-        source.seek(place)
-        rest = b""
+        try:
+            place, size = section(source, b".rodata") or (0, 0)
+            piece(source, place, 0)
+        except (struct.error, ValueError):
+            return None
+        size, rest = min(size, MOST_CONSTANTS), b""
         while size > 0:
             block = source.read(min(size, BLOCK))
             match = BUILT_IN.search(rest + block)
@@ -128,13 +133,11 @@ def section(source, wanted):
     end = "<" if head[5] == 1 else ">"
     (start,) = struct.unpack_from(end + "Q", head, 40)
     each, count, names = struct.unpack_from(end + "HHH", head, 58)
-    source.seek(start)
-    table = source.read(each * count)
+    table = piece(source, start, each * count)
     if each < 64 or len(table) < each * count or names >= count:
         return None
     rows = [struct.unpack_from(end + "IIQQQQ", table, index * each) for index in range(count)]
-    source.seek(rows[names][4])
-    called = source.read(rows[names][5])
+    called = piece(source, *rows[names][4:6])
     for name, _, _, _, place, size in rows:
         if called[name : called.find(b"\0", name)] == wanted:
             return place, size
@@ -197,8 +200,7 @@ def containers(source, place, size):
     for _ in range(MOST_KERNELS):
         if place + 16 > end:
             return
-        source.seek(place)
-        mark, _, head, length = struct.unpack("<IHHQ", source.read(16))
+        mark, _, head, length = struct.unpack("<IHHQ", piece(source, place, 16))
         if mark == 0:  # between two of them
             place += 8
             continue
@@ -206,8 +208,8 @@ def containers(source, place, size):
             raise ValueError("not a container")
         each, place = place + head, place + head + length
         while each < place:
-            source.seek(each)
-            kind, _, head, length, _, _, _, _, number = struct.unpack("<HHIQIIHHI", source.read(32))
+            row = struct.unpack("<HHIQIIHHI", piece(source, each, 32))
+            kind, _, head, length, _, _, _, _, number = row
             if kind not in KERNELS or head < 32 or not 10 <= number < 1000:
                 raise ValueError("not a kernel")
             yield KERNELS[kind] % number

@@ -38,6 +38,14 @@ def text(path):
     return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def piece(source, place, size):
+    """Read what an ELF header names; a header may name anything, and a file may be sparse."""
+    if place > source.seek(0, os.SEEK_END) or size > MOST_TEXT:
+        raise ValueError("its ELF header is damaged")
+    source.seek(place)
+    return source.read(size)
+
+
 def dynamic(path):
     """DT_NEEDED, DT_RPATH and DT_RUNPATH of a 64-bit ELF library."""
     with opened(path) as source:
@@ -47,24 +55,21 @@ def dynamic(path):
         end = "<" if head[5] == 1 else ">"
         (phoff,) = struct.unpack_from(end + "Q", head, 32)
         phsize, count = struct.unpack_from(end + "HH", head, 54)
-        source.seek(phoff)
-        table = source.read(phsize * count)
+        table = piece(source, phoff, phsize * count)
         segments = [
             struct.unpack_from(end + "IIQQQQQQ", table, index * phsize) for index in range(count)
         ]
         entries = []
         for kind, _, offset, _, _, size, _, _ in segments:
             if kind == 2:  # PT_DYNAMIC
-                source.seek(offset)
-                data = source.read(size)
+                data = piece(source, offset, size)
                 pairs = struct.iter_unpack(end + "QQ", data[: len(data) // 16 * 16])
                 entries = [pair for pair in pairs if pair[0]]
         address = next((value for tag, value in entries if tag == 5), None)  # DT_STRTAB
         length = next((value for tag, value in entries if tag == 10), 0)  # DT_STRSZ
         for kind, _, offset, virtual, _, size, _, _ in segments:
             if kind == 1 and address is not None and virtual <= address < virtual + size:
-                source.seek(offset + address - virtual)
-                strings = source.read(length)
+                strings = piece(source, offset + address - virtual, length)
                 break
         else:
             raise ValueError("no dynamic strings")
