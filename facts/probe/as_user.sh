@@ -3,7 +3,8 @@
 # it, with a clean environment and a time limit; deploy/workspace/copier.sh collects the output of a
 # user who may leave a process behind.
 # The variables of who runs this stay behind, before the user changes: they may be passwords. PATH,
-# the locale and $home are handed over; SCRIPT sets all others that it needs.
+# the locale and $home are handed over; SCRIPT sets all others that it needs. So do descriptors: one
+# of a lock would keep it for as long as a process of that user lives.
 me=${gn_me:-$(id -un)} || exit 1
 user=${user:-$me}
 as_user() {
@@ -16,15 +17,22 @@ as_user() {
   fi
 }
 as_user_env() {
-  env -i PATH="$PATH" LANG="${LANG-}" LC_ALL="${LC_ALL-}" ${home:+home="$home"} "$@"
+  env -i PATH="$PATH" LANG="${LANG-}" LC_ALL="${LC_ALL-}" ${home:+home="$home"} "$@" \
+    3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 }
 # as_launcher SCRIPT: runs it in bash as a launcher's SSH login of $user does: with SSH_CLIENT and
 # SHLVL=0 it reads ~/.bashrc, as under sshd. For the user who runs this, this shell is such a login.
+# Another user's output and errors come together, and end after 256 KiB.
 as_launcher() {
   if [ "$user" = "$me" ]; then
     eval "$1"
   elif [ "${gn_uid:-$(id -u)}" = 0 ]; then
-    cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 su -s /bin/bash "$user" -c "$1"
+    { launcher_code=$({
+      { cd / && env -i PATH="$PATH" SSH_CLIENT='127.0.0.1 0 22' SHLVL=0 \
+        su -s /bin/bash "$user" -c "$1" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+        echo $? >&3; } 2>&1 | head -c 262144 >&4
+    } 3>&1); } 4>&1
+    return "$launcher_code"
   else
     echo "only root and $user can tell what a shell of $user has"
     return 1

@@ -128,7 +128,9 @@ END
     set -- $limit su -s /bin/sh "$name" -c "exec $(owner_quoted "$@")"
   fi
   # The variables of who runs this stay behind, before the account changes: they may be passwords.
-  $apart env -i PATH="$path" LC_ALL=C "$@" </dev/null
+  # So do descriptors: one of a lock would keep it for as long as a process of that account lives.
+  $apart env -i PATH="$path" LC_ALL=C "$@" </dev/null \
+    3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 )
 as_owner() {
   owner=$(owner_of "$1") || return 126

@@ -19,7 +19,7 @@ from gpu_node.facts.probe.owner import OWNER
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import Copied, ProbeRequest
-from gpu_node.facts.probe.training_user import as_training_user
+from gpu_node.facts.probe.training_user import AS_USER, as_training_user
 from gpu_node.facts.toolchain import build
 from gpu_node.lab.machine import as_root
 from tests.second_account import NAME, OTHER_UID, UID, make_accounts, with_accounts
@@ -121,6 +121,36 @@ def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
     for _, _, variables in place.ran():
         assert f"HOME={place.home} " in variables and f"USER={NAME} " in variables
         assert not [name for name in ROOTS if name in variables]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("way", ["setpriv", "su", "as_user", "as_launcher"])
+def test_descriptors_of_root(place: Place, shell: str, way: str) -> None:
+    """A process that another account leaves keeps no lock of root's, and cannot write its file."""
+    place.own()
+    look = f"for each in 3 4 5 6 7 8 9; do [ ! -e /proc/$$/fd/$each ] || echo $each; done >{place.folder}/ran"
+    word = shlex.quote(look)
+    asked = f"as_account {NAME} sh -c {word}" if way in ("setpriv", "su") else f"{way} {word}"
+    without = 'mount --bind /bin/false "$(command -v setpriv)"\n' if way == "su" else ""
+    opened = "".join(f"exec {each}>>{place.folder}/lock\n" for each in range(3, 10))
+    script = f"user={NAME}\n{OWNER}{AS_USER}\n{without}{opened}{asked}"
+    done = place.run(shell, script)
+    assert done.returncode == 0, done.stderr
+    assert (place.folder / "ran").read_text() == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_launcher_that_prints_without_end(place: Place, shell: str) -> None:
+    """Its output and its errors are capped; the exit status of one that ends is kept."""
+    place.own()
+    asked = "yes x | head -c 3000000; yes x | head -c 3000000 >&2; exit 3"
+    script = (
+        f"user={NAME}\n{AS_USER}\nall=$(as_launcher {shlex.quote(asked)} 2>&1); echo ${{#all}}\n"
+    )
+    script += "all=$(as_launcher 'echo one; exit 3' 2>&1); echo $? $all"
+    done = place.run(shell, script)
+    size, *rest = done.stdout.splitlines()
+    assert int(size) <= 262144 and rest == ["3 one"], done
 
 
 # Programs that the probe, or a build, looks for; their folder is the first one in the user's PATH.
