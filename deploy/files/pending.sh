@@ -11,7 +11,7 @@ unit=/etc/systemd/system/gpu-node-undo.service
 wanted=/etc/systemd/system/multi-user.target.wants/${unit##*/}
 
 # as_owner SH: as the file's owner.
-as_owner() { as_user_within 120 "$1"; }
+as_owner() { as_user_within 120 "$@"; }
 
 has_systemd() { [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ]; }
 

@@ -22,7 +22,7 @@ write_record() {
   (umask 077; mkdir "$record") || fail "cannot write in $pending; nothing was changed"
   if [ "$before" != absent ]; then
     at=$(quoted "$file")
-    (umask 077; as_owner "[ -f $at ] && head -c 16777217 $at" </dev/null >"$record/old" 2>/dev/null)
+    (umask 077; as_owner "[ -f $at ] && cat $at" 'head -c 16777217' </dev/null >"$record/old" 2>/dev/null)
     now=$(sha256sum <"$record/old" | cut -d' ' -f1)
     [ "$now" = "$before" ] || changed "$now"
   fi

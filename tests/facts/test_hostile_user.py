@@ -128,7 +128,8 @@ def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
 def test_descriptors_of_root(place: Place, shell: str, way: str) -> None:
     """A process that another account leaves keeps no lock of root's, and cannot write its file."""
     place.own()
-    look = f"for each in 3 4 5 6 7 8 9; do [ ! -e /proc/$$/fd/$each ] || echo $each; done >{place.folder}/ran"
+    each = "[ ! -e /proc/$$/fd/$each ] || echo $each"
+    look = f"for each in 3 4 5 6 7 8 9; do {each}; done >{place.folder}/ran"
     word = shlex.quote(look)
     asked = f"as_account {NAME} sh -c {word}" if way in ("setpriv", "su") else f"{way} {word}"
     without = 'mount --bind /bin/false "$(command -v setpriv)"\n' if way == "su" else ""
