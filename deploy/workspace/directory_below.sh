@@ -35,34 +35,62 @@ named() {
         print
       }' /proc/self/mountinfo -
 }
-# given WORDS: adds WORDS to what descriptor 3 is, if that is still $name in this folder. A path
-# may mean another file at any moment, an open descriptor cannot.
+# The shell can only open a name, and at that moment the name may be a pipe or a device that a user
+# has put there. Python, as root's own program, gets a handle of each entry without opening it (O_PATH).
+python=
+for each in /usr/bin/python3 /usr/libexec/platform-python /usr/bin/python /usr/bin/python2; do
+  [ ! -x "$each" ] || { python=$each; break; }
+done
+[ -n "$python" ] || no "root's python is missing, and a safe change needs it; nothing was changed: \
+run chmod as the owner of what is below it"
+# given BITS: adds permission bits to what stdin names, if that is still there: `stay NAME` for
+# others, `late`, and at last `changed N`.
 given() {
-  [ "$(readlink /proc/self/fd/3)" = "$real/${name#./}" ] || return 1
-  # shellcheck disable=SC2046 # into words: links, mode, kind
-  set -- "$1" $(stat -L -c '%h %a %F' /proc/self/fd/3)
-  case $4:$3:$2 in
-    directory:*) ;;
-    regular:[2-7]???:*) return 1 ;;
-    regular:*:1) ;;
-    *) return 1 ;;
-  esac
-  chmod -- "$1" /proc/self/fd/3
+  "$python" -E -s -c '
+import os, stat, sys, time
+O_PATH, bits, real, end = 0o10000000, int(sys.argv[1], 8), sys.argv[2], int(sys.argv[3])
+def give(name):
+    handle = os.open(name, O_PATH | os.O_NOFOLLOW)
+    try:
+        path = "/proc/self/fd/%d" % handle
+        if os.readlink(path) != real.rstrip("/") + "/" + name[2:]:
+            return False
+        seen = os.fstat(handle)
+        mode = stat.S_IMODE(seen.st_mode)
+        plain = stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1 and not mode & 0o6000
+        if not (plain or stat.S_ISDIR(seen.st_mode)):
+            return False
+        os.chmod(path, mode | bits)
+        return True
+    finally:
+        os.close(handle)
+changed = 0
+for line in sys.stdin:
+    name = line.rstrip("\n")
+    try:
+        if give(name):
+            changed += 1
+        else:
+            print("stay " + name)
+    except EnvironmentError:
+        print("stay " + name)
+    if time.time() >= end:
+        print("late")
+        break
+print("changed %d" % changed)
+' "$1" "$real" "$end"
 }
-# all WORDS FIND...: gives WORDS to each name of find.
+# all WORDS BITS FIND...: gives BITS to each name of find; the message has WORDS.
 all() {
-  words=$1 changed=0 stay='' ended=0
-  shift
-  while IFS= read -r name; do
-    case $name in 'end '*) ended=${name#end }; continue ;; esac
-    # A pipe in the place of a file would make the shell wait for its other end.
-    if [ -f "$name" ] || [ -d "$name" ]; then
-      { given "$words"; } 2>/dev/null 3<"$name" && changed=$((changed + 1)) || stay=$name
-    fi
-    [ $((changed % 100)) != 0 ] || [ "$(date +%s)" -lt "$end" ] || { ended=late; break; }
-  done <<END
-$(named "$@")
-END
+  words=$1 wanted=$2
+  shift 2
+  names=$(named "$@")
+  ended=${names##*"end "}
+  done=$(printf '%s\n' "$names" | sed '/^end /d' | given "$wanted")
+  changed=${done##*"changed "}
+  case $changed in *[!0-9]* | '') no "its permissions cannot be changed ($python failed)" ;; esac
+  stay=$(printf '%s\n' "$done" | sed -n 's/^stay //p' | tail -n 1)
+  ! printf '%s\n' "$done" | grep -qx late || ended=late
   echo "gpu-node: $path: $words: $changed changed"
   case $ended in
     0) ;;
@@ -72,5 +100,5 @@ END
   [ -z "$stay" ] || no "$stay and maybe others stay as they are: they changed meanwhile, or their \
 file server refuses root; look at them, and run chmod as their owner"
 }
-[ -z "$add_folders" ] || all "$add_folders" -type d ! -perm "-$folders" ! -path . -print
-[ -z "$add_files" ] || all "$add_files" -type f -links 1 ! -perm -4000 ! -perm -2000 ! -perm "-$files" -print
+[ -z "$add_folders" ] || all "$add_folders" "$folders" -type d ! -perm "-$folders" ! -path . -print
+[ -z "$add_files" ] || all "$add_files" "$files" -type f -links 1 ! -perm -4000 ! -perm -2000 ! -perm "-$files" -print

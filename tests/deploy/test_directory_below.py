@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.drift.workspace.rules import chmod_words
@@ -114,3 +115,31 @@ def test_a_file_that_is_swapped(shell: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(running, "FIRST_IN_PATH", "/mnt/fake:")
     done = added("775", shell, SWAPPING, "[ -L models/a/config.json ]")
     assert done.code == 1 and "./a/config.json and maybe others stay" in done.err, done
+
+
+@pytest.mark.parametrize("made", ["mkfifo", "mknod-tty", "ln"])
+def test_an_entry_that_is_replaced_after_the_walk(shell: str, made: str) -> None:
+    """Root opens neither a pipe, for which it would wait, nor a device, nor what a link leads to."""
+    made = {
+        "mkfifo": "mkfifo -m 600",
+        "mknod-tty": 'mknod_tty() { mknod -m 600 "$1" c 5 0; }; mknod_tty',
+        "ln": "ln -s /mnt/secret/conf",
+    }[made]
+    folders, files = chmod_words("775")
+    command = script(
+        "directory_below",
+        path="/mnt/models",
+        folders="775",
+        files=file_bits("775"),
+        add_folders=folders,
+        add_files=files,
+        most="1000",
+        patience="20",
+    ).get_raw_value()
+    walked = '  names=$(named "$@")\n'
+    assert command.count(walked) == 1
+    swap = f"  rm a/config.json; {made} a/config.json\n"
+    only = walked + '  [ "$wanted" = 775 ] || {\n' + swap + "  }\n"
+    kept = '[ -L models/a/config.json ] || [ "$(stat -c %a models/a/config.json)" = 600 ]'
+    done = run_apart(StringCommand(command.replace(walked, only)), shell, MACHINE, [kept, SECRET])
+    assert done.code == 1 and "stay as they are: they changed meanwhile" in done.err, done
