@@ -60,17 +60,19 @@ def parse(text: str) -> dict[str, Pointers]:
     """Parse the lines of pointers.sh: the folders that exist, each with its pointers."""
     found: dict[str, Pointers] = {}
     clones: dict[str, tuple[str, ...]] = {}
-    path = ""
+    path, ended = "", False
     for line in filter(None, text.split("\n")):
         first, _, rest = line.partition("\t")
         if first == "tree":
-            path, clones = rest, {}
+            path, clones, ended = rest, {}, False
             found[path] = Pointers(partial="it could not be entered")
         elif not path or not rest:
             raise Unreadable(f"not understood: {line[:80]!r}")
         elif first == "end":
             partial = _ENDS[rest] if rest in _ENDS else f"find ended with {int(rest)}"
-            found[path] = Pointers(clones=clones, partial=partial)
+            before = found[path].partial if ended else ""
+            ended = True
+            found[path] = Pointers(clones=clones, partial=before or partial)
         else:
             clone = first.removeprefix("./")
             clones[clone] = (*clones.get(clone, ()), rest.removeprefix("./"))

@@ -21,6 +21,7 @@ from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import Copied, ProbeRequest
 from gpu_node.facts.probe.training_user import AS_USER, as_training_user
 from gpu_node.facts.toolchain import build
+from gpu_node.facts.workspace import pointers
 from gpu_node.lab.machine import as_root
 from tests.second_account import NAME, OTHER_UID, UID, make_accounts, with_accounts
 from tests.shells import SHELLS, as_lines
@@ -152,6 +153,24 @@ def test_a_launcher_that_prints_without_end(place: Place, shell: str) -> None:
     done = place.run(shell, script)
     size, *rest = done.stdout.splitlines()
     assert int(size) <= 262144 and rest == ["3 one"], done
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_pointers_below_a_folder_of_root(place: Place, shell: str) -> None:
+    """What is in the folder of a user is opened as that user: root could be led anywhere."""
+    tree = place.folder / "roots"
+    for name in ("own.bin", "u/theirs.bin", "u/closed.bin"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("version https://git-lfs.github.com/spec/v1\n")
+    place.own()
+    as_root(["chown", f"{UID}:{UID}", tree / "u", tree / "u/theirs.bin"])
+    as_root(["chmod", "600", tree / "u/closed.bin"])
+    section = pointers.section([str(tree)], "root")
+    done = place.run(shell, render([section]))
+    readings = read(as_lines(done.stdout.encode()), [section])
+    found = readings.take(pointers.SECTION, pointers.parse)
+    assert found is not None, readings.unread
+    assert found[str(tree)].clones == {".": ("own.bin",), "u/.": ("u/./theirs.bin",)}, found
 
 
 # Programs that the probe, or a build, looks for; their folder is the first one in the user's PATH.
