@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from posixpath import normpath
 
 from pydantic import Field
 
@@ -74,6 +75,6 @@ def parse(text: str) -> dict[str, Pointers]:
             ended = True
             found[path] = Pointers(clones=clones, partial=before or partial)
         else:
-            clone = first.removeprefix("./")
-            clones[clone] = (*clones.get(clone, ()), rest.removeprefix("./"))
+            clone = normpath(first)
+            clones[clone] = (*clones.get(clone, ()), normpath(rest))
     return found
