@@ -16,6 +16,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.bounds import in_words, read_json
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
+from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.verify.output import Look, whole
 
@@ -103,7 +104,7 @@ printf '%s\\n' "$output"
 # these namespaces.
 _MINE = r"""
 mine() {
-  ls -l /proc/[0-9]*/cwd 2>/dev/null | awk -v dir="$dir" '{
+  of_processes cwd ls -l 2>/dev/null | awk -v dir="$dir" '{
     at = index($0, " -> "); path = substr($0, at + 4); link = substr($0, 1, at - 1)
     sub(/ \(deleted\)$/, "", path)
     if (path == dir || index(path, dir "/") == 1) { split(link, part, "/proc/"); print part[2] + 0 }
@@ -147,7 +148,7 @@ done
 for pid in $(mine); do echo "left process $pid"; done
 for segment in $(printf '%s\n' $segments | sort -u); do
   [ -f "$segment" ] && [ ! -L "$segment" ] && [ -O "$segment" ] || continue
-  grep -q -s -F "$segment" /proc/[0-9]*/maps || rm -f "$segment"
+  users=$(of_processes maps grep -l -s -F -e "$segment") && [ -z "$users" ] && rm -f "$segment"
 done
 [ ! -O "$dir" ] || rm -rf "$dir"
 [ ! -e "$dir" ] || echo "left folder $dir"
@@ -195,7 +196,7 @@ def rank_output(run: str, user: str) -> Section:
 
 def end(run: str, user: str) -> Section:
     """Return the section that ends a run on a node and removes its files."""
-    script = f"{_given({'dir': folder(run)})}{_MINE}{_END}"
+    script = f"{_given({'dir': folder(run)})}{PROCESS}{_MINE}{_END}"
     return Section("verify.end", as_trainer(user, script), seconds=END_SECONDS)
 
 

@@ -2,12 +2,14 @@
 # applies its own list of devices to each container's scope again, and NVIDIA's runtime has added the GPUs
 # without systemd. 'Failed to initialize NVML: Unknown Error' stays until the container is made anew; an
 # idle container loses its GPUs as well.
-# Variables: allow_reload (yes: reload all the same). The functions use `fail` of the script behind them.
+# Variables: allow_reload (yes: reload all the same), gn_process (facts/probe/process.py). The functions use `fail` of the script behind them.
 # shellcheck shell=sh disable=SC2154,SC3013
+eval "$gn_process"
 # outside: "PID NAMESPACE" of each process that is not in the node's own mount namespace (that of pid 1, and
 # of this shell), as those of a container of any runtime are; the namespace is - where it cannot be read.
 outside() {
-  ls -l /proc/[0-9]*/ns/mnt 2>/dev/null | awk -v self="$$" '
+  links=$(of_processes ns/mnt ls -l 2>/dev/null) || return
+  printf '%s\n' "$links" | awk -v self="$$" '
     match($0, /\/proc\/[0-9]+\/ns/) {
       space[substr($0, RSTART + 6, RLENGTH - 9)] = $NF ~ /^mnt:/ ? $NF : "-"
     }
@@ -43,7 +45,9 @@ gpu_containers() (
   [ -L /proc/1/ns/mnt ] || { printf ', unknown ones: /proc cannot be read'; return 0; }
   node=$(container_id /proc/1)
   decided=
-  outside | while read -r pid space; do
+  outside=$(outside) || { printf ', unknown ones: the processes cannot be listed'; return 0; }
+  printf '%s\n' "$outside" | while read -r pid space; do
+    [ -n "$pid" ] || continue
     process=/proc/$pid
     [ "$space" = - ] || [ "$space" != "$decided" ] || continue
     if [ "$space" = - ] || [ ! -d "$process/root/" ]; then

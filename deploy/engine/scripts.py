@@ -133,6 +133,7 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
         variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
     if "in_use" in first:
         more |= {"holders": "\n".join(harmless_holders(name)), **dict([HIDE, PROCESS])}
+    more |= dict([PROCESS]) if "containers" in first else {}
     more |= {"as_user": AS_USER} if "copier" in first else {}
     more |= {"owner": OWNER} if name == "cmake" else {}
     if name in _BY_OWNER:

@@ -4,7 +4,7 @@
 # Variables: gn_process (facts/probe/process.py).
 # shellcheck shell=sh disable=SC2154
 eval "$gn_process"
-table() { process_stat /proc/[0-9]*/stat | awk '$2 !~ /^[ZX]/ { print $1, $21, $3 }'; }
+table() { process_stat | awk '$2 !~ /^[ZX]/ { print $1, $21, $3 }'; }
 # The listed processes that exist, and below them those that they started, as "PID START".
 wanted=$(sed 's/^/wanted /')
 all=$({ printf '%s\n' "$wanted"; table; } | awk '

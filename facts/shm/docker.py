@@ -15,6 +15,7 @@ from pydantic import Field
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
@@ -32,6 +33,7 @@ SECTIONS = (
     Section(
         CONTAINERS,
         shell("shm/gpu_containers", most=_MOST_CONTAINERS),
+        shared=(PROCESS,),
         root=True,
         light=True,
     ),
@@ -151,8 +153,8 @@ def parse(text: str) -> Docker:
 
 
 def parse_containers(text: str) -> tuple[GpuContainer, ...]:
-    """Parse the lines of gpu_containers.sh."""
-    return tuple(map(_container, lines_of(text)))
+    """Parse the lines of gpu_containers.sh; `more N` processes that are not listed hide nothing."""
+    return tuple(_container(line) for line in lines_of(text) if not line.startswith("more "))
 
 
 def _container(line: str) -> GpuContainer:

@@ -21,13 +21,15 @@ device() {
 # Linux before 4.1 does not report the pid that a process has inside its container.
 has_unknown_pids() {
   ! grep -qs '^NSpid:' /proc/self/status || return 1
-  [ "$(ls -ln /proc/[0-9]*/ns/pid 2>/dev/null | sed -n 's/.* -> //p' | sort -u | wc -l)" -gt 1 ]
+  [ "$(of_processes ns/pid ls -ln 2>/dev/null | sed -n 's/.* -> //p' | sort -u | wc -l)" -gt 1 ]
 }
 held() {
-  grep -HF -e " $dev " -e /nccl- -e /sem.mp- -e /torch_ -e /__KMP_ /proc/[0-9]*/maps
-  grep -H -e '^NSpid:' -e '^Pid:' -e '^Uid:' /proc/[0-9]*/status
+  of_processes maps grep -HF -e " $dev " -e /nccl- -e /sem.mp- -e /torch_ -e /__KMP_ || return
+  of_processes status grep -H -e '^NSpid:' -e '^Pid:' -e '^Uid:' || return
   # A name may contain a newline and a text like our lines; busybox prints it as ?.
-  if ls -q / >/dev/null 2>&1; then ls -lnq /proc/[0-9]*/fd; else ls -ln /proc/[0-9]*/fd; fi
+  quoted=; ! ls -q / >/dev/null 2>&1 || quoted=q
+  of_processes fd ls "-ln$quoted" /dev/null || return
+  echo whole
 }
 joined='
 function base(path) { sub(/.*\//, "", path); return path }
@@ -47,7 +49,7 @@ function taken_by(pid, uid,   count, each, i) {
   return each[1]
 }
 function look(   read, line, part, name) {
-  read = "eval \"$gn_process\"; process_stat /proc/[0-9]*/stat"
+  read = "eval \"$gn_process\"; process_stat"
   while ((read | getline line) > 0) {
     split(line, part, " ")
     name = line; sub(/^[^\t]*\t/, "", name)
@@ -77,6 +79,7 @@ $1 == "S" && NF > 7 {
 }
 /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3]; next }
 / -> \/dev\/nvidia[0-9]+$/ { if (!((pid, $NF) in has)) { has[pid, $NF]; gpus[pid]++ }; next }
+$0 == "whole" { whole = "yes" }
 / -> / { if (base($NF) in segment) hold(base($NF)) }
 END {
   for (name in segment) {
@@ -95,7 +98,7 @@ END {
     if ((pid in start) && (above in start) && (above == 1 || comm[above] ~ reapers))
       print "adopted", pid, start[pid], tty[pid], holds[pid], gpus[pid] + 0, above, comm[above]
   }
-  print "seen"
+  if (whole) print "seen"
 }'
 # Lists processes that could not be examined: their user ids and names. With sudo, parts of the probe
 # below its first shell ($gn_top) belong to the SSH user: they are not a job.
@@ -122,7 +125,7 @@ match($0, /\/proc\/[0-9]+\//) {
   if ((pid in ids) && !is_ours(pid)) print "unseen" ids[pid], name[pid]
 }'
 # grep reads the files: at a process that ends meanwhile awk would fail, or print an error.
-who() { grep -H -e '^Name:' -e '^PPid:' -e '^Uid:' /proc/[0-9]*/status 2>/dev/null; }
+who() { of_processes status grep -H -e '^Name:' -e '^PPid:' -e '^Uid:' 2>/dev/null; }
 use() {
   [ -r "$place/" ] && [ -x "$place/" ] || { echo "$place cannot be listed"; return 1; }
   dev=$(device) || return 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from gpu_node.deploy.engine.scripts import text
+from gpu_node.facts.probe.process import PROCESS
 from tests.deploy.containing import GPU, ID, OWN_DEV, Node
 from tests.deploy.running import SHELLS
 
@@ -25,7 +27,8 @@ CGROUPS = {
 
 def found(node: Node, shell: str, user: str = "") -> str:
     """Run the search; return what it names."""
-    done = node.run(f"set -uf\n{text('containers')}\ngpu_containers", shell, user)
+    process = f"gn_process={shlex.quote(PROCESS)}"
+    done = node.run(f"set -uf\n{process}\n{text('containers')}\ngpu_containers", shell, user)
     assert (done.code, done.err) == (0, "")
     return done.out.removeprefix(", ")
 
