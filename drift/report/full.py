@@ -43,7 +43,7 @@ def render(
     parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
     parts.append(_summary(report))
     if only:
-        parts += only_lines(only, len(shown), len(found))
+        parts += only_lines(only, len(shown), len(found), report.hosts)
     return Group(*parts, *why_one(report), *_next_step(report))
 
 
@@ -98,8 +98,8 @@ def _unreached(name: str, host: HostReport) -> RenderableType:
 
 
 def _next_step(report: Report) -> Iterator[Text]:
-    findings = [finding for host in report.hosts.values() for finding in host.findings]
-    if any(finding.fixable for finding in findings):
+    hosts = [host for host in report.hosts.values() if not host.without_root]
+    if any(finding.fixable for host in hosts for finding in host.findings):
         yield whole(f"repair: {deploy_command(report.inventory)}")
 
 

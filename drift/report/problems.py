@@ -128,10 +128,24 @@ def _parts(problem: Problem, nodes: Collection[str]) -> list[str]:
     return [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
 
 
-def only_lines(only: Iterable[str], shown: int, of: int) -> Iterator[Text]:
+def unread(hosts: Mapping[str, HostReport], only: Collection[str]) -> dict[str, HostReport]:
+    """Return the nodes that were not read: all of them, or those that --only names alone."""
+    named = hosts.keys() & set(only)
+    return {
+        name: host
+        for name, host in hosts.items()
+        if host.error and (len(named) < len(set(only)) or name in named or not only)
+    }
+
+
+def only_lines(
+    only: Collection[str], shown: int, of: int, hosts: Mapping[str, HostReport]
+) -> Iterator[Text]:
     """Yield what --only does not choose, and that it chooses nothing where that is so."""
-    if not shown:
-        yield Text(f"no problems in {', '.join(map(visible, only))}", style="bold")
+    lacking = unread(hosts, only)
+    if not shown and (words := [visible(each) for each in only if each not in lacking]):
+        where = " on the nodes that were read" if lacking else ""
+        yield Text(f"no problems in {', '.join(words)}{where}", style="bold")
     if left := of - shown:
         yield Text()
         yield Text(f"--only leaves out {left} problem{'s' * (left > 1)}", style="dim")

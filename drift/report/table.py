@@ -27,6 +27,7 @@ from gpu_node.drift.report.problems import (
     leads_to,
     only_lines,
     problems,
+    unread,
     without_root,
 )
 from gpu_node.drift.report.problems import first as first_of
@@ -82,7 +83,7 @@ def render(
     parts.append(counts(report, found))
     if shown:
         parts += [Text(), _problems(shown, report.hosts, width)]
-    parts += only_lines(only, len(shown), len(found)) if only else ()
+    parts += only_lines(only, len(shown), len(found), report.hosts) if only else ()
     parts += _unreached(report.hosts, only, width)
     if next_step:
         parts += [*full.why_one(report), *_next(report, shown, of_run)]
@@ -260,9 +261,8 @@ def _unreached(
     Of many only the first ones: the names of the other nodes follow.
     """
     errors: dict[tuple[Status, str], list[str]] = {}
-    for name, host in hosts.items():
-        if host.error and (not only or name in only):
-            errors.setdefault((host.status, host.error), []).append(name)
+    for name, host in unread(hosts, only).items():
+        errors.setdefault((host.status, host.error or ""), []).append(name)
     shown = list(errors.items())
     for (status, error), names in shown[:_MOST_ERRORS]:
         yield Text()

@@ -313,6 +313,15 @@ def test_an_empty_choice_is_said() -> None:
     assert "no problems in" not in concise(THREE, 80, only=["shm"])
 
 
+@pytest.mark.parametrize("node", ["shm", "gone", "n"])
+def test_a_node_that_was_not_read_is_no_node_without_problems(node: str) -> None:
+    """`--only shm` shows why; a choice of nodes shows the errors of these."""
+    text = concise({"n": KINDS["ok"], "gone": GONE}, 80, only=[node])
+    assert ("unreachable  gone" in text) == (node != "n")
+    last = {"shm": "no problems in shm on the nodes that were read", "gone": "", "n": "in n\n"}
+    assert last[node] in text and ("no problems in gone" not in text)
+
+
 def test_the_words_of_the_column_are_explained() -> None:
     """Those that occur."""
     assert "manual: you do" in _of(_one("a", "b", fixable=False), 100)
