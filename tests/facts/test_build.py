@@ -284,5 +284,5 @@ def test_a_header_that_names_anything(case: str, folder: Path) -> None:
     assert builds.built_in(torch) is None
     with torch.open("rb") as source:
         assert builds.kernels(source) is None
-    found = loading.loaded({"root": str(folder)})
+    found = loading.loaded({"root": str(folder)})  # type: ignore[no-untyped-call]
     assert found["problem"] == "its ELF header is damaged" or "sparse" not in case
