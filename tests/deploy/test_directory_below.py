@@ -119,7 +119,7 @@ def test_a_file_that_is_swapped(shell: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("made", ["mkfifo", "mknod-tty", "ln"])
 def test_an_entry_that_is_replaced_after_the_walk(shell: str, made: str) -> None:
-    """Root opens neither a pipe, for which it would wait, nor a device, nor what a link leads to."""
+    """Root opens neither a pipe, for which it would wait, nor a device, nor follows a link."""
     made = {
         "mkfifo": "mkfifo -m 600",
         "mknod-tty": 'mknod_tty() { mknod -m 600 "$1" c 5 0; }; mknod_tty',
