@@ -18,6 +18,7 @@ _ACCOUNT = "the Unix account of that name"
 REASONS: dict[str, tuple[int, str]] = {
     "CHANGELOG.md": (1, "names a JSON key that is gone"),
     "facts/nccl/on_node/library.py": (5, "the uid of the Unix account of that name"),
+    "facts/workspace/pointers.sh": (2, _ACCOUNT),
     "lab/faults/shm-closed-to-users.yml": (3, _ACCOUNT),
     "tests/deploy/test_cpu_jobs.py": (1, _ACCOUNT),
     "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
