@@ -10,6 +10,7 @@ from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
 
@@ -50,6 +51,7 @@ def script(request: ProbeRequest) -> str:
     return (
         assigned(user=request.user, prefixes=" ".join(prefixes), owner_sudo="no")
         + (owner.ENVIRONMENT_OWNER if prefixes else "")
+        + LIMITED
         + shell("driver/libcuda")
         + shell("driver/cuda_init")
     )

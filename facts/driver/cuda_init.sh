@@ -1,7 +1,7 @@
 # cuda_init: prints how cuInit ends for the training user, $user, in `cuda` lines; or why it is not
 # called. nvidia-smi can work where no program can use CUDA. $output: nvidia-smi's rows, with the
 # persistence mode in the fourth field and the compute mode in the seventh. $prefixes: Python
-# environments, for a node that has no other Python. Needs $gn_as_user, $gn_owner, $ask_cuda.
+# environments, for a node that has no other Python. Needs $gn_as_user, $gn_owner, $ask_cuda, limited.
 cuda_untried() { printf 'cuda untried %s\n' "$1"; exit 0; }
 # cuda_python: prints a Python with ctypes that root, or the training user, may run.
 cuda_python() {
@@ -59,7 +59,11 @@ ROWS
   fi
   words=$(owner_quoted env -i PATH=/usr/bin:/bin LC_ALL=C "$python" -E -s -S -B -c "$ask_cuda" \
     "$library")
-  answer=$(as_user "cd / && exec $words" 2>&1 </dev/null)
+  # The shell under the limit holds the pipe of a process that the user may stop.
+  limited 15 env user="$user" sh -c 'eval "$gn_as_user"; answer=$(as_user "$1" 2>&1)
+    printf "%s\n" "$answer"' sh "cd / && exec $words" </dev/null
+  answer=$output
+  [ "$code" != 137 ] || cuda_untried "no answer of a process of $user within 15 s"
   case $answer in
     *'cuda '*) printf '%s\n' "$answer" | grep '^cuda ' ;;
     *) cuda_untried "cannot run it as $user: $(printf '%s\n' "$answer" | tail -n 1)" ;;

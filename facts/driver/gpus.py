@@ -9,7 +9,7 @@ from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.process import SHARED as PROCESS
+from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
@@ -30,7 +30,7 @@ def smi_section(request: ProbeRequest) -> Section:
 SECTIONS = (
     smi_section(ProbeRequest()),
     Section("driver.pci", shell("driver/pci"), light=True),
-    Section("driver.processes", shell("driver/processes"), shared=(PROCESS,), root=True, light=True),
+    Section("driver.processes", PROCESS + shell("driver/processes"), root=True, light=True),
 )
 
 
@@ -87,18 +87,17 @@ class Process(State):
 
 
 def parse_answers(text: str) -> tuple[Smi, CudaInit | str]:
-    """Parse `cuda` lines about cuInit, then the answer of nvidia-smi.
+    """Parse the answer of nvidia-smi, and `cuda` lines about cuInit.
 
     A text instead of the result of cuInit is why that could not be read.
     """
     lines = lines_of(text)
-    count = next((i for i, line in enumerate(lines) if not line.startswith("cuda ")), len(lines))
-    smi = parse_smi("\n".join(lines[count:]))
+    smi = parse_smi("\n".join(line for line in lines if not line.startswith("cuda ")))
     if smi.code is None:
         why = "the nvidia module is not loaded" if smi.skipped else "nvidia-smi is not installed"
         return smi, CudaInit(untried=why)
     try:
-        return smi, cuda_init.parse(lines[:count])
+        return smi, cuda_init.parse([line for line in lines if line.startswith("cuda ")])
     except Exception as error:  # of any class: what is read of nvidia-smi stays
         return smi, f"cuInit: {bounds.in_words(error)}"
 

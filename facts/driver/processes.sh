@@ -2,7 +2,6 @@
 # process can choose its name and the names of its files, of any bytes: no line of the output is theirs.
 plain() { printf '%s' "$1" | tr -c '\40-\176' '?'; }
 quoted=; ! ls -q / >/dev/null 2>&1 || quoted=q
-eval "$gn_process"
 pids=$({ of_processes fd ls "-l$quoted" /dev/null 2>/dev/null && echo whole; } | awk '
   /^\/proc\// { split($1, part, "/"); pid = part[3] }
   / \/dev\/nvidia[0-9]+$/ { holds[pid] = 1 }

@@ -7,6 +7,7 @@ ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>&1; }
 common=name,uuid,memory.total,persistence_mode,ecc.mode.current,driver_version,compute_mode
 output=$(ask $common,compute_cap); code=$?
 case $output in *'not a valid field'*) output=$(ask $common); code=$? ;; esac
-cuda_init
 echo "code $code"
 echo "$output"
+# Last, and with a time limit: the training user may stop it.
+cuda_init

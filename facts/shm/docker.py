@@ -15,7 +15,7 @@ from pydantic import Field
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.process import SHARED as PROCESS
+from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
@@ -32,8 +32,7 @@ SECTIONS = (
     ),
     Section(
         CONTAINERS,
-        shell("shm/gpu_containers", most=_MOST_CONTAINERS),
-        shared=(PROCESS,),
+        PROCESS + shell("shm/gpu_containers", most=_MOST_CONTAINERS),
         root=True,
         light=True,
     ),
@@ -153,8 +152,12 @@ def parse(text: str) -> Docker:
 
 
 def parse_containers(text: str) -> tuple[GpuContainer, ...]:
-    """Parse the lines of gpu_containers.sh; `more N` processes that are not listed hide nothing."""
-    return tuple(_container(line) for line in lines_of(text) if not line.startswith("more "))
+    """Parse the lines of gpu_containers.sh; none, and `more N` not examined, is not none."""
+    lines = lines_of(text)
+    found = tuple(_container(line) for line in lines if not line.startswith("more "))
+    if lines and not found:
+        raise Unreadable(f"{lines[0].removeprefix('more ')} mount namespaces were not examined")
+    return found
 
 
 def _container(line: str) -> GpuContainer:

@@ -8,7 +8,6 @@ done
 [ -n "$found" ] || exit 0
 # The first process of each mount namespace but ours; at most @most@. Any user can make more, in a user
 # namespace of their own: those come last, and `more N` is the number of those left out.
-eval "$gn_process"
 listed=$(for each in user mnt; do
     of_processes "ns/$each" ls -l "${root-}/proc/self/ns/$each" 2>/dev/null || exit 1
   done) || { echo 'the processes cannot be listed'; exit 1; }

@@ -224,3 +224,12 @@ def test_the_python_of_an_environment(machine: Machine, shell: str) -> None:
     found = machine.asked(shell, other, called=False, environments=given)
     assert found.untried == "there is no Python to call it with"
     assert machine.asked(shell, other, user="www-data", environments=given).code == 0
+
+
+def test_a_user_who_stops_it(machine: Machine, shell: str) -> None:
+    """What nvidia-smi reports of the GPUs stays."""
+    machine.library(
+        "int kill(int, int); int getppid(void); kill(getppid(), 19); kill(0, 19); return 0;"
+    )
+    found = machine.asked(shell, "chown daemon /mnt/libcuda.so.1\n", user="daemon")
+    assert found.untried == "no answer of a process of daemon within 15 s"

@@ -17,7 +17,7 @@ from gpu_node.facts.shm.segments import LOOK
 from gpu_node.lab.machine import as_root
 from tests.shells import SHELLS
 
-MANY = 5000
+MANY = 7000
 # With the smallest stack a command line has 128 KiB. A thread of Python is enough for each process.
 STARTED = f"""
 import os, signal
