@@ -115,7 +115,8 @@ def test_the_refusal(shell: str) -> None:
     node = Node()
     node.begin("job", GPU, f"0::/docker/{ID}")
     fail = 'fail() { echo "$1"; exit 1; }'
-    body = f'{fail}\n{text("containers")}\nrefuse_reload "the dkms package"'
+    process = f"gn_process={shlex.quote(PROCESS)}"
+    body = f'{fail}\n{process}\n{text("containers")}\nrefuse_reload "the dkms package"'
     done = node.run(f"allow_reload=no\n{body}", shell)
     assert done.code == 1
     for words in ("the dkms package", f"container {SHORT} (pid ", "allow_disruption=true"):
@@ -132,7 +133,7 @@ def test_a_name_of_any_bytes(shell: str) -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.read(1)
-        script = f"{text('containers')}\nname_of /proc/{process.pid}"
+        script = f"gn_process=\n{text('containers')}\nname_of /proc/{process.pid}"
         done = subprocess.run([*SHELLS[shell], "-c", script], capture_output=True)
         process.communicate()
     assert done.stdout == b"x???z"
