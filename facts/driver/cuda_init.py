@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
 

@@ -33,7 +33,8 @@ echo x >"$place/nccl-used"
 echo x >"$place/nccl-stale"
 sleep 300 3<"$place/nccl-used" &
 mknod "$1/gpu" c 1 3
-unshare -m sh -c 'mount -t tmpfs none /dev && mknod /dev/nvidia0 c 1 3 && exec sleep 300 3</dev/nvidia0' &
+unshare -m sh -c 'mount -t tmpfs none /dev && mknod /dev/nvidia0 c 1 3 &&
+  exec sleep 300 3</dev/nvidia0' &
 /usr/bin/env python3 -c "$2" >"$1/ready" &
 until grep -q ready "$1/ready"; do sleep 0.1; done
 ulimit -s 256
