@@ -21,7 +21,7 @@ from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
 
 SECTION, CONTAINERS = "shm.docker", "shm.containers"
-_MOST_CONTAINERS = 64
+_MOST_CONTAINERS = 256
 SECTIONS = (
     Section(
         SECTION,
