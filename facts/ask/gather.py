@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -328,4 +328,6 @@ def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patien
         except Exception as error:  # an error of one node must not end the others
             return _Reply(data, error=f"not understood: {in_words(error)}", reached=True)
         finally:
-            close(host.connector)
+            # It may be given up in the moment of its answer.
+            with suppress(GivenUp):
+                close(host.connector)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
@@ -123,14 +124,14 @@ def parse_kernels(text: str) -> Kernels:
         raise Unreadable(f"no running kernel: {first!r}")
     if len(rest) > MOST_KERNELS:
         raise Unreadable(f"more than {MOST_KERNELS} kernels")
-    return Kernels(running=running, installed=tuple(map(_kernel, rest)))
+    return Kernels(running=checked.kernel(running), installed=tuple(map(_kernel, rest)))
 
 
 def _kernel(line: str) -> Kernel:
     _, name, headers, image, file, version, license_, signer = line.split("\t")
     module = Module(file=file, version=version, license=license_, signer=signer)
     return Kernel(
-        name=name,
+        name=checked.kernel(name),
         headers=headers == "yes",
         image=image == "yes",
         module=module if file and version else None,

@@ -36,6 +36,7 @@ _LARGEST_ID = 2**32 - 1
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}")
+_KERNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]{0,127}")
 _PATH = re.compile(r"/[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
 # Names as useradd accepts them, and names of directory services: user@example.org, EXAMPLE\user.
 _USER = re.compile(r"\w[\w.@\\+-]{0,255}\$?")
@@ -93,6 +94,11 @@ def addresses(words: Iterable[str]) -> tuple[str, ...]:
 def interface(text: str) -> str:
     """Return the name of a network interface."""
     return _matching(_INTERFACE, text, "the name of an interface")
+
+
+def kernel(text: str) -> str:
+    """Return the name of a kernel, as `uname -r` prints it."""
+    return _matching(_KERNEL, text, "the name of a kernel")
 
 
 def path(text: str) -> str:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from pyinfra.api import StringCommand
 
-from gpu_node.facts.driver.kernels import SECTIONS, Boot, parse_boot
+from gpu_node.facts.driver.kernels import SECTIONS, Boot, parse_boot, parse_kernels
 from gpu_node.facts.probe.frame import DEFAULT_BYTES
 from gpu_node.facts.probe.protocol import Unreadable
 from tests.deploy.running import SHELLS, run_apart
@@ -103,3 +103,13 @@ def test_a_menu_that_no_node_has(menu: list[str]) -> None:
     assert len(text) < DEFAULT_BYTES
     with pytest.raises(Unreadable, match="a menu of more than"):
         parse_boot(text)
+
+
+@pytest.mark.parametrize("name", ["6.1\x1b[8m", "a b", "../x", "-x", "x" * 200, ""])
+def test_a_kernel_of_no_such_name(name: str) -> None:
+    """Its name is in the names of operations, which pyinfra prints as they are."""
+    of_one = "\tyes\tyes\t\t\t\t"
+    assert parse_kernels(f"running\t6.1.0-1.el9~x+1\nkernel\t6.1.0_2{of_one}").installed
+    for text in (f"running\t{name}", f"running\t6.1\nkernel\t{name}{of_one}"):
+        with pytest.raises(Unreadable):
+            parse_kernels(text)

@@ -110,7 +110,8 @@ class _Run(EventHandler):  # type: ignore[misc]
             return
         one.done = True
         if problem and one.name in self.clients:
-            self.clients[one.name].kill()
+            with suppress(OSError):  # ClusterShell may have ended it
+                self.clients[one.name].kill()
         answer = {
             "name": one.name,
             "code": code,
