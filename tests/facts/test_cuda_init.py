@@ -226,6 +226,8 @@ def test_the_python_of_an_environment(machine: Machine, shell: str) -> None:
     assert machine.asked(shell, other, user="www-data", environments=given).code == 0
 
 
+# busybox's own sh is in the group that is stopped: there the section ends at its time limit.
+@pytest.mark.parametrize("shell", [each for each in SHELLS if each != "busybox"], indirect=True)
 def test_a_user_who_stops_it(machine: Machine, shell: str) -> None:
     """What nvidia-smi reports of the GPUs stays."""
     machine.library(
