@@ -40,7 +40,7 @@ PROGRAMS = (
         "readlink",
         "sed",
     ),
-    *("setsid", "sh", "sleep", "tail", "timeout", "tr", "uname"),
+    *("setsid", "sh", "sleep", "tail", "timeout", "tr", "uname", "xargs"),
     *("cut", "date", "find", "sort", "stat", "wc"),
 )
 

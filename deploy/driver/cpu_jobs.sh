@@ -27,7 +27,7 @@ words() { { tr '\0' ' ' <"$1/cmdline"; } 2>/dev/null; }
 # Processes of root are services, unless they belong to a login: by logind's slice, or a terminal.
 is_login() {
   grep -qs '/user\.slice/' "$1/cgroup" ||
-    [ "$(process_stat "$1/stat" | cut -d ' ' -f 6)" != 0 ]
+    [ "$(process_stat_of "$1/stat" | cut -d ' ' -f 6)" != 0 ]
 }
 cpu_jobs() {
   ours=$(group "/proc/$$")

@@ -3,7 +3,7 @@
 # that the change does no harm to, one a line), gn_hide (facts/probe/redaction.py) and gn_process (facts/probe/process.py).
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
 eval "$gn_process"
-group() { process_stat "$1/stat" | cut -d ' ' -f 4; }
+group() { process_stat_of "$1/stat" | cut -d ' ' -f 4; }
 # An init that root cannot read starts services, and computes nothing itself.
 is_closed() { [ "$1" != /proc/1 ] && [ -d "$1" ] && ! grep -qs '^State:[[:space:]]*Z' "$1/status"; }
 # 0: it uses a libnccl or a GPU; 1: it does not, or has ended; 2: it cannot be read.

@@ -11,9 +11,8 @@ of_processes() {
   printf '%s\0' "${root-}"/proc/[0-9]*/"$of_each" | xargs -0 "$@"
   case $? in 0 | 123) ;; *) return 1 ;; esac
 }
-# process_stat [FILE]: for each /proc/PID/stat, or one, a line
-# `PID STATE PPID PGRP SESSION TTY ...<tab>NAME` with ? for odd bytes; the start, in ticks since the
-# boot, is field 21.
+# process_stat: for each /proc/PID/stat a line `PID STATE PPID PGRP SESSION TTY ...<tab>NAME` with ?
+# for odd bytes; the start, in ticks since the boot, is field 21. process_stat_of FILE: for one.
 # shellcheck disable=SC2016 # for awk
 process_stat_lines='
 function print_process(   pid, name) {
@@ -29,9 +28,10 @@ substr($0, 1, at - 1) == file { text = text "?" line; next }
 END { print_process() }'
 # grep reads the files: at a process that ends meanwhile awk would fail, or print an error.
 process_stat() {
-  { if [ $# -gt 0 ]; then LC_ALL=C grep '' /dev/null "$1"
-    else LC_ALL=C of_processes stat grep '' /dev/null; fi; } 2>/dev/null |
-    LC_ALL=C awk "$process_stat_lines"
+  { LC_ALL=C of_processes stat grep '' /dev/null; } 2>/dev/null | LC_ALL=C awk "$process_stat_lines"
+}
+process_stat_of() {
+  LC_ALL=C grep '' /dev/null "$1" 2>/dev/null | LC_ALL=C awk "$process_stat_lines"
 }
 # callers: prints the pids of this shell and its parents but 1, with blanks around each.
 callers() {
