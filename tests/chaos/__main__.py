@@ -155,6 +155,9 @@ def main() -> int:
     except LabError as error:
         _log(f"chaos: {error}")
         return 1
+    except KeyboardInterrupt:
+        _log("chaos: interrupted")
+        return 1
     finally:
         print(f"| {SEED}={seed} |\n{table(ended)}", flush=True)
     return 0 if all(each.is_well for each in ended) else 1

@@ -100,6 +100,8 @@ class Watcher:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # It ends with its stdin, and not by the signal that ends the lane.
+            start_new_session=True,
         )
         self._is_ready = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
