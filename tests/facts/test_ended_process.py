@@ -62,7 +62,7 @@ def ask(section: Section, ended: int, awk: list[str], folder: Path) -> Reading:
     wrapper = folder / "awk"
     wrapper.write_text(f'#!/bin/sh\nexec {" ".join(awk)} "$@"\n')
     wrapper.chmod(0o755)
-    for name in ("xargs", "dash", "getent", "su"):
+    for name in ("dash", "getent", "su"):
         (folder / name).symlink_to(f"/usr/bin/{name}")
     hidden = ["unshare", "--mount", "sh", "-c", HIDE, "sh", str(ended)]
     words = [*hidden, "env", f"PATH={path}", "dash", "-c", render([section])]
