@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, chain
 
 from packaging.version import InvalidVersion, Version
 
@@ -16,6 +19,10 @@ from gpu_node.inventories.schema import NodeWanted
 PACKAGE = "toolchain.package:"
 # Environments that were made on different days differ in a hundred packages.
 PACKAGES_SHOWN = 10
+# How many packages of a node are not compared; with the folder where environments are compared so.
+NOT_COMPARED = "toolchain.packages_not_compared"
+# Two environments that were made apart have some hundred packages that the other one lacks.
+_MOST_RARE = 1000
 
 
 def pins(wanted: NodeWanted) -> Mapping[str, str]:
@@ -52,30 +59,92 @@ def is_unmet(node: NodeState, wanted: NodeWanted, name: str) -> bool:
 
 
 @cache
-def _of_jobs() -> tuple[str, ...]:
-    return tuple(row["package"] for row in rows("job_packages.tsv"))
+def _of_jobs() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return whole names, and what other names begin with."""
+    listed = [row["package"] for row in rows("job_packages.tsv")]
+    begun = tuple(each[:-1] for each in listed if each.endswith("*"))
+    return frozenset(each for each in listed if not each.endswith("*")), begun
 
 
 def is_of_jobs(name: str) -> bool:
     """Whether a package's version decides whether nodes work together, by job_packages.tsv."""
-    return any(
-        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in _of_jobs()
-    )
+    whole, begun = _of_jobs()
+    return name in whole or name.startswith(begun)
 
 
-def names(nodes: Iterable[NodeState], prefix: str = "") -> list[str]:
-    """Return the packages to compare between nodes; torch and NCCL are facts of their own.
+@dataclass(frozen=True)
+class Compared:
+    """The packages of an environment (`prefix` empty: of all) that are compared between nodes.
 
-    With `prefix`, those of one environment.
+    `common`: those of jobs, and those that more than half of the nodes have. `rare`: others, of
+    each node no more than its part of _MOST_RARE. torch and NCCL are facts of their own.
     """
-    found = {
+
+    prefix: str
+    common: frozenset[str]
+    rare: frozenset[str]
+
+    def left_out(self, node: NodeState) -> int:
+        """Return how many packages of a node are not compared."""
+        return len(_names(node, self.prefix) - self.common - self.rare)
+
+
+def compared(nodes: Sequence[NodeState], prefixes: Iterable[str]) -> list[Compared]:
+    """Return the packages to compare: of all environments together, and of each of `prefixes`.
+
+    A user may have thousands that no other node has: each would be a row for all nodes. A part that
+    one node does not need is for the others.
+    """
+    held = {
+        prefix: [found for node in nodes if (found := _names(node, prefix))]
+        for prefix in ("", *prefixes)
+    }
+    holders = {prefix: Counter(chain.from_iterable(each)) for prefix, each in held.items()}
+    common = {prefix: _common(holders[prefix], len(each)) for prefix, each in held.items()}
+    # Nodes that have the same package share its cost.
+    claims = {
+        (prefix, place): {name: 1 / holders[prefix][name] for name in found - common[prefix]}
+        for prefix, each in held.items()
+        for place, found in enumerate(each)
+    }
+    part = _part([sum(claim.values()) for claim in claims.values()])
+    rare: dict[str, set[str]] = {prefix: set() for prefix in held}
+    for (prefix, _), claim in claims.items():
+        rare[prefix].update(_within(part, claim))
+    return [Compared(prefix, common[prefix], frozenset(rare[prefix])) for prefix in held]
+
+
+def _names(node: NodeState, prefix: str) -> set[str]:
+    return {
         name
-        for node in nodes
         for folder, environment in node.nccl.environments.items()
         if environment is not None and prefix in ("", folder)
         for name in environment.packages
+        if name != "torch" and not name.startswith("nvidia-nccl-")
     }
-    return sorted(name for name in found if name != "torch" and not name.startswith("nvidia-nccl-"))
+
+
+def _common(holders: Mapping[str, int], nodes: int) -> frozenset[str]:
+    whole, _ = _of_jobs()
+    return frozenset(name for name, has in holders.items() if has * 2 > nodes or name in whole)
+
+
+def _part(costs: Collection[float]) -> float:
+    """Return how much each may have of _MOST_RARE: what some do not need is for the others."""
+    left = float(_MOST_RARE)
+    for waiting, cost in zip(range(len(costs), 0, -1), sorted(costs), strict=True):
+        if cost * waiting > left:
+            return left / waiting
+        left -= cost
+    return left
+
+
+def _within(part: float, claim: Mapping[str, float]) -> Iterator[str]:
+    """Yield names until their cost is the part, those of jobs first."""
+    ordered = sorted(claim, key=lambda name: (not is_of_jobs(name), name))
+    costs = accumulate(claim[name] for name in ordered)
+    # The same numbers were added in another order.
+    return (name for name, cost in zip(ordered, costs, strict=True) if cost <= part + 0.001)
 
 
 def are_read(node: NodeState) -> bool:

@@ -18,7 +18,14 @@ from gpu_node.drift.engine.subject import Package, PackageWithoutGpu, Path
 from gpu_node.drift.engine.unlike import Text, fault
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.tables import capability
-from gpu_node.drift.toolchain.packages import PACKAGE, PACKAGES_SHOWN, is_of_jobs, pins, unmet
+from gpu_node.drift.toolchain.packages import (
+    NOT_COMPARED,
+    PACKAGE,
+    PACKAGES_SHOWN,
+    is_of_jobs,
+    pins,
+    unmet,
+)
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
@@ -150,17 +157,19 @@ def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
     yield from _unlike_pins(found, wanted)
     unlike = [each for each in among.unlike if each.fact.startswith(PACKAGE)]
     of_jobs = [each for each in unlike if is_of_jobs(_package(each))]
-    for each in of_jobs[:PACKAGES_SHOWN]:
+    for each in sorted(of_jobs[:PACKAGES_SHOWN], key=lambda each: each.fact):
         version = each.majority if each.majority not in (None, "none") else "VERSION"
         pin = f"{_pin(found)}{{packages: {{{_package(each)}: {version}}}}}"
         yield fault(each, each.fact.removeprefix(PACKAGE), Text(_PACKAGE_HARM, pin, "warning"))
-    if more := len(unlike) - len(of_jobs[:PACKAGES_SHOWN]):
+    uncompared = _not_compared(among)
+    if more := len(unlike) - len(of_jobs[:PACKAGES_SHOWN]) + uncompared:
+        listed = "the first ones in `differences`, all in `facts`" if uncompared else _ALL_LISTED
         yield Fault(
             subject=f"{more} other package{'s' * (more > 1)}",
             found="other versions than on the other nodes",
             wanted="the same versions on all nodes",
             cause=_PACKAGE_HARM,
-            fix="gpu-node drift INVENTORY --format json lists all of them in `differences`; "
+            fix=f"gpu-node drift INVENTORY --format json lists {listed}; "
             f"{_pin(found)}{{packages: ...}}, or copy the environment from one node: "
             "nccl: {copy_from: NODE}",
             fixable=False,
@@ -168,10 +177,17 @@ def package_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Itera
         )
 
 
+_ALL_LISTED = "all of them in `differences`"
 _PACKAGE_HARM = (
     "a node with another version fails alone, or computes other results: data that one version "
     "saved may not be readable by another"
 )
+
+
+def _not_compared(among: Among) -> int:
+    """Return the number of packages that are on this node or its peers, beyond those compared."""
+    several = [each for each in among.unlike if each.fact.partition(":")[0] == NOT_COMPARED]
+    return sum(int(each.value or 0) or max(map(int, each.values)) for each in several)
 
 
 def _package(unlike: Unlike) -> str:

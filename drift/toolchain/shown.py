@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from gpu_node.drift.driver.boot import short
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
 from gpu_node.drift.toolchain import rules, versions
-from gpu_node.drift.toolchain.packages import PACKAGE, are_read, is_unmet, names, pins, version
+from gpu_node.drift.toolchain.packages import (
+    NOT_COMPARED,
+    PACKAGE,
+    Compared,
+    are_read,
+    compared,
+    is_unmet,
+    pins,
+    version,
+)
 from gpu_node.drift.toolchain.rules_between import cmake_differs
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
@@ -55,13 +65,35 @@ FACTS = (
 
 
 def of_nodes(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
-    """Return a fact for each package of the environments of these nodes."""
+    """Return a fact for each package of the environments that is compared between these nodes.
+
+    What one node alone may have is behind what most have: where rows are few, it takes none of
+    theirs.
+    """
     nodes = [*nodes]
-    one_by_one = [
-        package_fact_of(prefix, name) for prefix in folders(nodes) for name in names(nodes, prefix)
-    ]
-    whole = [package_fact(name) for name in names(nodes)]
-    return (*versions.of_folders(nodes), *whole, *one_by_one)
+    several = compared(nodes, folders(nodes))
+    common = [_package(each.prefix, name) for each in several for name in sorted(each.common)]
+    rare = [_package(each.prefix, name) for each in several for name in sorted(each.rare)]
+    more = [_left_out(each) for each in several if any(map(each.left_out, nodes))]
+    return (*versions.of_folders(nodes), *common, *rare, *more)
+
+
+def _package(prefix: str, name: str) -> Fact:
+    return package_fact_of(prefix, name) if prefix else package_fact(name)
+
+
+def _left_out(packages: Compared) -> Fact:
+    """Return the fact of how many packages a node has that are not compared."""
+    prefix = packages.prefix
+    return Fact(
+        f"{NOT_COMPARED}:{prefix}" if prefix else NOT_COMPARED,
+        "must-equal",
+        (),
+        lambda node: str(packages.left_out(node)),
+        rules.package_differs,
+        applies=partial(has, prefix) if prefix else are_read,
+        compares=(lambda node: True) if prefix else is_as_a_whole,
+    )
 
 
 def package_fact(name: str) -> Fact:

@@ -7,6 +7,8 @@ from tests.drift import states
 from tests.drift.reports import drawn, report
 
 ENVIRONMENT = "/opt/dis"
+# About as many as an environment may have.
+THOUSANDS = 9_900
 
 
 def _seen(**packages: str) -> Seen:
@@ -142,3 +144,75 @@ def test_what_is_pinned_is_judged_by_its_pin() -> None:
         }.items()
     }
     assert _drift(nodes) == {}
+
+
+def _claimed(beginning: str = "a", count: int = THOUSANDS) -> dict[str, str]:
+    return {f"{beginning}{number:05}": "1" for number in range(count)}
+
+
+def _differing(nodes: dict[str, Seen]) -> list[str]:
+    found = [each for each in report(nodes).differences if each.drift]
+    return [each.fact.removeprefix("toolchain.package:") for each in found]
+
+
+def _packages_of(nodes: dict[str, Seen], name: str) -> list[str]:
+    found = report(nodes).hosts[name].findings
+    return [each.subject for each in found if each.rule == "toolchain.package-differs"]
+
+
+def test_thousands_of_packages_that_one_node_has_are_a_number() -> None:
+    """They are no rows for all nodes, and the rows of the others stay before them."""
+    nodes = {f"n{number}": _seen(common="1", numpy="1.26.4") for number in range(5)}
+    nodes |= {"liar": _seen(**_claimed(), common="1", numpy="1.26.4")}
+    nodes |= {"odd": _seen(common="2", numpy="1.24.0", zstd="1.5")}
+    found = _drift(nodes)
+    assert {"common", "numpy", "zstd"} <= found.keys()
+    assert len(found) <= 1003
+    counted = {each.fact: each.values for each in report(nodes).differences}
+    assert counted["toolchain.packages_not_compared"]["liar"] == str(THOUSANDS + 3 - len(found))
+    assert _packages_of(nodes, "liar") == [f"{THOUSANDS} other packages"]
+    assert _packages_of(nodes, "odd") == ["numpy", "2 other packages"]
+    text = drawn(nodes, 200)
+    assert "toolchain.package:common" in text and "toolchain.package:numpy" in text
+
+
+def test_thousands_of_packages_on_one_of_two_nodes() -> None:
+    """No majority says which node is odd: names like those of jobs do not hide a job's package."""
+    nodes = {
+        "a100-01": _seen(**_claimed("nvidia-a"), numpy="1.26.4"),
+        "v100-01": _seen(numpy="1.24.0"),
+    }
+    assert len(_drift(nodes)) <= 1001
+    for name in nodes:
+        *named, last = _packages_of(nodes, name)
+        assert "numpy" in named
+        assert last == f"{THOUSANDS + 1 - 10} other packages"
+    [more] = [
+        each
+        for each in report(nodes).hosts["v100-01"].findings
+        if each.subject.endswith("other packages")
+    ]
+    assert "the first ones in `differences`, all in `facts`" in more.fix
+
+
+def test_thousands_of_packages_take_no_row_of_another_node() -> None:
+    """Of those that few nodes have, each node has a part, whatever the others claim."""
+    nodes = {f"n{number}": _seen() for number in range(8)}
+    nodes |= {f"liar{number}": _seen(**_claimed(f"a{number}-", 3000)) for number in range(3)}
+    own = {f"z{number}": "1" for number in range(100)}
+    nodes |= {f"own{number}": _seen(**own) for number in range(4)}
+    found = _drift(nodes)
+    assert own.keys() <= found.keys()
+    assert len(found) <= 1000
+    assert _packages_of(nodes, "own0") == ["100 other packages"]
+
+
+def test_folders_that_are_compared_one_by_one_have_the_same_bound() -> None:
+    nodes = {
+        "a100-01": _found("/opt/dis", "/opt/old", numpy="1.26.4", **_claimed()),
+        "v100-01": _found("/opt/dis", "/opt/old", numpy="1.24.0"),
+    }
+    found = _differing(nodes)
+    assert "numpy in /opt/dis" in found
+    assert "toolchain.packages_not_compared:/opt/dis" in found
+    assert len(found) <= 1002
