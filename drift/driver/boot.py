@@ -9,6 +9,9 @@ from typing import NamedTuple
 from gpu_node.facts.driver.kernels import Boot, Entry, Kernel
 from gpu_node.facts.driver.state import DriverState
 
+# A node has a handful, and each may take dkms some minutes while the other nodes wait.
+MOST_REPAIRED = 6
+
 
 class Next(NamedTuple):
     """The kernel that boots next (None: unknown) and the source that says so."""
@@ -66,6 +69,20 @@ def bootable(found: DriverState) -> list[Kernel]:
         return []
     running = found.kernels.running
     return [each for each in found.kernels.installed if each.image or each.name == running]
+
+
+def repaired(found: DriverState) -> frozenset[str]:
+    """Return the kernels that the deploy repairs: what runs, what may boot next, then the newest.
+
+    They do not depend on what is lacking: the next run has the same ones.
+    """
+
+    def order(kernel: Kernel) -> tuple[bool, bool, list[tuple[int, str]]]:
+        is_running = found.kernels is not None and kernel.name == found.kernels.running
+        return is_running, may_boot_next(found, kernel), version_order(kernel.name)
+
+    first = sorted(bootable(found), key=order, reverse=True)[:MOST_REPAIRED]
+    return frozenset(each.name for each in first)
 
 
 def menu_entry(boot: Boot, kernel: str) -> str | None:

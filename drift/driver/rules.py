@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.driver.boot import bootable, is_urgent, may_boot_next, next_boot
+from gpu_node.drift.driver.boot import (
+    MOST_REPAIRED,
+    bootable,
+    is_urgent,
+    may_boot_next,
+    next_boot,
+    repaired,
+)
 from gpu_node.drift.driver.module import (
     advice,
     bars,
@@ -31,6 +38,11 @@ from gpu_node.facts.driver.state import DriverState
 from gpu_node.inventories.schema import DriverWanted
 
 _GONE = "'NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver'"
+
+_LEFT_OUT = (
+    "remove that kernel: the deploy builds for the running kernel, the one that boots next and the "
+    f"newest others, {MOST_REPAIRED} in all; or "
+)
 
 
 def _shown(kernel: Kernel, found: DriverState) -> str:
@@ -136,7 +148,8 @@ def dkms_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     why="dkms cannot build the module for a kernel without its headers.",
     manual="Install kernel-devel-KERNEL, or linux-headers-KERNEL on Debian and Ubuntu, for "
     "exactly this kernel.",
-    repair="Installs the headers of the running kernel and of a kernel that may boot next.",
+    repair="Installs the headers of the running kernel and of a kernel that may boot next, for at "
+    f"most {MOST_REPAIRED} kernels.",
     alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
     "the repair.",
 )
@@ -147,9 +160,11 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
         return
     if not follows_dkms(found):
         return
+    chosen = repaired(found)
     for kernel in bootable(found):
         if not kernel.headers:
             has = is_built(kernel, version)
+            is_chosen = kernel.name in chosen and is_urgent(found, kernel)
             yield Fault(
                 subject=KernelRelease(kernel.name),
                 found="no headers",
@@ -159,10 +174,10 @@ def headers_missing(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]
                 else "dkms cannot build the module for it",
                 fix=f"install kernel-devel-{kernel.name} (linux-headers-{kernel.name} on Debian "
                 "and Ubuntu): exactly this one, the newest is for another kernel"
-                + ("" if is_urgent(found, kernel) else "; or remove that kernel"),
+                + ("" if is_chosen else "; or remove that kernel"),
                 # Old kernels outlive their headers in the repositories: those are a person's.
                 # Debian's headers have dkms build at once, which Secure Boot may not let load.
-                fixable=not has and is_urgent(found, kernel) and builds(found, wanted, version),
+                fixable=not has and is_chosen and builds(found, wanted, version),
                 severity="warning" if has or not is_urgent(found, kernel) else None,
             )
 
@@ -252,7 +267,8 @@ def _stale_image(
     always=True,
     why="A reboot into such a kernel loses the GPUs.",
     manual="Build the module for that kernel, or choose a default kernel that has it.",
-    repair="Builds the module with dkms for each kernel that may boot.",
+    repair="Builds the module with dkms for the kernel that boots next, and the newest others: "
+    f"{MOST_REPAIRED} kernels with the running one.",
     alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
     "the repair.",
 )
@@ -271,6 +287,7 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             fixable=False,
         )
     chosen, source = next_boot(found)
+    within = repaired(found)
     for kernel in bootable(found):
         is_next = may_boot_next(found, kernel)
         yield from _stale_image(found, kernel, version, is_next)
@@ -288,8 +305,12 @@ def boots_without(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             cause=f"this kernel {when}: the GPUs would be lost, with {_GONE}"
             if is_next
             else "a boot into this kernel, chosen in the boot menu, loses the GPUs",
-            fix=_build(found, kernel.name, version) + _offer(found, wanted, version, is_next),
-            fixable=builds(found, wanted, version) and (is_next or kernel.headers),
+            fix=("" if kernel.name in within else _LEFT_OUT)
+            + _build(found, kernel.name, version)
+            + _offer(found, wanted, version, is_next),
+            fixable=builds(found, wanted, version)
+            and kernel.name in within
+            and (is_next or kernel.headers),
             severity=None if is_next else "warning",
         )
     if chosen is None and found.boot is not None and not found.boot.closed and bootable(found):

@@ -10,6 +10,7 @@ import pytest
 from gpu_node.deploy.driver import step
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.drift.engine.check import check
+from gpu_node.facts.node import NodeState
 from tests.drift import states
 
 OLD, NEW = "3.10.0-957.el7.x86_64", "3.10.0-1160.el7.x86_64"
@@ -83,3 +84,53 @@ def test_nodes_build_for_the_running_and_for_the_next_kernel_together(
     following = calls(monkeypatch, OLD, {NEW: None, OLD: BUILT}, {})
     assert following[0][:2] == ("module", NEW)
     assert running[0] == following[0]
+
+
+@pytest.mark.parametrize("entry", ["/boot/vmlinuz-5.0.3", "", "/boot/vmlinuz-9.9.9"])
+def test_more_kernels_than_a_node_has(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    """A node that claims 127 keeps the others waiting for some alone; the report names the rest."""
+    names = [f"5.0.{number}" for number in range(127)]
+    installed = [{"name": each, "headers": True, "image": True, "module": None} for each in names]
+    driver = {
+        "kernels": {"running": "5.0.7", "installed": installed},
+        "dkms": {"builds": []},
+        "boot": {**BOOT, "grubby": entry},
+        **DOWN,
+    }
+    found, wanted = states.found({"driver": driver}), states.wanted({})
+    findings = check(found, wanted)
+    plan = Plan(wanted, found, tuple(findings), states.among())
+    recorder = Recorder()
+    monkeypatch.setattr(step, "driver", recorder)
+    step.converge._inner(plan)
+    step.rest._inner(plan)
+    built = [kernel for name, kernel, _ in recorder.calls if name == "module"]
+    assert len(built) == 6 and built[0] == "5.0.7" and "5.0.126" in built
+    assert "5.0.3" in built or "5.0.3" not in entry
+    left = {each.subject: each for each in findings if each.rule == "driver.next-boot"}
+    left = {name: each for name, each in left.items() if name in set(names) - set(built)}
+    assert len(left) == 127 - 6
+    for each in left.values():
+        assert not each.fixable and "6 in all" in each.fix
+
+
+def test_a_handful_of_kernels_is_repaired_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as an honest node has: the report after the deploy has nothing about them."""
+    names = [f"5.0.{number}" for number in range(5)]
+
+    def found(module: dict[str, str] | None) -> NodeState:
+        installed = [
+            {"name": each, "headers": True, "image": True, "module": module} for each in names
+        ]
+        kernels = {"running": "5.0.2", "installed": installed}
+        boot = {**BOOT, "grubby": "/boot/vmlinuz-5.0.4"}
+        return states.found({"driver": {"kernels": kernels, "boot": boot}})
+
+    wanted, before = states.wanted({}), found(None)
+    plan = Plan(wanted, before, tuple(check(before, wanted)), states.among())
+    recorder = Recorder()
+    monkeypatch.setattr(step, "driver", recorder)
+    step.converge._inner(plan)
+    step.rest._inner(plan)
+    assert sorted(kernel for name, kernel, _ in recorder.calls if name == "module") == names
+    assert not [each for each in check(found(BUILT), wanted) if each.step == "driver"]
