@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from inspect import getfullargspec
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyinfra.api.exceptions import NestedOperationError, PyinfraError
 from pyinfra.api.state import StateOperationHostData
 
 from gpu_node.deploy.engine.effect import Commands, effective
-from gpu_node.deploy.engine.failures import areas
+from gpu_node.deploy.engine.failures import areas, wait
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.escape import visible
@@ -49,13 +50,26 @@ def contain(state: State) -> None:
     keep = state.set_op_data_for_host
 
     def set_op_data_for_host(host: Host, op_hash: str, op_data: StateOperationHostData) -> None:
-        commands = op_data.command_generator
-        if areas(op_data.global_arguments):
+        commands, within = op_data.command_generator, areas(op_data.global_arguments)
+        if within:
             commands = effective(commands, sorted(state.get_op_meta(op_hash).names))
+        if others := [other for area in within for other in area.behind]:
+            commands = _in_turn(commands, state, partial(wait, state, host, op_hash, others))
         op_data.command_generator = _guarded(commands)
         keep(host, op_hash, op_data)
 
     state.set_op_data_for_host = set_op_data_for_host  # type: ignore[method-assign]
+
+
+def _in_turn(commands: Commands, state: State, wait: Callable[[], None]) -> Commands:
+    """Make the commands when the node's turn has come: another node may have done the work."""
+
+    def waiting() -> Iterator[PyinfraCommand]:
+        if state.is_executing:
+            wait()
+        yield from commands()
+
+    return waiting
 
 
 def _guarded(commands: Commands) -> Commands:

@@ -8,11 +8,12 @@ at the end of that operation: each other area would delay the other nodes for as
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import gevent
 from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.arguments import AllArguments
@@ -30,12 +31,14 @@ class Area:
     """The condition (`_if`) of an area's operations on a node: neither it nor a needed one failed.
 
     The node must not be out of the run either. A failed `subject` stops only operations about it.
+    `behind` are nodes that end the same operation before this one begins it.
     """
 
     host: Host
     name: str
     after: Sequence[str] = ()
     subject: str = ""
+    behind: tuple[Host, ...] = ()
 
     def __bool__(self) -> bool:
         """Return False, because pyinfra's dry run counts changes with a true `_if` separately.
@@ -66,17 +69,43 @@ def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dic
 def apart(host: Host, subject: str) -> Iterator[None]:
     """Let a failure of the operations within end only what is about this subject, not its area."""
     itself = host.state.inventory.get_host(host.name)
-    arguments: Mapping[str, Any] = itself.current_deploy_kwargs or {}
-    area = arguments.get("_if")
-    if not isinstance(area, Area):
-        yield
-        return
-    about = replace(area, subject=subject)
-    itself.current_deploy_kwargs = cast(AllArguments, {**arguments, "_if": about})
+    arguments = itself.current_deploy_kwargs
+    _replace(itself, subject=subject)
     try:
         yield
     finally:
-        itself.current_deploy_kwargs = cast(AllArguments, arguments)
+        itself.current_deploy_kwargs = arguments
+
+
+def put_behind(host: Host, others: Iterable[str]) -> None:
+    """Let each later operation of this step begin when those nodes have ended it, or failed.
+
+    They must be before this one in the run's order: then no two wait for each other.
+    """
+    itself = host.state.inventory.get_host(host.name)
+    _replace(itself, behind=tuple(map(host.state.inventory.get_host, others)))
+
+
+def _replace(host: Host, **fields: Any) -> None:
+    arguments: Mapping[str, Any] = host.current_deploy_kwargs or {}
+    area = arguments.get("_if")
+    if isinstance(area, Area):
+        changed = {**arguments, "_if": replace(area, **fields)}
+        host.current_deploy_kwargs = cast(AllArguments, changed)
+
+
+def wait(state: State, host: Host, operation: str, others: Iterable[Host]) -> None:
+    """Wait until other nodes have ended an operation (its hash), or are out of the run."""
+    for other in others:
+        while _is_to_end(state, other, operation):
+            gevent.sleep(0.1)
+    # The time of the others is not this node's.
+    begin(host)
+
+
+def _is_to_end(state: State, host: Host, operation: str) -> bool:
+    made = state.ops[host].get(operation)
+    return made is not None and not made.operation_meta.is_complete() and host in state.active_hosts
 
 
 def begin(host: Host) -> None:

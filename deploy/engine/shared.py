@@ -11,6 +11,7 @@ from pyinfra.api import Host, State
 
 from gpu_node.deploy.engine.ask_all import PARALLEL
 from gpu_node.deploy.engine.baseline import states
+from gpu_node.deploy.engine.failures import put_behind
 from gpu_node.deploy.engine.plan import Plan, plans
 from gpu_node.deploy.engine.proof import refuse
 from gpu_node.deploy.engine.rights import of_inventory
@@ -31,17 +32,28 @@ PlacesOf = Callable[[NodeState], "Places | None"]
 
 
 def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], bool]) -> bool:
-    """Whether a node is the one that changes files that it may share with others of the run.
+    """Whether a node changes files that it may share with others of the run.
 
-    It is the first node that `wants` to. The others log which node it is; `what` names the files in
-    the log.
+    Of nodes that have the same files it is the first one that `wants` to: the others log which node
+    that is; `what` names the files in the log. A node may report anything: only one that has the
+    inode and the ctime of another node's files, which none can guess, does the work for it. If
+    it is unknown whether files are shared, each node changes them, one after the other: the next
+    one finds done what the first one has done.
     """
+    unknown = []
     for name, other in plans(host.state).items():
         if name == plan.among.name:
             break
-        if _of(wants, other) and _share(plan, other, places) is not False:
-            logger.info(f"{host.print_prefix}{what}: {name}, which may share it, changes it")
+        is_shared = _share(plan, other, places) if _of(wants, other) else False
+        if is_shared:
+            logger.info(f"{host.print_prefix}{what}: {name}, which shares it, changes it")
             return False
+        if is_shared is None:
+            unknown.append(name)
+    if unknown:
+        listed = ", ".join(unknown)
+        logger.info(f"{host.print_prefix}{what}: {listed} may share it: changed after that node")
+        put_behind(host, unknown)
     return True
 
 

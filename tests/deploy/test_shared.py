@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any, cast
 
+import gevent
 import pytest
-from pyinfra.api import Host, State
+from pyinfra import host as pyinfra_host
+from pyinfra.api import Config, FunctionCommand, Host, Inventory, State, deploy, operation
+from pyinfra.api.operations import run_ops
+from pyinfra.api.state import StateStage
+from pyinfra.context import ctx_host, ctx_state
 
 from gpu_node.deploy.engine import shared
+from gpu_node.deploy.engine.contained import contain
+from gpu_node.deploy.engine.failures import alone
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.node import NodeState
@@ -20,6 +28,9 @@ PREFIX = "/nfs/envs/dis"
 PLACE = Place(
     kind="nfs4", source="nas:/envs", inode=7, changed="2026-11-21 17:37:02.400000000 +0000"
 )
+# What a node may claim that does not have the file: it cannot know the ctime.
+FORGED = PLACE.model_copy(update={"inode": 8, "changed": ""})
+SAME_INODE = PLACE.model_copy(update={"changed": "2026-11-21 17:37:02.000000000 +0000"})
 OWN_DISK = PLACE.model_copy(update={"kind": "ext4", "source": "/dev/sda1"})
 
 
@@ -40,10 +51,12 @@ def plan(name: str, place: Place | None) -> Plan:
 
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the nodes that were reported as writers of a folder that another node shares."""
+    """Return the nodes for which others wait, because they may have the same folder."""
     host = SimpleNamespace(state=None, print_prefix="")
     monkeypatch.setattr(shared, "host", host)
-    return []
+    waited: list[str] = []
+    monkeypatch.setattr(shared, "put_behind", lambda host, names: waited.extend(names))
+    return waited
 
 
 def who_changes(
@@ -60,23 +73,29 @@ def who_changes(
 
 
 @pytest.mark.parametrize(
-    ("places", "wanting", "changing"),
+    ("places", "wanting", "changing", "awaited"),
     [
-        pytest.param({"a": PLACE, "b": PLACE}, "a b", ["a"], id="one folder"),
-        pytest.param({"a": PLACE, "b": PLACE}, "b", ["b"], id="the first that wants to"),
-        pytest.param({"a": OWN_DISK, "b": OWN_DISK}, "a b", ["a", "b"], id="cloned disks"),
-        pytest.param({"a": PLACE, "b": None}, "a b", ["a"], id="unknown: it may be"),
-        pytest.param({"a": PLACE, "b": OWN_DISK, "c": PLACE}, "a b c", ["a", "b"], id="three"),
+        pytest.param({"a": PLACE, "b": PLACE}, "a b", ["a"], [], id="one folder"),
+        pytest.param({"a": PLACE, "b": PLACE}, "b", ["b"], [], id="the first that wants to"),
+        pytest.param({"a": OWN_DISK, "b": OWN_DISK}, "a b", ["a", "b"], [], id="cloned disks"),
+        pytest.param({"a": PLACE, "b": None}, "a b", ["a", "b"], ["a"], id="unknown: it may be"),
+        pytest.param({"a": None, "b": PLACE}, "a b", ["a", "b"], ["a"], id="the first is silent"),
+        pytest.param({"a": FORGED, "b": PLACE}, "a b", ["a", "b"], ["a"], id="a forged source"),
+        pytest.param({"a": SAME_INODE, "b": PLACE}, "a b", ["a", "b"], ["a"], id="a forged inode"),
+        pytest.param({"a": PLACE, "b": OWN_DISK, "c": PLACE}, "a b c", ["a", "b"], [], id="three"),
     ],
 )
-@pytest.mark.usefixtures("hosts")
 def test_one_node_changes_what_is_shared(
     monkeypatch: pytest.MonkeyPatch,
+    hosts: list[str],
     places: dict[str, Place | None],
     wanting: str,
     changing: list[str],
+    awaited: list[str],
 ) -> None:
+    """A node that does not have another one's files, whatever it claims, leaves no repair out."""
     assert who_changes(monkeypatch, places, wanting) == changing
+    assert hosts == awaited
 
 
 @pytest.mark.usefixtures("hosts")
@@ -85,7 +104,55 @@ def test_the_other_node_says_who_changes_it(
 ) -> None:
     caplog.set_level(logging.INFO)
     who_changes(monkeypatch, {"a": PLACE, "b": PLACE}, "a b")
-    assert f"{PREFIX}: a, which may share it, changes it" in caplog.text
+    assert f"{PREFIX}: a, which shares it, changes it" in caplog.text
+
+
+@operation()
+def note(done: list[str], shared: set[str], fails: bool) -> Generator[FunctionCommand, None, None]:
+    """Write a file that nodes may share, unless it is there."""
+    name = pyinfra_host.name
+
+    def write() -> bool:
+        done.append(f"{name} begins")
+        gevent.sleep(0.2)
+        done.append(f"{name} ends")
+        shared.update(() if fails else {"written"})
+        return not fails
+
+    if not shared:
+        yield FunctionCommand(write, [], {})
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["one folder", "two folders"])
+@pytest.mark.parametrize("fails", [False, True], ids=["a repairs it", "a fails"])
+def test_nodes_that_may_share_files_change_them_in_turn(
+    monkeypatch: pytest.MonkeyPatch, is_one: bool, fails: bool
+) -> None:
+    """The second one has nothing left to do if it is one folder, and is repaired in any case."""
+    done: list[str] = []
+    files: dict[str, set[str]] = {"a": set(), "b": set()}
+    if is_one:
+        files["b"] = files["a"]
+    state = State(Inventory((["a", "b"], {})), Config())
+    contain(state)
+    made = {"a": plan("a", FORGED), "b": plan("b", PLACE)}
+    monkeypatch.setattr(shared, "plans", lambda state: made)
+
+    @deploy("Part")
+    def part() -> None:
+        name = pyinfra_host.name
+        assert shared.is_writer(made[name], PREFIX, lies, lambda each: True)
+        note(done=done, shared=files[name], fails=fails and name == "a")
+
+    for each in state.inventory:
+        state.activate_host(each)
+        with ctx_state.use(state), ctx_host.use(each):
+            part(**alone(each, "env", 60))
+    state.print_output = state.print_input = False
+    state.set_stage(StateStage.Execute)
+    run_ops(state)
+    b_works = ["b begins", "b ends"] if fails or not is_one else []
+    assert done == ["a begins", "a ends", *b_works]
 
 
 @pytest.mark.parametrize(
