@@ -18,7 +18,6 @@ from gpu_node.deploy.engine.rights import of_operation
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace.copy_side import local_sender, receiver, sender
-from gpu_node.deploy.workspace.jump_hosts import by_jump_hosts
 from gpu_node.deploy.workspace.progress import bar
 from gpu_node.deploy.workspace.rsync_codes import AS, Copier, is_whole, next_step
 from gpu_node.deploy.workspace.rsync_run import (
@@ -31,6 +30,7 @@ from gpu_node.deploy.workspace.rsync_run import (
 )
 from gpu_node.deploy.workspace.senders import Sender, by_one, senders
 from gpu_node.facts.ask.execute import NoAnswer, execute
+from gpu_node.facts.ask.jump_hosts import by_jump_hosts
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import CONTROLLER, request_of
 from gpu_node.facts.ssh.options import STRICT

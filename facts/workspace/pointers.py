@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from posixpath import normpath
 
 from pydantic import Field
@@ -57,24 +58,42 @@ def section(paths: Sequence[str], user: str) -> Section:
     return Section(SECTION, given + _LOOK, seconds, shared=(SHARED,))
 
 
+@dataclass
+class _Tree:
+    """What the lines about a folder have brought; `begun` are pointers before their walk's end."""
+
+    clones: dict[str, list[str]] = field(default_factory=dict)
+    begun: list[tuple[str, str]] = field(default_factory=list)
+    partial: str = ""
+    is_ended: bool = False
+
+    def end(self, code: str) -> None:
+        for clone, name in self.begun:
+            self.clones.setdefault(clone, []).append(name)
+        self.begun = []
+        partial = _ENDS[code] if code in _ENDS else f"find ended with {int(code)}"
+        self.partial = self.partial or partial
+        self.is_ended = True
+
+
 def parse(text: str) -> dict[str, Pointers]:
     """Parse the lines of pointers.sh: the folders that exist, each with its pointers."""
-    found: dict[str, Pointers] = {}
-    clones: dict[str, tuple[str, ...]] = {}
-    path, ended = "", False
+    found: dict[str, _Tree] = {}
+    tree = None
     for line in filter(None, text.split("\n")):
         first, _, rest = line.partition("\t")
         if first == "tree":
-            path, clones, ended = rest, {}, False
-            found[path] = Pointers(partial="it could not be entered")
-        elif not path or not rest:
+            tree = found[rest] = _Tree()
+        elif tree is None or not rest:
             raise Unreadable(f"not understood: {line[:80]!r}")
         elif first == "end":
-            partial = _ENDS[rest] if rest in _ENDS else f"find ended with {int(rest)}"
-            before = found[path].partial if ended else ""
-            ended = True
-            found[path] = Pointers(clones=clones, partial=before or partial)
+            tree.end(rest)
         else:
-            clone = normpath(first)
-            clones[clone] = (*clones.get(clone, ()), normpath(rest))
-    return found
+            tree.begun.append((normpath(first), normpath(rest)))
+    return {path: _pointers(each) for path, each in found.items()}
+
+
+def _pointers(tree: _Tree) -> Pointers:
+    partial = tree.partial if tree.is_ended else "it could not be entered"
+    clones = {clone: tuple(names) for clone, names in tree.clones.items()}
+    return Pointers(clones=clones, partial=partial)

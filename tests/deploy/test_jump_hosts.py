@@ -12,6 +12,7 @@ import pytest
 from paramiko import ECDSAKey
 
 from gpu_node.deploy.workspace.rsync import ssh_of, ssh_to
+from gpu_node.facts.ask.via.login import words as via_words
 from tests.onboarding.serving import Sshd, serving
 
 MINE = ECDSAKey.generate()
@@ -106,6 +107,20 @@ def test_a_jump_host_that_is_not(servers: list[Sshd], node: str, second: str, un
     assert done.returncode == 255
     assert "Host key verification failed" in done.stderr
     assert servers[unknown].attempts == [] and servers[2].attempts == []
+    assert (Path(config).parent / "known hosts").read_text() == before
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_jump_host_of_clustershells_ssh(servers: list[Sshd], is_known: bool) -> None:
+    """It is as strict: what the configuration allows for a jump host, a report does not."""
+    known = servers if is_known else servers[1:]
+    config = configured(servers, known, "ProxyJump first")
+    before = (Path(config).parent / "known hosts").read_text()
+    argv = [*via_words("node", {"ssh_config_file": config}), "echo here"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == ((0, "here\n") if is_known else (255, "")), done.stderr
+    assert bool(servers[0].attempts) is bool(servers[2].attempts) is is_known
+    assert not any(each.agent_asked for each in servers)
     assert (Path(config).parent / "known hosts").read_text() == before
 
 

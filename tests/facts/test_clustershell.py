@@ -201,13 +201,27 @@ def test_the_command_line_of_ssh() -> None:
     assert 'UserKnownHostsFile="/a b/100%%"' in made
 
 
+def test_a_jump_host_that_is_none(sshd: Sshd, tmp_path: Path) -> None:
+    """The node has the reason, and the others are asked."""
+    config = tmp_path / "config"
+    config.write_text("Host far\n ProxyJump a$b\nHost *\n CheckHostIP no\n")
+    sshd.answer = Stored()
+    given = data(sshd, ssh_config_file=str(config))
+    found = asked(question("far", {**given, "ssh_hostname": "far"}), question("near", given))
+    assert found["near"].error is None
+    assert (found["far"].reached, found["far"].state) == (False, None)
+    assert "the jump host 'a$b' is not [user@]host[:port]" in (found["far"].error or "")
+
+
 def test_answers_are_judged(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     """As over SSH: a node that sends without end, garbage, or another's answer is unreadable."""
     monkeypatch.setattr(clustershell, "MOST_BYTES", 1024 * 1024)
+    monkeypatch.setattr(clustershell, "MOST_LINES", 15_000)
     honest = Answers()
     nodes: dict[str, Callable[[Channel, bytes], None]] = {
         "endless": endless,
         "one-line": lambda channel, _: _without_end(channel),
+        "lines": lambda channel, _: _many_lines(channel),
         "garbage": garbage,
         "another": lambda channel, command: honest(channel, command, b"another", b"a100-01"),
         "earlier": lambda channel, command: honest(channel, command, b"0123456789", b"9999999999"),
@@ -219,6 +233,7 @@ def test_answers_are_judged(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None
     assert errors.pop("good") is None
     assert "it sent more than 16 MiB" in (errors.pop("endless") or "")
     assert "it sent more than 16 MiB" in (errors.pop("one-line") or "")
+    assert "or 500000 lines" in (errors.pop("lines") or "")
     assert errors.pop("another") == "it is the answer of a100-01"
     assert errors.pop("earlier") == "it is the answer to an earlier question"
     assert errors.pop("garbage")
@@ -228,6 +243,12 @@ def test_answers_are_judged(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None
 def _without_end(channel: Channel) -> None:
     while True:
         channel.sendall(b"x" * 32768)
+
+
+def _many_lines(channel: Channel) -> None:
+    """Send few bytes in many lines, and then nothing."""
+    channel.sendall(b"\n" * 20_000)
+    time.sleep(30)
 
 
 class Answers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,14 @@ def test_an_answer_of_another_form() -> None:
         with pytest.raises(Unreadable):
             parse(text)
     assert parse("tree\t/a")["/a"].partial == "it could not be entered"
+
+
+def test_many_lines_are_read_in_linear_time() -> None:
+    """A tuple that grows by each line would take minutes for what a node may send."""
+    count = 60_000
+    lines = [f".\t{number}.bin" for number in range(count)]
+    text = "\n".join(["tree\t/a", *lines, *["end\t0"] * count])
+    began = time.process_time()
+    found = parse(text)["/a"]
+    assert len(found.clones["."]) == count
+    assert time.process_time() - began < 2

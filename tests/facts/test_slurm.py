@@ -190,6 +190,17 @@ def test_a_job_without_the_name_of_its_node(folder: Path) -> None:
     )
 
 
+def test_a_text_of_a_user_is_no_word_of_the_job(folder: Path) -> None:
+    """In a section such a line counts for nothing."""
+    forged = (
+        "@@gpu-node begin toolchain.os 0 raw 18\n@@gpu-node unnamed\n@@gpu-node end toolchain.os"
+    )
+    change = f"awk '{{ print }} /@@gpu-node script/ {{ print forged }}' forged='{forged}'"
+    (folder / "instead.a100-01").write_text(f'"$@" | {change}\n')
+    found = asked("a100-01")["a100-01"]
+    assert found.state is not None, found.error
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

@@ -18,9 +18,10 @@ from typing import IO, Any
 
 import gevent
 from gevent import subprocess
+from gevent.pool import Pool
 
 from gpu_node.facts.ask.gather import CONNECT_SECONDS, Answer
-from gpu_node.facts.ask.offline import MOST_BYTES
+from gpu_node.facts.ask.offline import MOST_BYTES, MOST_LINES
 from gpu_node.facts.ask.via import login
 from gpu_node.facts.ask.via.processes import GRACE_SECONDS, with_parent
 from gpu_node.facts.ask.via.question import COMMAND, NAME, TOO_MUCH, Carried, Question
@@ -32,6 +33,10 @@ _CHILD = "gpu_node.facts.ask.via.on_clustershell"
 _NO_NAME = "ClusterShell takes names of letters, digits, `.`, `_` and `-` alone"
 # A line of the child is one answer, in base64.
 _LONGEST_LINE = 3 * MOST_BYTES
+# How many ssh print their settings side by side, for the jump hosts.
+_WAYS = 16
+# The command line of ssh for a node, or why there is none.
+_Way = list[str] | ValueError
 
 
 class NoClusterShell(Exception):
@@ -48,12 +53,22 @@ def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
         raise NoClusterShell(f"no Python library {LIBRARY}")
     if shutil.which("ssh") is None:
         raise NoClusterShell("no program ssh in PATH", "install OpenSSH's client")
-    asked = {each.name: each for each in questions if NAME.fullmatch(each.name)}
-    found = {each.name: _answer(asked[each.name], each) for each in _carried(asked, last)}
+    named = [each for each in questions if NAME.fullmatch(each.name)]
+    ways = dict(zip((each.name for each in named), Pool(_WAYS).map(_way, named), strict=True))
+    asked = {each.name: each for each in named if not isinstance(ways[each.name], ValueError)}
+    found = {each.name: _answer(asked[each.name], each) for each in _carried(asked, ways, last)}
     return {
-        each.name: found.get(each.name) or Answer(dict(each.data), error=_NO_NAME)
+        each.name: found.get(each.name)
+        or Answer(dict(each.data), error=str(ways.get(each.name, _NO_NAME)))
         for each in questions
     }
+
+
+def _way(question: Question) -> _Way:
+    try:
+        return login.words(question.name, question.data)
+    except ValueError as error:
+        return error
 
 
 def _answer(question: Question, carried: Carried) -> Answer:
@@ -66,7 +81,9 @@ def _answer(question: Question, carried: Carried) -> Answer:
     return question.answer(carried)
 
 
-def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried]:
+def _carried(
+    questions: Mapping[str, Question], ways: Mapping[str, _Way], last: float
+) -> Iterator[Carried]:
     """Run ClusterShell, and yield what it brings from each node."""
     if not questions:
         return
@@ -80,7 +97,7 @@ def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried
         preexec_fn=with_parent,
     )
     errors: list[bytes] = []
-    readers = [gevent.spawn(_give, process.stdin, _orders(questions.values(), last))]
+    readers = [gevent.spawn(_give, process.stdin, _orders(questions.values(), ways, last))]
     readers.append(gevent.spawn(_keep, process.stderr, errors))
     try:
         for line in _lines(process.stdout):
@@ -96,12 +113,15 @@ def _carried(questions: Mapping[str, Question], last: float) -> Iterator[Carried
         raise NoClusterShell(f"ClusterShell ended: {text[-1] if text else f'exit {code}'}")
 
 
-def _orders(questions: Iterable[Question], last: float) -> Iterator[bytes]:
+def _orders(
+    questions: Iterable[Question], ways: Mapping[str, _Way], last: float
+) -> Iterator[bytes]:
     """Yield the lines of the child's stdin: what all nodes share, then one for each node."""
     first: dict[str, Any] = {
         "command": COMMAND,
         "connect": CONNECT_SECONDS,
         "most": MOST_BYTES,
+        "most_lines": MOST_LINES,
         "too_much": TOO_MUCH,
         "last": last,
     }
@@ -109,7 +129,7 @@ def _orders(questions: Iterable[Question], last: float) -> Iterator[bytes]:
     for each in questions:
         node = {
             "name": each.name,
-            "ssh": login.words(each.name, each.data),
+            "ssh": ways[each.name],
             "seconds": each.seconds,
             "script": each.script.decode(),
         }

@@ -11,6 +11,7 @@ from paramiko import AuthenticationException, SSHException
 from pyinfra.api.exceptions import ConnectError
 
 from gpu_node.facts.ask.gather import CONNECT_SECONDS
+from gpu_node.facts.ask.jump_hosts import by_jump_hosts
 from gpu_node.facts.ssh.options import STRICT
 
 # The exit code of ssh for an error of its own.
@@ -33,22 +34,25 @@ _AFTER = ("Host key verification failed.", "Connection closed by")
 
 
 def words(name: str, data: Mapping[str, Any]) -> list[str]:
-    """Return the command line of ssh for a node, to which the remote command is added."""
+    """Return the command line of ssh for a node, to which the remote command is added.
+
+    ValueError: the jump hosts of ssh's configuration cannot be used.
+    """
     file = data.get("ssh_known_hosts_file")
     key = data.get("ssh_key")
-    config = data.get("ssh_config_file")
-    return [
+    config = _path(data["ssh_config_file"]) if data.get("ssh_config_file") else ""
+    host = str(data.get("ssh_hostname") or name)
+    options = [
         "ssh",
         *STRICT,
         *ALONE,
-        *(("-F", _path(config)) if config else ()),
+        *(("-F", config) if config else ()),
         *(("-o", f'UserKnownHostsFile="{_path(file).replace("%", "%%")}"') if file else ()),
         *(("-o", "IdentitiesOnly=yes", "-i", _path(key)) if key else ()),
         *(("-l", str(data["ssh_user"])) if data.get("ssh_user") else ()),
         *(("-p", str(data["ssh_port"])) if data.get("ssh_port") else ()),
-        "--",
-        str(data.get("ssh_hostname") or name),
     ]
+    return [*options, *by_jump_hosts([*options, "--"], host, config), "--", host]
 
 
 def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:

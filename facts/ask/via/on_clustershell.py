@@ -47,6 +47,7 @@ class _Node:
     out: list[bytes] = field(default_factory=list)
     err: list[bytes] = field(default_factory=list)
     size: int = 0
+    lines: int = 0
     began: float = 0
     asked: float = 0
     heard: float | None = None
@@ -74,10 +75,13 @@ class _Run(EventHandler):  # type: ignore[misc]
     def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
         """A node has sent a line."""
         one = self.nodes[node]
+        if one.done:  # the rest of what was read at once
+            return
         one.heard = time.monotonic()
         one.size += len(msg) + 1
+        one.lines += 1
         one.reached |= sname == worker.SNAME_STDOUT
-        if one.size <= self.shared["most"]:
+        if one.size <= self.shared["most"] and one.lines <= self.shared["most_lines"]:
             (one.err if sname == worker.SNAME_STDERR else one.out).append(msg)
         else:
             self.end(one, problem=self.shared["too_much"])

@@ -27,13 +27,14 @@ from gpu_node.facts.probe.shell import shell
 # Names that are one word to every engine and to sh, and that an answer may have.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 TOO_MUCH = (
-    f"it sent more than {MOST_BYTES // 1024 // 1024} MiB; the rest was not read; check what the "
-    "login shell and the programs there print"
+    f"it sent more than {MOST_BYTES // 1024 // 1024} MiB, or {MOST_LINES} lines; the rest was "
+    "not read; check what the login shell and the programs there print"
 )
 # What runs the script that stdin brings.
 COMMAND = READER
 # What a job prints whose environment does not name its node.
 UNNAMED = f"{MARK} unnamed"
+_UNNAMED = re.compile(rf"^{UNNAMED}$", re.MULTILINE)
 _JOB = re.compile(rf"^{MARK} job (?P<id>[0-9]{{1,10}})$", re.MULTILINE)
 
 
@@ -130,6 +131,10 @@ class Question:
         if len(carried.out) > MOST_BYTES or carried.out.count(b"\n") > MOST_LINES:
             raise ProbeError(TOO_MUCH)
         text = carried.out.decode("utf-8", "replace")
+        if self.in_job and _UNNAMED.search(outside(text)[0]):
+            then = f"look for what removes it: srun --nodelist={self.name} env"
+            allowed = "allowed: the variable that slurmd sets"
+            raise ProbeError(f"found a job without SLURMD_NODENAME; {allowed}; next: {then}")
         whole(carried.code == 0, text.removesuffix("\n").split("\n"), carried.errors)
         stamp = STAMP.search(outside(text)[0])
         if stamp is None:

@@ -28,7 +28,7 @@ _HOP = re.compile(
 _ONWARD = ("-W", "[%h]:%p")
 
 
-def by_jump_hosts(words: Sequence[str], host: str, config: str) -> list[str]:
+def by_jump_hosts(words: Sequence[str], host: str, config: str = "") -> list[str]:
     """Return the options by which this ssh command reaches a host with our rules.
 
     They are empty if ssh's configuration has no ProxyJump for the host. `config` is the file after
