@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import wraps
 from typing import IO, Any
@@ -25,6 +26,8 @@ from gpu_node.inventories.errors import worded
 
 # How long a node may take none of an upload, and how long a session for one may take to begin.
 _UPLOAD_IDLE_SECONDS, _UPLOAD_BEGIN_SECONDS = 120, 60
+# What is printed of an answer: its first lines as they come, and its last ones.
+_FIRST, _LAST = 60, 40
 # Of each node, the longest time limit that a command ran into.
 _missed: WeakKeyDictionary[Host, float] = WeakKeyDictionary()
 
@@ -51,8 +54,10 @@ class Output(CommandOutput):
     @property
     @override
     def combined_lines(self) -> list[OutputLine]:  # type: ignore[override]
-        """Every line in the order in which its end came."""
-        return [OutputLine(stream, line) for stream, line in _ordered(self._answer.parts)]
+        """The lines to print, in the order in which their ends came; pyinfra prints all of them."""
+        ends = _Ends()
+        first = [each for each in _ordered(self._answer.parts) if ends.is_first(*each)]
+        return [OutputLine(stream, line) for stream, line in (*first, *ends.rest())]
 
     @property
     @override
@@ -97,23 +102,55 @@ def _ordered(parts: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, str]]:
         yield from ((name, line) for line in lines.take(b"", final=True))
 
 
+class _Ends:
+    """Keeps the last lines of an answer, and counts those between them and the first ones.
+
+    A node may send a million lines, which would hide what the other nodes print.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: deque[tuple[str, str]] = deque(maxlen=_LAST)
+
+    def is_first(self, stream: str, line: str) -> bool:
+        """Whether a line is one of the first; else it may be one of the last."""
+        self._count += 1
+        if self._count <= _FIRST:
+            return True
+        self._last.append((stream, line))
+        return False
+
+    def rest(self) -> Iterator[tuple[str, str]]:
+        """Yield the last lines, after one that has the number of those left out."""
+        if more := max(self._count - _FIRST - len(self._last), 0):
+            yield "stdout", f"... ({more} more lines)"
+        yield from self._last
+
+
 class _Shown:
     """Prints the lines of an answer as they end."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._streams = {"stdout": _Lines(), "stderr": _Lines()}
+        self._ends = _Ends()
 
     def take(self, stream: str, data: bytes, final: bool = False) -> None:
-        """Print the lines that end in a part."""
+        """Print the first lines as they end in a part."""
         for line in self._streams[stream].take(data, final):
-            shown = pyinfra_output.format_text(line, "red") if stream == "stderr" else line
-            pyinfra_output.echo(f"{self._prefix}{shown}", err=True)
+            if self._ends.is_first(stream, line):
+                self._print(stream, line)
 
     def end(self) -> None:
-        """Print what has no end of line."""
+        """Print what has no end of line, and the last lines of many."""
         for stream in self._streams:
             self.take(stream, b"", final=True)
+        for stream, line in self._ends.rest():
+            self._print(stream, line)
+
+    def _print(self, stream: str, line: str) -> None:
+        shown = pyinfra_output.format_text(line, "red") if stream == "stderr" else line
+        pyinfra_output.echo(f"{self._prefix}{shown}", err=True)
 
 
 def run_shell_command(

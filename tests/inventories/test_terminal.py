@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import click
 import gevent
 import pytest
-from pyinfra.api import output
+from pyinfra.api import Config, Inventory, State, output
 from pyinfra.api.util import log_host_command_error, print_host_combined_output
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra_cli.exceptions import UnexpectedInternalError, WrappedError
@@ -22,7 +22,10 @@ from pyinfra_cli.log import LogFormatter
 from typing_extensions import override
 
 from gpu_node.inventories import terminal
+from gpu_node.inventories.connection import commands
 from tests.fork_server import BIN, REPOSITORY
+from tests.hostile_nodes import reply
+from tests.onboarding.serving import PASSWORD, at_home, serving
 
 HOSTILE = "a\x1b]0;owned\x07b\x1b[2J\x9b31m\u202ec\x1b[31mred\rd\u200be\udcff"
 SHOWN = r"a\x1b]0;owned\x07b\x1b[2J\x9b31m\u202ec\x1b[31mred\rd\u200be\udcff"
@@ -192,3 +195,35 @@ def test_a_style_is_marked_once(parameters: int) -> None:
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+def test_the_lines_of_a_node_that_sends_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[str]
+) -> None:
+    """The first and the last ones are printed, as it runs and of a failure; a fact has them all."""
+    at_home(monkeypatch, tmp_path)
+    commands.install()
+    many = b"".join(b"line %d\n" % number for number in range(100_000))
+    with serving(tmp_path / "server") as sshd:
+        sshd.accepts_none = True
+        sshd.answer = lambda channel, _: reply(channel, many, 1)
+        (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n")
+        known = {"ssh_port": sshd.port, "ssh_user": "root", "ssh_password": PASSWORD}
+        known["ssh_known_hosts_file"] = str(tmp_path / "known_hosts")
+        inventory = Inventory(([("127.0.0.1", known)], {}))
+        state = State(inventory, Config())
+        (node,) = inventory
+        node.connect(raise_exceptions=True)
+        try:
+            done, output = node.run_shell_command("work", print_output=True)
+        finally:
+            node.disconnect()
+        assert state.inventory is inventory
+    running = plain(shown)
+    shown.clear()
+    print_host_combined_output(node, output)
+    for text in (running, plain(shown)):
+        lines = [line.rpartition("] ")[2] for line in text.splitlines() if "line" in line]
+        assert (lines[0], lines[-1]) == ("line 0", "line 99999")
+        assert len(lines) == 101 and "... (99900 more lines)" in lines
+    assert not done and len(output.stdout_lines) == 100_000
