@@ -230,7 +230,10 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
     assert not shared.versions_differ(made["a"], "/opt/dis", places, lambda each: each.among.name)
     assert shared.nodes_sharing(made["a"], places) == ["a"]
     made["a"] = cast(plan.Plan, SimpleNamespace(among=made["a"].among, found=network))
-    assert not shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)
+    awaited: list[str] = []
+    monkeypatch.setattr(shared, "put_behind", lambda host, names: awaited.extend(names))
+    assert shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)
+    assert awaited == ["x"]
 
 
 @given(hostile.changes())
