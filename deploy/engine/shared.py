@@ -52,7 +52,7 @@ def is_writer(plan: Plan, what: str, places: PlacesOf, wants: Callable[[Plan], b
             unknown.append(name)
     if unknown:
         listed = ", ".join(unknown)
-        logger.info(f"{host.print_prefix}{what}: {listed} may share it: changed after that node")
+        logger.info(f"{host.print_prefix}{what}: may be shared: changed here after {listed}")
         put_behind(host, unknown)
     return True
 

@@ -187,7 +187,7 @@ _PACKAGE_HARM = (
 def _not_compared(among: Among) -> int:
     """Return the number of packages that are on this node or its peers, beyond those compared."""
     several = [each for each in among.unlike if each.fact.partition(":")[0] == NOT_COMPARED]
-    return sum(int(each.value or 0) or max(map(int, each.values)) for each in several)
+    return sum(int(each.value or 0) or max(map(int, each.values), default=0) for each in several)
 
 
 def _package(unlike: Unlike) -> str:
