@@ -57,15 +57,18 @@ def listed(area: str | None) -> RenderableType:
     table.add_column(overflow="fold")
     for rule in in_order():
         if area in (None, rule.area):
-            severity = Text(rule.severity, style=SEVERITY_STYLES[rule.severity])
             repair = "repaired" if rule.steps else "manual"
-            table.add_row(severity, Text(rule.id, style="bold"), repair, rule.summary)
+            words = _severities(rule.severities)
+            table.add_row(words, Text(rule.id, style="bold"), repair, rule.summary)
     return table
 
 
 def _head(rule_id: str, *severities: str) -> Text:
-    words = Text(" or ").join(Text(each, style=SEVERITY_STYLES[each]) for each in severities)
-    return Text.assemble(words, "  ", (rule_id, "bold"))
+    return Text.assemble(_severities(severities), "  ", (rule_id, "bold"))
+
+
+def _severities(severities: Iterable[str]) -> Text:
+    return Text(" or ").join(Text(each, style=SEVERITY_STYLES[each]) for each in severities)
 
 
 def _lines(rule: Rule) -> Iterator[tuple[str, str]]:

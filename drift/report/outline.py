@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from rich.text import Text
 
@@ -63,6 +63,13 @@ def _hardware(node: NodeState) -> Iterator[str]:
 
 
 def _software(node: NodeState, elsewhere: str) -> Iterator[str]:
+    if absent := node.nccl.absent:
+        several = len(absent) > 1
+        does = "do" if several else "does"
+        yield f"environment{'s' * several} {' and '.join(absent)} {does} not exist"
+        node = _without(node, absent)
+        if not node.nccl.environments:
+            return
     torch, nccl = _value("nccl.torch", node), _value("nccl.loaded", node)
     if not _FACTS["nccl.torch"].is_asked(node):
         yield f"PyTorch in {elsewhere} (not read)" if elsewhere else "no PyTorch found"
@@ -73,6 +80,14 @@ def _software(node: NodeState, elsewhere: str) -> Iterator[str]:
     else:
         yield f"PyTorch {torch}"
         yield "NCCL unreadable" if nccl is None else f"NCCL {nccl}" if nccl != "none" else "no NCCL"
+
+
+def _without(node: NodeState, absent: Collection[str]) -> NodeState:
+    """Return a node as it would be if no one had named the environments that it does not have."""
+    known = node.nccl.environments.items()
+    there = {prefix: each for prefix, each in known if prefix not in absent}
+    nccl = node.nccl.model_copy(update={"environments": there})
+    return node.model_copy(update={"nccl": nccl})
 
 
 def _value(name: str, node: NodeState) -> str | None:

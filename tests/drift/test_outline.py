@@ -49,6 +49,37 @@ def test_what_was_found(change: dict[str, Any], words: str) -> None:
     assert lines({"n": states.seen(change)}) == [f"n: {words}"]
 
 
+@pytest.mark.parametrize(
+    ("environments", "absent", "words"),
+    [
+        pytest.param(
+            {"/opt/dis": None},
+            ["/opt/dis"],
+            "environment /opt/dis does not exist",
+            id="the only one",
+        ),
+        pytest.param(
+            {"/opt/dis": {}, "/opt/new": None},
+            ["/opt/new"],
+            "environment /opt/new does not exist, PyTorch 2.1.2+cu121, NCCL 2.18.1",
+            id="one of two",
+        ),
+        pytest.param(
+            {"/opt/a": None, "/opt/b": None, "/opt/c": None},
+            ["/opt/a", "/opt/b"],
+            "environments /opt/a and /opt/b do not exist, PyTorch unreadable",
+            id="and one that cannot be read",
+        ),
+    ],
+)
+def test_an_environment_that_does_not_exist(
+    environments: dict[str, Any], absent: list[str], words: str
+) -> None:
+    """It was read: there is none."""
+    node = states.seen({"nccl": {"environments": environments, "absent": absent}})
+    assert lines({"n": node}) == [f"n: 2 x A100-PCIE-40GB, driver 535.154.05, {words}"]
+
+
 def test_alike_nodes_are_one_line() -> None:
     """The most frequent kind first; a node without an answer has none; many kinds are named."""
     nodes = {"b": states.seen(EMPTY), "gone": GONE} | {f"a-{n}": states.seen() for n in range(3)}
