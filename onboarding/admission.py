@@ -90,6 +90,8 @@ class Admission:
         self.site, self.request, self.options, self.console = site, request, options, console
         self.cluster = site.cluster()
         self.journal = self._begun()
+        # What this run has changed so far, in words.
+        self._changed: list[str] = []
 
     def _begun(self) -> Journal:
         """Return how the server is reached: by the request, else the file, else the journal."""
@@ -227,6 +229,7 @@ class Admission:
                 return
             self._pin(server, chosen, keys)
             if install_key(session, public_key(server)):
+                self._changed.append("this machine's key was put into its authorized_keys")
                 self.console.say(f"  this machine's key is let in as {server.user}")
             prove_key(server, chosen)
 
@@ -240,7 +243,8 @@ class Admission:
             pinned = tuple(dict.fromkeys((*self.journal.pinned, *own)))
             self.journal = self.journal.model_copy(update={"pinned": pinned})
             journal.write(self.site, self.journal)
-            contact.pin(server, chosen, keys)
+            if contact.pin(server, chosen, keys):
+                self._changed.append("its host key was pinned")
 
     def let_in_again(self, verifies: bool) -> bool:
         """Check that an entered server accepts this machine's key; return whether it must join.
@@ -341,7 +345,7 @@ class Admission:
             refused = error
         wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
         rows = looked.rows(wanted, given.group)
-        self.console.show(table(rows))
+        self.console.show(table(rows, self._changed))
         if stops := [
             f"{row.subject}: {as_found(row.why)}" for row in rows if row.verdict == "stop"
         ]:

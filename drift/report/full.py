@@ -15,6 +15,7 @@ from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.outline import closing
 from gpu_node.drift.report.problems import chosen, of_problems, only_lines, problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import deploy_command
@@ -118,7 +119,7 @@ def _summary(report: Report) -> Text:
     ]
     found = [_counted(count, severity) for severity, count in total.findings.items() if count]
     parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
-    return Text("; ".join(parts), style="bold green" if report.exit_code() == 0 else "bold")
+    return closing(report, "; ".join(parts))
 
 
 def _counted(count: int, severity: str) -> str:

@@ -11,13 +11,14 @@ from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.matrix import node_of
-from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.escape import visible
 
 # More kinds of node than these are named, not described.
 _MOST_KINDS = 4
 _LONGEST = 120
+_NO_GPU = "no GPU"
 _FACTS = {each.name: each for each in FACTS}
 
 
@@ -39,6 +40,19 @@ def outline(
         yield Text(f"{visible(ranges(rest, hosts))}: others, see --facts", style="dim")
 
 
+def closing(report: Report, counts: str) -> Text:
+    """Return the last line of a report: one without drift does not hide that a GPU was missing."""
+    hosts = report.hosts
+    if report.exit_code() != 0:
+        return Text(counts, style="bold")
+    nodes = {name: node_of(host) for name, host in hosts.items()}
+    without = [name for name, node in nodes.items() if node and _NO_GPU in _hardware(node)]
+    if not without:
+        return Text(counts, style="bold green")
+    where = "" if len(without) == len(hosts) else f" on {visible(ranges(without, hosts))}"
+    return Text(f"{counts} in what was judged; no GPU was found{where}", style="bold")
+
+
 def _words(node: NodeState, elsewhere: str) -> str:
     return ", ".join([*_hardware(node), *_software(node, elsewhere)])
 
@@ -53,7 +67,7 @@ def _hardware(node: NodeState) -> Iterator[str]:
     elif devices:
         yield f"{devices} GPU{'s' * (devices > 1)} of which none answers"
     else:
-        yield "no GPU"
+        yield _NO_GPU
     if driver is None:
         yield "driver unreadable"
     elif driver not in NO_DRIVER:

@@ -20,8 +20,11 @@ _STYLES: dict[Verdict, str] = {
 }
 
 
-def table(rows: Sequence[Row]) -> RenderableType:
-    """Return the pre-flight as a rich renderable; what stops comes first below the table."""
+def table(rows: Sequence[Row], changed: Sequence[str] = ()) -> RenderableType:
+    """Return the pre-flight as a rich renderable; what stops comes first below the table.
+
+    `changed` has in words what this run has changed before it.
+    """
     matrix = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     matrix.add_column("checked", overflow="fold", max_width=30)
     matrix.add_column("found", overflow="fold", ratio=1)
@@ -30,7 +33,7 @@ def table(rows: Sequence[Row]) -> RenderableType:
         word = Text(row.verdict, style=_STYLES[row.verdict])
         matrix.add_row(Text(visible(row.subject)), Text(visible(row.found)), word)
     shown = [row for verdict in ("stop", "warning") for row in rows if row.verdict == verdict]
-    return Group(matrix, Text(), *(_entry(row) for row in shown), _summary(rows))
+    return Group(matrix, Text(), *(_entry(row) for row in shown), _summary(rows, changed))
 
 
 def _entry(row: Row) -> RenderableType:
@@ -46,12 +49,15 @@ def _lines(row: Row) -> Iterator[tuple[str, str]]:
         yield "next step", row.fix
 
 
-def _summary(rows: Sequence[Row]) -> Text:
+def _summary(rows: Sequence[Row], changed: Sequence[str]) -> Text:
     stops, warnings = (
         sum(1 for row in rows if row.verdict == verdict) for verdict in ("stop", "warning")
     )
-    counts = [f"{len(rows)} checks"]
+    counts = [f"{len(rows)} check{'s' if len(rows) != 1 else ''}"]
     counts += [f"{stops} stop{'s' if stops != 1 else ''}"] if stops else []
     counts += [f"{warnings} warning{'s' if warnings != 1 else ''}"] if warnings else []
-    ending = "; nothing was changed" if stops else ""
+    ending = ""
+    if stops:
+        but = f"the inventory is unchanged, but {', and '.join(changed)}"
+        ending = f"; {but if changed else 'nothing was changed'}"
     return Text(", ".join(counts) + ending, style="bold" if stops or warnings else "bold green")

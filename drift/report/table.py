@@ -19,7 +19,7 @@ from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report, Status
-from gpu_node.drift.report.outline import outline
+from gpu_node.drift.report.outline import closing, outline
 from gpu_node.drift.report.problems import (
     WANT,
     Problem,
@@ -115,7 +115,7 @@ def counts(report: Report, found: Sequence[Problem]) -> Text:
     line = f"{_counted(total.hosts, 'node')}, {', '.join(nodes)}"
     if found or not (total.unreachable or total.unreadable):
         line += f": {counts}"
-    return Text(line, style="bold green" if report.exit_code() == 0 else "bold")
+    return closing(report, line)
 
 
 def _counted(count: int, thing: str, plural: str = "s") -> str:

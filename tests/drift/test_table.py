@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 from unicodedata import category
 
@@ -218,6 +219,33 @@ def test_nodes_with_one_error_are_shown_once() -> None:
 def test_nodes_that_are_well_are_one_line(nodes: dict[str, Seen], line: str) -> None:
     """Below what was found: see test_outline.py."""
     assert concise(nodes, 80).splitlines()[1:] == [line]
+
+
+NO_GPU = {"driver": {"smi": {"code": None, "gpus": []}, "devices": []}}
+
+
+@pytest.mark.parametrize("form", [concise, drawn])
+@pytest.mark.parametrize(
+    ("nodes", "ending"),
+    [
+        ({"n": NO_GPU}, " in what was judged; no GPU was found"),
+        ({"a-1": NO_GPU, "a-2": NO_GPU}, " in what was judged; no GPU was found"),
+        ({"a-1": NO_GPU, "a-2": {}}, " in what was judged; no GPU was found on a-1"),
+        ({"n": {}}, ""),
+    ],
+)
+def test_nodes_without_a_gpu_are_no_success(
+    nodes: dict[str, Any], ending: str, form: Callable[[dict[str, Seen], int], str]
+) -> None:
+    """The last line does not say more than was judged; the exit code stays."""
+    off = {"driver": False, "host": False}
+    seen = {
+        name: Seen(states.wanted({"checks": off}), states.found(each))
+        for name, each in nodes.items()
+    }
+    last = form(seen, 160).splitlines()[-1]
+    assert last.endswith(f"ok: no problems{ending}" if form is concise else f"none{ending}")
+    assert report(seen).exit_code() == 0
 
 
 @pytest.mark.parametrize("width", [5, 20, 40, 56])

@@ -13,6 +13,7 @@ import pytest
 from typing_extensions import Self
 
 from gpu_node.drift.preflight import Row
+from gpu_node.drift.report.formats import plain, printed
 from gpu_node.inventories.interrupt import handled
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.inventories.yaml.edit import EditError
@@ -242,6 +243,43 @@ def test_a_group_that_its_gpus_will_make(world: World) -> None:
     world.looked.gpus = ("NVIDIA H100 80GB HBM3",)
     admit(world, Request("h100-01", "192.0.2.12", group="h100"))
     assert "\n  h100: {gpu: {model: H100, count: 1}}\n" in world.site.text()
+
+
+@pytest.mark.parametrize(
+    ("pinned", "let_in", "dry", "ending"),
+    [
+        (
+            True,
+            True,
+            False,
+            "the inventory is unchanged, but its host key was pinned, and this "
+            "machine's key was put into its authorized_keys",
+        ),
+        (True, False, False, "the inventory is unchanged, but its host key was pinned"),
+        (False, False, False, "nothing was changed"),
+        (True, True, True, "nothing was changed"),
+    ],
+)
+def test_a_stop_names_what_was_changed(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    pinned: bool,
+    let_in: bool,
+    dry: bool,
+    ending: str,
+) -> None:
+    """The contact is before the pre-flight: it has changed the server already."""
+    monkeypatch.setattr(contact, "pin", world.noted("pin", pinned))
+    monkeypatch.setattr(admission, "install_key", world.noted("key", let_in))
+    world.looked.verdicts = (Row("system", "x", "stop", "not known", "another"),)
+    shown: list[str] = []
+    console = UserConsole()
+    monkeypatch.setattr(
+        console, "show", lambda each: shown.append(printed(each, plain(None, width=200)))
+    )
+    with pytest.raises(Stopped, match="system: "):
+        Admission(world.site, REQUEST, Options(dry=dry), console).admit()
+    assert shown[-1].splitlines()[-1] == f"1 check, 1 stop; {ending}"
 
 
 def test_passwords_stay_until_it_is_a_member(world: World) -> None:
