@@ -26,6 +26,7 @@ _TEXT = Text(
     "driver.differs",
     ("error", "warning"),
     compares=True,
+    several=True,
     always=True,
     why="The driver decides which CUDA and which NCCL features work: a job fails or hangs "
     "between such nodes.",

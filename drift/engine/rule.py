@@ -77,10 +77,10 @@ class Rule:
 
     A `whole` check takes the node's found and wanted state, not the area's alone; one `between`
     nodes takes those and the nodes around it (`Among`). One that `compares` is both, and reports
-    which values of the report are unlike those of other nodes: it is judged after all others. Of
-    an area that an inventory has no key for, the wanted state is None. `steps` names the folders
-    of deploy/ whose step repairs the findings that are fixable; a rule without one has no such
-    finding.
+    which values of the report are unlike those of other nodes: it is judged after all others. One
+    that needs `several` nodes is not judged where the inventory has a single one. Of an area that
+    an inventory has no key for, the wanted state is None. `steps` names the folders of deploy/
+    whose step repairs the findings that are fixable; a rule without one has no such finding.
 
     A rule that is judged `always` needs no wanted value. Where the inventory does not name its
     area, the check gets the area's section with nothing set (None where a section needs a value),
@@ -94,6 +94,7 @@ class Rule:
     whole: bool = False
     between: bool = False
     compares: bool = False
+    several: bool = False
     steps: tuple[str, ...] = ()
     # The rules whose findings explain those of this one; the first that has a finding counts.
     because_of: tuple[Cause, ...] = ()
@@ -133,10 +134,10 @@ class Rule:
     @property
     def judged(self) -> str:
         """When it is judged, and with which key the deploy repairs what it finds."""
-        if self.needs:
-            groups = [" and ".join(map(_written, each)) for each in self.needs]
-            return f"where the inventory has {' or '.join(groups)}"
-        return f"always; repaired with `{self.needed_key}`" if self.repair else "always"
+        groups = " or ".join(" and ".join(map(_written, each)) for each in self.needs)
+        has = ", and ".join(each for each in ("several nodes" * self.several, groups) if each)
+        when = f"where the inventory has {has}" if has else "always"
+        return f"{when}; repaired with `{self.needed_key}`" if self.repair and not groups else when
 
     @property
     def needs(self) -> tuple[tuple[str, ...], ...]:
@@ -166,6 +167,8 @@ class Rule:
 
     def findings(self, found: object, wanted: object, among: Among) -> Iterator[Finding]:
         """Yield the findings of this rule about one node, given the state of all its areas."""
+        if self.several and not among.others and len(among.found) < 2:
+            return
         given: tuple[object, ...] = (found, wanted)
         if self.between:
             given = (found, wanted, among)
@@ -260,6 +263,7 @@ def rule(
     whole: bool = False,
     between: bool = False,
     compares: bool = False,
+    several: bool = False,
     step: str | tuple[str, ...] = (),
     because_of: tuple[Cause, ...] = (),
     under: str = "",
@@ -279,6 +283,7 @@ def rule(
     `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
     the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
     `under` names the area, or the rule, that one step repairs with it: they are one problem.
+    `several`: it is about a node among others, and is not judged where there are none.
     `always`: it needs no wanted value, and is judged whatever the inventory names. `key`: the key
     that it needs ("A and B": both), or that lets the deploy repair what it finds; without it the
     area's first. `or_keys`: others with which it is judged, too.
@@ -297,6 +302,7 @@ def rule(
             whole or compares,
             between or compares,
             compares,
+            several,
             steps,
             because_of,
             under,

@@ -22,6 +22,7 @@ _TEXTS = {
     "host.timezone-differs",
     "info",
     compares=True,
+    several=True,
     always=True,
     why="Logs of the nodes have different times for the same moment.",
     manual="Run timedatectl set-timezone ZONE, such as UTC, on each node.",

@@ -20,6 +20,7 @@ _Machines = dict[tuple[str, str], list[str]]
     "host.one-machine",
     "error",
     between=True,
+    several=True,
     always=True,
     why="A launcher starts two ranks on each of its GPUs: 'Duplicate GPU detected'. What is "
     "compared between the nodes is compared with itself.",

@@ -21,6 +21,7 @@ _GLOO = "GLOO_SOCKET_IFNAME"
     "host.name",
     ("info", "error"),
     between=True,
+    several=True,
     always=True,
     why="torch's gloo listens on the address of the node's own name, and on loopback where the "
     "name has none: 'Gloo connectFullMesh failed'. Logs call the node by it.",

@@ -31,6 +31,7 @@ _TEXTS = {
     "limits.differs",
     "warning",
     compares=True,
+    several=True,
     always=True,
     why="A job fails only on the node with the lowest limit.",
     manual="Name the limit in the inventory, and run the deploy.",

@@ -35,6 +35,7 @@ _TEXTS = {
     "nccl.differs",
     ("error", "warning"),
     compares=True,
+    several=True,
     always=True,
     why="A job between such nodes hangs (before NCCL 2.23.4), or ends with 'Mismatched NCCL"
     " version detected'.",

@@ -335,6 +335,7 @@ def _has_deepspeed(found: NodeState) -> bool:
     "network.mtu-differs",
     "warning",
     between=True,
+    several=True,
     always=True,
     why="Large packets are dropped on the way: small messages pass, and the first large "
     "all-reduce hangs.",
@@ -353,6 +354,7 @@ def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     "network.speed-differs",
     "warning",
     between=True,
+    several=True,
     always=True,
     why="Every step waits for the slowest node.",
     manual="Check what the interface and its switch port negotiated: ethtool NAME.",

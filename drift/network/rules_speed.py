@@ -24,6 +24,7 @@ _SLOW = 1000
     "warning",
     whole=True,
     between=True,
+    several=True,
     always=True,
     why="Each step waits for the network. The gradients of a model take 2 x 2 bytes a parameter in "
     "each step (an all-reduce is a reduce-scatter and an all-gather), and with ZeRO stage 3 it is "

@@ -29,6 +29,7 @@ _TEXTS = {
     "shm.differs",
     "warning",
     compares=True,
+    several=True,
     always=True,
     why="A job that fits on one node fails on another.",
     manual="Name the size in the inventory, and run the deploy.",

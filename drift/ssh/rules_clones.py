@@ -24,6 +24,7 @@ _Names = dict[str, list[str]]
     "ssh.key-shared",
     "warning",
     between=True,
+    several=True,
     why="With the key of one node a login as the other one works, too.",
     manual="Move the key away on all but one of the nodes, and run the deploy.",
 )
@@ -85,6 +86,7 @@ def _own_key(state: SshState) -> Iterable[str]:
     "ssh.host-key-shared",
     "warning",
     between=True,
+    several=True,
     always=True,
     why="ssh cannot distinguish the nodes, and one can pose as the other.",
     manual="On all but one of them remove /etc/ssh/ssh_host_*, run ssh-keygen -A, and restart "

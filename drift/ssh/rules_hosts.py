@@ -18,6 +18,7 @@ from gpu_node.inventories.schema import NodeWanted
     "ssh.hosts-rewritten",
     "warning",
     between=True,
+    several=True,
     why="cloud-init replaces /etc/hosts at each boot: the names of the nodes do not resolve"
     " after the next one.",
     manual="Set manage_etc_hosts: false in the configuration of cloud-init.",

@@ -66,6 +66,7 @@ _PUNISHED = (
     "ssh.name-unresolved",
     "error",
     between=True,
+    several=True,
     step="ssh",
     under="ssh",
     why="Launchers and torch's rendezvous use names: with one that resolves to loopback, a "
@@ -234,6 +235,7 @@ _WHY_NO_LOGIN = (
     "ssh.no-login",
     ("error", "warning"),
     between=True,
+    several=True,
     step="ssh",
     because_of=_WHY_NO_LOGIN,
     under="ssh",
@@ -330,6 +332,7 @@ class _Repairs:
     "ssh.logins-partial",
     "info",
     between=True,
+    several=True,
     why="A login that is not tried may fail unnoticed. With more than "
     f"{FULL_MESH} nodes, each node tries the nodes at distance 1, 2, 4, ... in the inventory, and "
     "the first node tries all. Keys, known hosts, names and addresses are compared for all pairs.",

@@ -20,6 +20,7 @@ from gpu_node.inventories.schema import NodeWanted
     "ssh.port-unset",
     "error",
     between=True,
+    several=True,
     step="ssh",
     under="ssh",
     why="Launchers run `ssh NAME` without a port: the login fails, or reaches another sshd.",

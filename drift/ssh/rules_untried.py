@@ -46,6 +46,7 @@ def _untried(via: str) -> Fault:
     "ssh.logins-untried",
     "info",
     between=True,
+    several=True,
     always=True,
     why="deepspeed, pdsh and mpirun log in from one node to the others: a login that asks for "
     "something, or fails, stops the job at its start.",

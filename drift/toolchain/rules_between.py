@@ -23,6 +23,7 @@ _CMAKE = {
     "toolchain.cmake-differs",
     "warning",
     compares=True,
+    several=True,
     always=True,
     why="A CUDA extension that builds on one node may not build on another.",
     manual="Name the release in the inventory: toolchain: {cmake: ...}.",

@@ -293,6 +293,7 @@ def _no_package(
     "error",
     whole=True,
     between=True,
+    several=True,
     step="toolchain",
     key="launcher.kind",
     why="DeepSpeed starts the other nodes with pdsh: without it no job starts.",

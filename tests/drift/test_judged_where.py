@@ -22,7 +22,8 @@ from tests.drift.reports import report
 from tests.drift.rule_cases import CASES, beside
 
 KEYS = {flat_key(each.path): each for each in keys_of(NodeWanted)}
-SOMEWHERE = [rule for rule in RULES.values() if rule.judged.startswith("where")]
+SOMEWHERE = [rule for rule in RULES.values() if "`" in rule.judged.partition(";")[0]]
+SEVERAL = "several nodes"
 
 
 def dotted(flat: str) -> str:
@@ -31,7 +32,7 @@ def dotted(flat: str) -> str:
 
 def groups(rule: Rule) -> list[list[str]]:
     """The keys that a rule's sentence names, as a reader takes it: `a` and `b` or `c`."""
-    text = rule.judged.removeprefix("where the inventory has ")
+    text = rule.judged.removeprefix("where the inventory has ").removeprefix(f"{SEVERAL}, and ")
     found = [re.findall(r"`([a-z_.]+)(?:: true)?`", part) for part in text.split(" or ")]
     assert all(found), rule.judged
     return found
@@ -119,6 +120,26 @@ def wholes(names: set[str]) -> set[str]:
     """The sections that cannot be without one of some keys."""
     needed = {dotted(flat) for flat in complete(names)} & names
     return {each.partition(".")[0] for each in needed}
+
+
+def fires_alone(rule: Rule, path: Path) -> bool:
+    """Whether a case has a finding of a rule where its node is the only one of the inventory."""
+    case = case_files.load(path.read_text())
+    change, around = case.get("found"), beside(case.get("beside"))
+    if "among" in case:
+        change, around = states.meshed(change), states.among(case["among"])
+    found = states.found(states.named(change, around.name))
+    own = tuple(each for each in around.nodes if each.name == around.name)
+    alone = Among(around.name, own, {around.name: found})
+    judged = judge({around.name: Judged(found, states.wanted(case.get("wanted")), alone)})
+    return rule.id in {each.rule for each in judged.findings[around.name]}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_a_rule_says_that_it_needs_several_nodes(rule: Rule) -> None:
+    """A user with one node reads what holds for that node."""
+    alone = [path.stem for path in cases(rule) if fires_alone(rule, path)]
+    assert bool(alone) == (SEVERAL not in rule.judged), alone
 
 
 @pytest.mark.parametrize("rule", SOMEWHERE, ids=lambda rule: rule.id)
