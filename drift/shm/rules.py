@@ -94,6 +94,7 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     "shm.container",
     ("error", "warning"),
     whole=True,
+    because_of=(IMPOSSIBLE,),
     always=True,
     key="shm.size",
     why="A container gets 64 MB of /dev/shm by default, and cannot remount it.",
