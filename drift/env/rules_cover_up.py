@@ -16,15 +16,11 @@ from gpu_node.drift.toolchain.rules_build import cuda_mismatch
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NodeWanted, ShmWanted
+from gpu_node.inventories.schema import NodeWanted
 
 _INVENTORY = "the inventory"
 # NCCL_P2P_DISABLE slows down every step, whatever it hides.
 _SLOW = ("NCCL_P2P_DISABLE",)
-# Bytes of one NCCL segment, as NCCL's own error names them ("segment /dev/shm/nccl-... (size
-# 9637888)"). A process has about four: a send and a receive buffer for each of its two neighbours
-# in a ring. Proposed as the least that /dev/shm must hold where the inventory names no size.
-_SEGMENT, _SEGMENTS = 9_637_888, 4
 
 
 def _of_shm(about: Subject) -> bool:
@@ -74,14 +70,11 @@ def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
     hides = HIDES[each.name]
     out = _out(each)
     rules = [RULES[name] for name in hides.rules if name in RULES]
-    judging = _with_least_shm(found, wanted)
-    judged = [each for each in rules if each.is_judged(judging)]
+    judged = [each for each in rules if each.is_judged(wanted)]
     hidden: list[Finding] = [
         finding
         for each in judged
-        for finding in each.findings(found, judging, Among())
-        # Without a wanted size a boot decides as it does everywhere: no fault is hidden.
-        if each.id != "shm.not-persistent" or wanted.shm is not None
+        for finding in each.findings(found, wanted, Among())
         if each.id != "shm.stale-segments" or finding.severity == "error"
     ]
     severity: Severity = "warning" if hidden or each.name in _SLOW else "info"
@@ -107,22 +100,6 @@ def _named(hidden: Iterable[Finding]) -> str:
             f"{each.rule}: {each.subject} {each.found}, wanted {each.wanted}" for each in hidden
         )
     )
-
-
-def _with_least_shm(found: NodeState, wanted: NodeWanted) -> NodeWanted:
-    """Return what is wanted, with the least size of /dev/shm where the inventory names none."""
-    if wanted.shm is not None:
-        return wanted
-    least = _SEGMENT * _SEGMENTS * _processes(found, wanted)
-    # In whole megabytes, as people write a size.
-    size = -(-least // 1024**2) * 1024**2
-    return wanted.model_copy(update={"shm": ShmWanted.model_construct(size=size)})
-
-
-def _processes(found: NodeState, wanted: NodeWanted) -> int:
-    """Return how many processes of a job share /dev/shm: one for each GPU, and at least two."""
-    count = wanted.gpu.count if wanted.gpu is not None else len(found.driver.devices or ())
-    return max(count, 2)
 
 
 def _one_core(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:

@@ -1,8 +1,9 @@
-"""Whether what a node reports of its kernel is about itself, or about the host of a container."""
+"""What a node is: a machine or a container, with how much memory, and whether jobs run on it."""
 
 from __future__ import annotations
 
 from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import NodeWanted
 
 # Seconds after which an event is no longer what a person looks for: a week. Proposed, no source.
 RECENT = 7 * 86400
@@ -34,6 +35,17 @@ def memory_of(found: NodeState) -> int | None:
     if is_container(found) and memory.limit is not None:
         return min(memory.total, memory.limit)
     return memory.total
+
+
+def trains(found: NodeState, wanted: NodeWanted) -> bool:
+    """Whether jobs run on a node: it has a GPU, or shall have one, or it has a PyTorch.
+
+    Not every runtime shows a container the PCI devices of its GPUs.
+    """
+    smi = found.driver.smi
+    has_gpus = bool(found.driver.devices) or (smi is not None and bool(smi.gpus))
+    has_torch = any(each and each.torch for each in found.nccl.environments.values())
+    return has_gpus or has_torch or wanted.gpu is not None
 
 
 def ago(seconds: float) -> str:

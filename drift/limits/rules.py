@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from shlex import quote
 
+from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Limit, Path
+from gpu_node.drift.host.machine import trains
 from gpu_node.drift.limits import services
 from gpu_node.drift.limits.pam_limits import (
+    Kind,
     above_nr_open,
     deciding,
     exemption,
@@ -29,7 +33,8 @@ from gpu_node.facts.limits.state import (
     Line,
 )
 from gpu_node.facts.limits.state import Limit as Value
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import LimitsWanted, NodeWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
@@ -47,6 +52,32 @@ _CAUSES: dict[Item, str] = {
     "nproc": "processes and threads of a user: 'fork: retry: Resource temporarily unavailable', "
     "'can't start new thread', or OpenBLAS's 'pthread_create failed'",
 }
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a session has at least where the inventory names no number, and what to write there."""
+
+    least: int
+    proposed: Value
+    cause: str
+    severity: Severity
+    words: str = ""
+
+
+# Proposed. CentOS 7 grants 4096 open files; cluster tools set 20480 and more (OCI, Soperator), and
+# NCCL's user guide 131072. NCCL raises its soft limit to the hard one: a soft limit of 1024 is what
+# distributions have, and no fault.
+_OPEN_FILES, _PROPOSED_FILES = 16384, 131072
+# NCCL's user guide asks for unlimited, AWS's checks for 16 GiB. Without InfiniBand or RoCE nothing
+# of NCCL locks memory: less than the kernel's default since 5.16 is only named.
+_REGISTERED = Floor(16 << 30, "unlimited", _CAUSES["memlock"], "warning")
+_LOCKED = Floor(
+    8 << 20,
+    "unlimited",
+    f"no InfiniBand or RoCE port is active here; with one, {_CAUSES['memlock']}",
+    "info",
+)
 
 
 def _session_value(found: LimitsState, item: Item) -> str:
@@ -142,6 +173,22 @@ def too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fa
     )
 
 
+def _below(found: NodeState, item: Item, floor: Floor) -> Fault:
+    """Return the fault of a limit that the inventory does not name, and that is below a floor."""
+    in_bytes = item not in _COUNTS
+    asked = _wanted(item, floor.proposed)
+    written = limit(floor.proposed, in_bytes)
+    return Fault(
+        subject=Limit(item),
+        found=_session_value(found.limits, item),
+        wanted=f"{floor.words}at least {limit(floor.least, in_bytes)} (proposed)",
+        cause=f"{_decided(found.limits, asked, item)}{floor.cause}",
+        fix=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
+        fixable=False,
+        severity=floor.severity,
+    )
+
+
 @rule(
     "limits.above-nr-open",
     "error",
@@ -172,27 +219,38 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
 
 @rule(
     "limits.nofile",
-    "error",
+    ("error", "warning"),
+    whole=True,
     step="limits",
     because_of=(on_subject(above_ceiling),),
     under="limits",
+    always=True,
+    key="limits.nofile",
     why="Tokenising with many processes, and NCCL's sockets, end with 'Too many open files'.",
     manual="Raise nofile in a file in /etc/security/limits.d, then log in again.",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
     alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the "
     "hard limit.",
 )
-def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
-    """A fresh session may open fewer files than wanted."""
-    if not above_nr_open(found, wanted):
-        yield from too_low(found, wanted, "nofile")
+def nofile(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A fresh session may open fewer files than wanted, or too few for any training."""
+    limits, expected = found.limits, wanted.limits
+    if expected is not None and expected.nofile is not None:
+        if not above_nr_open(limits, expected):
+            yield from too_low(limits, expected, "nofile")
+    elif trains(found, wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
+        most = min(_PROPOSED_FILES, limits.nr_open or _PROPOSED_FILES)
+        floor = Floor(_OPEN_FILES, most, _CAUSES["nofile"], "warning", "hard limit of ")
+        yield _below(found, "nofile", floor)
 
 
 @rule(
     "limits.memlock",
-    "error",
+    ("error", "warning", "info"),
+    whole=True,
     step="limits",
     under="limits",
+    always=True,
     key="limits.memlock",
     why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'.",
     manual="Raise memlock in a file in /etc/security/limits.d, then log in again.",
@@ -200,9 +258,23 @@ def nofile(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     alone="Run ulimit -l $(ulimit -Hl) before the job. If the hard limit is too low, set "
     "NCCL_IB_DISABLE=1, which is slow.",
 )
-def memlock(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
-    """A fresh session may lock less memory than wanted."""
-    yield from too_low(found, wanted, "memlock")
+def memlock(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """A fresh session may lock less memory than wanted, or too little for InfiniBand."""
+    limits, expected = found.limits, wanted.limits
+    if expected is not None and expected.memlock is not None:
+        yield from too_low(limits, expected, "memlock")
+        return
+    floor = _REGISTERED if found.network.infiniband else _LOCKED
+    if trains(found, wanted) and _lacking(limits, "memlock", floor.least):
+        yield _below(found, "memlock", floor)
+
+
+def _wanted(item: Item, value: Value) -> LimitsWanted:
+    return LimitsWanted.model_validate({item: value})
+
+
+def _lacking(found: LimitsState, item: Item, least: int) -> list[Kind]:
+    return lacking(found, _wanted(item, least), item)
 
 
 @rule(

@@ -8,10 +8,11 @@ from shlex import quote
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.host.machine import memory_of, trains
 from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import kept, new_line, with_size
-from gpu_node.drift.shm.rules_docker import LEAST, has_gpus, node_size
-from gpu_node.drift.shm.rules_memory import IMPOSSIBLE, is_impossible
+from gpu_node.drift.shm.rules_docker import LEAST, node_size
+from gpu_node.drift.shm.rules_memory import IMPOSSIBLE, half, is_impossible
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.boot import BootLine
@@ -19,6 +20,7 @@ from gpu_node.facts.shm.state import FstabLine, ShmState
 from gpu_node.inventories.schema import NodeWanted, ShmWanted, format_size
 
 MODE = "1777"
+_PROPOSED = f"at least {format_size(LEAST)} (proposed)"
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
@@ -45,18 +47,39 @@ def _shown(found: ShmState) -> str:
     return "unreadable" if found.usage is None else size(found.usage.size)
 
 
-def _has_gpus(node: NodeState, wanted: NodeWanted) -> bool:
-    """Whether a container has GPUs: not every runtime shows it the PCI devices."""
-    smi = node.driver.smi
-    return has_gpus(node, wanted) or (smi is not None and bool(smi.gpus))
+def _is_boot_size(found: ShmState) -> bool:
+    """Whether /dev/shm has the size a boot gives without fstab: half of the memory (tmpfs(5)).
+
+    2 % allow for the kernel's count.
+    """
+    if found.usage is None or found.memory is None:
+        return False
+    return abs(found.usage.size - found.memory / 2) < 0.02 * found.memory / 2
+
+
+def _least(node: NodeState, expected: NodeWanted) -> ShmWanted | None:
+    """Return the size that is wanted, or the least for any training; None: any will do."""
+    if expected.shm is not None:
+        return expected.shm
+    if not trains(node, expected) or _is_boot_size(node.shm):
+        return None
+    return ShmWanted.model_construct(size=LEAST)
+
+
+def _proposed(node: NodeState, expected: NodeWanted) -> int:
+    """Return the size for the inventory, or that of the inventory: not more than half of memory."""
+    usable = memory_of(node)
+    return min([node_size(expected), *([half(usable)] if usable else [])])
 
 
 @rule(
     "shm.too-small",
-    "error",
+    ("error", "warning"),
     whole=True,
     step="shm",
     because_of=(IMPOSSIBLE,),
+    always=True,
+    key="shm.size",
     why="Each process uses about 10 MB of /dev/shm for NCCL, DataLoader workers more. NCCL "
     "fails when it is full.",
     manual="Run mount -o remount,size=SIZE /dev/shm.",
@@ -65,28 +88,31 @@ def _has_gpus(node: NodeState, wanted: NodeWanted) -> bool:
     "container: docker run --shm-size=SIZE.",
 )
 def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
-    """/dev/shm is smaller than the inventory wants."""
-    found, wanted = node.shm, expected.shm
-    if (
-        wanted is None
-        or _restricted(found)
-        or not _is_too_small(found, wanted)
-        or found.mount is None
-    ):
+    """/dev/shm is smaller than the inventory wants, or too small for any training."""
+    found, wanted, least = node.shm, expected.shm, _least(node, expected)
+    if least is None or _restricted(found) or not _is_too_small(found, least):
         return
+    assert found.mount is not None
     foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
-    option = f"size={format_size(wanted.size)}"
-    remount = f"mount -o {','.join(['remount', *kept(found.mount.flags), option])} /dev/shm"
-    mount = f"mount -t tmpfs -o {option} tmpfs /dev/shm"
-    ours = remount if found.mount.layers else mount
+    asked = format_size(wanted.size if wanted else _proposed(node, expected))
+    remount = (
+        f"mount -o {','.join(['remount', *kept(found.mount.flags), f'size={asked}'])} /dev/shm"
+    )
+    mount = f"mount -t tmpfs -o size={asked} tmpfs /dev/shm"
+    fix = remount if found.mount.layers else mount
+    if foreign:
+        fix = f"{found.mount.fstype} is not tmpfs: unmount it first"
+    elif wanted is None:
+        fix = f"add shm: {{size: {asked}}} to the inventory, and the deploy sets it; or: {fix}"
     yield Fault(
         subject=Path("/dev/shm"),
         found=_shown(found),
-        wanted=format_size(wanted.size),
+        wanted=asked if wanted else _PROPOSED,
         cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
         "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
-        fix=f"{found.mount.fstype} is not tmpfs: unmount it first" if foreign else ours,
-        fixable=not foreign and not is_impossible(node, expected),
+        fix=fix,
+        fixable=wanted is not None and not foreign and not is_impossible(node, expected),
+        severity=None if wanted else "warning",
     )
 
 
@@ -104,9 +130,7 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
 def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
     found, wanted = node.shm, expected.shm
-    if found.container is None or not (
-        _restricted(found) and (wanted or _has_gpus(node, expected))
-    ):
+    if found.container is None or not (_restricted(found) and (wanted or trains(node, expected))):
         return
     if not _is_too_small(found, wanted or ShmWanted.model_construct(size=LEAST)):
         return
@@ -117,7 +141,7 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(found)}, in a {kind}container without CAP_SYS_ADMIN",
-        wanted=format_size(wanted.size) if wanted else f"at least {format_size(LEAST)} (proposed)",
+        wanted=format_size(wanted.size) if wanted else _PROPOSED,
         cause="a container gets 64 MB by default, and cannot remount it; "
         "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
         fix=f"start the container with: {program} run {' '.join(run_options(node, enough))}; "
@@ -146,7 +170,9 @@ def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     if wanted is None or _restricted(found) or found.fstab is None:
         return
     possible = not is_impossible(node, expected)
-    enough = _is_boot_default(found, wanted) or any(
+    # Writing the wanted size to fstab would make it smaller.
+    enough = _is_boot_size(found) and not _is_too_small(found, wanted)
+    enough = enough or any(
         each.state == "runs" and _is_enough(each.size, found, wanted) for each in found.boot or ()
     )
     if not found.fstab and not enough:
@@ -216,16 +242,6 @@ def _fstab_fault(size_text: str, wanted: ShmWanted, fix: str, fixable: bool = Tr
         fix=fix,
         fixable=fixable,
     )
-
-
-def _is_boot_default(found: ShmState, wanted: ShmWanted) -> bool:
-    """Whether /dev/shm has the size a boot gives without fstab: half of the memory (tmpfs(5)).
-
-    Writing the wanted size to fstab would then make it smaller; 2 % allow for the kernel's count.
-    """
-    if found.usage is None or found.memory is None or found.usage.size < wanted.size:
-        return False
-    return abs(found.usage.size - found.memory / 2) < 0.02 * found.memory / 2
 
 
 def _is_enough(size_text: str, found: ShmState, wanted: ShmWanted) -> bool:
