@@ -12,8 +12,13 @@ from tempfile import TemporaryDirectory
 
 from paramiko import PKey
 
+from gpu_node.drift.limits.rules import proposed_files
+from gpu_node.drift.limits.shown import pair
 from gpu_node.drift.ranges import ranges
+from gpu_node.drift.shm.rules import proposed_size
+from gpu_node.drift.shm.shown import size as shm_size
 from gpu_node.drift.tables import short_model
+from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
@@ -25,7 +30,7 @@ from gpu_node.inventories.errors import InventoryError, as_found, dotted, shown,
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.addresses import with_port
 from gpu_node.inventories.regular_file import content
-from gpu_node.inventories.schema import load, one_spelling
+from gpu_node.inventories.schema import NodeWanted, format_size, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
 from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Stopped
@@ -56,6 +61,7 @@ from gpu_node.inventories.groups import groups_of
 globals().update(groups_of(__file__))
 '''
 _SECONDS = 20
+_UNSET = NodeWanted.from_data({})
 _MOST_ENVIRONMENTS = 20
 # Where Python environments usually are; a torch that is not installed by pip is not found.
 ENVIRONMENTS = Section(
@@ -371,8 +377,32 @@ def _defaults(
     links = {name: _interface(state, addresses[name]) for name, state in found.items()}
     if listed := [f"{link} on {ranges(on, names)}" for link, on in _by_value(links)]:
         yield f"network: auto  # {', '.join(listed)}"
+    yield from _minimums(names, found)
     for place, on in _by_value({name: environments(text) for name, text in places.items()}):
         yield f"nccl: {{environments: [{place}]}}  # {ranges(on, names)}"
+
+
+def _minimums(names: Sequence[str], found: Mapping[str, NodeState]) -> Iterator[str]:
+    """Yield sizes and limits with which jobs start; what a node has more of, it keeps."""
+
+    def on_nodes(values: Mapping[str, str]) -> str:
+        return "; ".join(f"{value} on {ranges(on, names)}" for value, on in _by_value(values))
+
+    sizes = {name: shm_size(state) or "" for name, state in found.items()}
+    if listed := on_nodes(sizes):
+        least = min(proposed_size(state, _UNSET) for state in found.values())
+        yield f"shm: {{size: {format_size(least)}}}  # found: {listed}"
+    limits = {name: _limits(state) for name, state in found.items()}
+    if listed := on_nodes(limits):
+        files = min(proposed_files(state.limits) for state in found.values())
+        yield f"limits: {{nofile: {files}, memlock: unlimited}}  # found: {listed}"
+
+
+def _limits(state: NodeState) -> str:
+    """Return the limits of a login, soft/hard."""
+    items: tuple[Item, ...] = ("nofile", "memlock")
+    known = {item: pair(item)(state) for item in items}
+    return ", ".join(f"{item} {value}" for item, value in known.items() if value)
 
 
 def _by_value(values: Mapping[str, str]) -> list[tuple[str, list[str]]]:

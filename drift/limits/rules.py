@@ -239,8 +239,9 @@ def nofile(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if not above_nr_open(limits, expected):
             yield from too_low(limits, expected, "nofile")
     elif trains(found, wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
-        most = min(_PROPOSED_FILES, limits.nr_open or _PROPOSED_FILES)
-        floor = Floor(_OPEN_FILES, most, _CAUSES["nofile"], "warning", "hard limit of ")
+        floor = Floor(
+            _OPEN_FILES, proposed_files(limits), _CAUSES["nofile"], "warning", "hard limit of "
+        )
         yield _below(found, "nofile", floor)
 
 
@@ -267,6 +268,11 @@ def memlock(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     floor = _REGISTERED if found.network.infiniband else _LOCKED
     if trains(found, wanted) and _lacking(limits, "memlock", floor.least):
         yield _below(found, "memlock", floor)
+
+
+def proposed_files(found: LimitsState) -> int:
+    """Return the number of open files for the inventory: no more than the kernel grants."""
+    return min(_PROPOSED_FILES, found.nr_open or _PROPOSED_FILES)
 
 
 def _wanted(item: Item, value: Value) -> LimitsWanted:

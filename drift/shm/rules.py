@@ -66,7 +66,7 @@ def _least(node: NodeState, expected: NodeWanted) -> ShmWanted | None:
     return ShmWanted.model_construct(size=LEAST)
 
 
-def _proposed(node: NodeState, expected: NodeWanted) -> int:
+def proposed_size(node: NodeState, expected: NodeWanted) -> int:
     """Return the size for the inventory, or that of the inventory: not more than half of memory."""
     usable = memory_of(node)
     return min([node_size(expected), *([half(usable)] if usable else [])])
@@ -94,7 +94,7 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
         return
     assert found.mount is not None
     foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
-    asked = format_size(wanted.size if wanted else _proposed(node, expected))
+    asked = format_size(wanted.size if wanted else proposed_size(node, expected))
     remount = (
         f"mount -o {','.join(['remount', *kept(found.mount.flags), f'size={asked}'])} /dev/shm"
     )
