@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Path, Pid, User, Variable
@@ -58,6 +59,44 @@ def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             fix=f"useradd -m -s /bin/bash {user}, with the same uid as on the other nodes; or name "
             "another one: launcher: {user: ...} in the inventory",
             fixable=False,
+        )
+
+
+@rule(
+    "env.not-writable",
+    ("error", "warning"),
+    whole=True,
+    always=True,
+    why="Caches of the hub, Triton and torch are in the home, temporary files and sockets in /tmp: "
+    "a job ends with 'Permission denied', 'Read-only file system' or 'No usable temporary "
+    "directory'.",
+    manual="Create the home (mkhomedir_helper USER, or mount it), or give it to its user; /tmp has "
+    "mode 1777 and is mounted read-write.",
+    alone="Set HF_HOME, TRITON_CACHE_DIR, XDG_CACHE_HOME and TMPDIR to folders that you can write "
+    "to.",
+)
+def not_writable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The training user has no home, or cannot write in it or in /tmp."""
+    user = found.env.user
+    name = user.name if user else "the training user"
+    for each in found.env.not_writable or ():
+        is_missing, is_tmp = each.problem == "missing", each.path == "/tmp"  # noqa: S108 (judged)
+        place = quote(each.path)
+        fix = f"look why: ls -ld {place}; findmnt -T {place} (ro: read-only); "
+        fix += "chmod 1777 /tmp" if is_tmp else f"chown {quote(name)} {place}"
+        if is_missing:
+            made = "install -d -m 1777 /tmp" if is_tmp else f"mkhomedir_helper {quote(name)}"
+            fix = f"{made}, or mount what is missing there"
+        yield Fault(
+            subject=Path(each.path),
+            found="does not exist" if is_missing else f"not writable by {name}",
+            wanted=f"a folder that {name} can write to",
+            cause="temporary files and sockets of jobs are there"
+            if is_tmp
+            else f"the home of {name}: caches of the hub, Triton and torch are there",
+            fix=fix,
+            fixable=False,
+            severity=None if is_missing or is_tmp else "warning",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import Literal
 
 from typing_extensions import override
 
@@ -38,8 +39,12 @@ from gpu_node.facts.probe.training_user import SHARED as AS_USER
 _WHO = shell("env/training_user")
 _OPEN = shell("env/open_home")
 _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
-_PLACES = """places "$home" "$home/.bashrc"
+_PLACES = (
+    shell("env/not_writable")
+    + """places "$home" "$home/.bashrc"
 """
+)
+_NOT_WRITABLE = "not-writable\t"
 _ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
@@ -113,6 +118,13 @@ class User(State):
     shell: str
 
 
+class NotWritable(State):
+    """A folder that the training user cannot write to, or that does not exist."""
+
+    path: str
+    problem: Literal["missing", "closed"]
+
+
 class Line(State):
     """A line, unchanged, of a file that is read by its own rules (NCCL's, DeepSpeed's)."""
 
@@ -137,6 +149,8 @@ class EnvState(State):
     bashrc: StartFile | None
     # The file systems of the home and ~/.bashrc.
     places: dict[str, Place] | None
+    # The home and /tmp, where the training user cannot write there.
+    not_writable: tuple[NotWritable, ...] | None = ()
     # The text of /etc/gpu-node/env.sh; empty if it does not exist.
     env_file: str | None
     settings: tuple[Setting, ...] | None
@@ -157,6 +171,23 @@ def parse_user(text: str) -> User:
         raise Unreadable(f"{name} has no home: {home!r}")
     home, shell = checked.path(home), checked.path(shell or "/bin/sh")
     return User(name=checked.user(name), home=home, shell=shell)
+
+
+def parse_home_places(text: str) -> dict[str, Place]:
+    """Parse the file systems of the home, between lines about folders that are not writable."""
+    lines = (line for line in text.split("\n") if not line.startswith(_NOT_WRITABLE))
+    return parse_places("\n".join(lines))
+
+
+def parse_not_writable(text: str) -> tuple[NotWritable, ...]:
+    """Parse `not-writable<tab>FOLDER<tab>missing|closed`: the home and /tmp at most."""
+    rows = [line.split("\t") for line in text.split("\n") if line.startswith(_NOT_WRITABLE)]
+    if len(rows) > 2:
+        raise Unreadable(f"{len(rows)} folders, more than the home and /tmp")
+    return tuple(
+        NotWritable.model_validate({"path": checked.path(path), "problem": problem})
+        for _, path, problem in rows
+    )
 
 
 def parse_launcher(text: str) -> dict[str, str]:
@@ -204,12 +235,14 @@ def parse(readings: Readings) -> EnvState:
     settings = readings.take("env.settings", parse_settings)
     session = readings.take("env.launcher", parse_launcher)
     known = readings.take("env.proxies", proxy_settings.parse)
+    places = readings.take("env.places", parse_home_places)
     return EnvState(
         user=readings.take("env.user", parse_user),
         launcher=session
         and {name: value for name, value in session.items() if not _is_proxy(name)},
         bashrc=bashrc,
-        places=readings.take("env.places", parse_places),
+        places=places,
+        not_writable=None if places is None else readings.take("env.places", parse_not_writable),
         env_file=env_file,
         settings=_with_env_file(_marked(settings, bashrc), bashrc, env_file),
         conf=readings.take("env.conf", parse_conf),

@@ -55,6 +55,7 @@ _ALWAYS = {
         "debug-left-on",
         "deprecated",
         "invalid-value",
+        "not-writable",
         "proxy",
         "shell-prints",
         "unknown-variable",

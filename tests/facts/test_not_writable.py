@@ -1,0 +1,76 @@
+"""Where the training user cannot write: really, as that user, in each shell."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from gpu_node.facts.env import state as env
+from gpu_node.facts.probe.protocol import read, render
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.lab.machine import as_root
+from tests.second_account import NAME, UID, make_accounts, with_accounts
+from tests.shells import SHELLS, as_lines
+
+# busybox judges by modes alone, and sees no mount that is read-only.
+SEE_MOUNTS = [name for name in SHELLS if name != "busybox"]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every account may enter, with the user's home in it."""
+    made = Path(mkdtemp(prefix="gpu-node-home-", dir="/var/tmp"))
+    made.chmod(0o755)
+    (made / "home").mkdir()
+    make_accounts(made, made / "home")
+    as_root(["chown", f"{UID}:{UID}", made / "home"])
+    yield made
+    as_root(["rm", "-rf", made])
+
+
+def found(folder: Path, shell: str, change: str = "", user: str = NAME) -> dict[str, str]:
+    """What a probe as root finds of a user's folders, after a change of the machine."""
+    request = ProbeRequest(user=user, trains_apart=user == NAME)
+    (section,) = [each for each in env.sections(request) if each.name == "env.places"]
+    (folder / "script").write_text(render([section]))
+    name, *options = SHELLS[shell]
+    asked = " ".join([str(shutil.which(name)), *options, str(folder / "script")])
+    done = as_root(with_accounts(folder, "sh", "-c", f"{change or ':'} && exec {asked}"))
+    readings = read(as_lines(done.stdout.encode()), [section])
+    state = readings.take("env.places", env.parse_not_writable)
+    assert state is not None, readings.unread
+    assert readings.take("env.places", env.parse_home_places) is not None, readings.unread
+    return {each.path: each.problem for each in state}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_home_that_is_right(folder: Path, shell: str) -> None:
+    """The control."""
+    assert found(folder, shell) == {}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_home_that_does_not_exist(folder: Path, shell: str) -> None:
+    """useradd without -m, or a mount that is missing."""
+    as_root(["rmdir", folder / "home"])
+    assert found(folder, shell) == {str(folder / "home"): "missing"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_belongs_to_root(folder: Path, shell: str) -> None:
+    """A home that root has made, and a /tmp that lost its mode."""
+    as_root(["chown", "0:0", folder / "home"])
+    small = "mount -t tmpfs -o mode=0755 none /tmp"
+    assert found(folder, shell, small) == dict.fromkeys((str(folder / "home"), "/tmp"), "closed")
+
+
+@pytest.mark.parametrize("user", [NAME, "root"])
+@pytest.mark.parametrize("shell", SEE_MOUNTS)
+def test_a_mount_that_is_read_only(folder: Path, shell: str, user: str) -> None:
+    """As after an error of the disk; root cannot write there, either."""
+    change = "mount -t tmpfs none /tmp && mount -o remount,ro /tmp"
+    assert found(folder, shell, change, user) == {"/tmp": "closed"}
