@@ -34,9 +34,11 @@ lexical() {
     case $path in (*"$tab"* | *"$newline"*) ;; (/*) printf '%s\t%s\n' "$path" "$path" ;; esac
   done
 }
-# The folder, or its nearest parent that exists, with its links followed: no process is needed.
+# The folder, or its nearest parent that exists, with its links followed: no process is needed. A
+# home that does not exist is on no file system; a workspace will be there.
 followed() {
   while IFS=$tab read -r _ path; do
+    case $path in "$home" | "$home/.cache") [ -d "$path" ] || continue ;; esac
     place=$path
     while [ -n "$place" ] && [ ! -d "$place" ]; do place=${place%/*}; done
     # This is a subshell: its own folder is of no importance.

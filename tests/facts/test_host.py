@@ -72,6 +72,24 @@ def test_only_local_file_systems_are_asked(shell: str, machine: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("there", ["", "bob", "bob/.cache"])
+def test_a_home_that_does_not_exist_is_on_no_disk(
+    shell: str, there: str, machine: Path, tmp_path: Path
+) -> None:
+    """A report does not name a folder of a user that the user does not have."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("21 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
+    home = tmp_path / "bob"
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
+    _program(machine, "getent", f"echo 'bob:x:1000:1000::{home}:/bin/bash'")
+    _program(machine, "df", "echo head; echo '/dev/x 100 90 10 90% /'")
+    done = _run(shell, SCRIPTS["host.disks"].replace("/proc/self/mountinfo", str(mounts)), machine)
+    (disk,) = parse_disks(done.stdout)
+    theirs = [str(each) for each in (home, home / ".cache") if each.is_dir()]
+    assert list(disk.paths) == ["/", "/tmp", "/var", *theirs]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_newest_kills_are_sent(shell: str, machine: Path) -> None:
     """All are counted, and of a long list the last 20 are sent."""
     lines = "".join(
