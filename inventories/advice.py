@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 from gpu_node.inventories.errors import KeyPath, Problem, quoted
+from gpu_node.inventories.fields.addresses import login_of
 from gpu_node.inventories.fields.sizes import UNITS, format_size
 from gpu_node.inventories.keys import (
     allowed_at,
@@ -18,6 +19,7 @@ from gpu_node.inventories.keys import (
     flat_key,
     keys_of_model,
     leaf_paths,
+    section,
     short_of,
     words,
 )
@@ -38,11 +40,11 @@ _WORDS = {
     **dict.fromkeys(("-1", "inf", "infinity", "infinite", "max"), "unlimited"),
     **{"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"},
 }
-# Nearer than gpu is to cpu.
-_NEAR = 0.7
 _SERVER = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9-]+)+(:[0-9]+)?(/\S*)?")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 _PAIR = re.compile(r"([A-Za-z_]+)\s*(?:[:=]\s*|\s)(\S.*)")
+# Nearer than gpu is to cpu.
+_NEAR = 0.7
 _LONGEST = 200
 
 
@@ -82,7 +84,7 @@ def advised(
         return problem._replace(then=f"write, for example, {example}")
     is_in_quotes = isinstance(value, str) and not isinstance(right, str) and as_yaml(right) == value
     found = quoted(f'"{value}"') if is_in_quotes else problem.found
-    has_more = isinstance(value, str) and isinstance(right, dict) and len(right) > 1
+    has_more = isinstance(value, str) and not all(each in value for each in _leaves(right))
     then = f"write{', for example,' if has_more else ''} {_line(whole, right)}"
     return problem._replace(found=found, then=then)
 
@@ -92,7 +94,7 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
     text = written or str(value)
     place = (*path, key) if (key := short_of(model, path)) else path
     for candidate in (
-        *_wrapped(model, path, value),
+        *_as_examples(model, path, value),
         *_candidates(value, text, words(model, place)),
     ):
         is_other = candidate != value or type(candidate) is not type(value)
@@ -102,18 +104,44 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
     return None
 
 
-def _wrapped(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[object]:
-    """Yield a mapping with a value as its first key, or its keys, where a mapping is needed."""
+def _as_examples(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[object]:
+    """Yield a value in the forms that the examples of its key have."""
+    _, field = field_at(model, path)
     for example in examples(model, path):
-        is_list = isinstance(example, list)
         one = example[0] if isinstance(example, list) else example
-        if not isinstance(one, dict):
-            continue
-        if isinstance(value, str):
-            whole = {**({} if is_list else one), next(iter(one)): value}
-            yield [whole] if is_list else whole
-        elif isinstance(value, list) and False in one.values():
+        first = next(iter(one.values())) if isinstance(one, dict) else one
+        if isinstance(value, bool) and isinstance(first, str) and first.isdecimal():
+            yield str(int(value))
+        if isinstance(value, list) and first is False:
             yield {str(each): False for each in value}
+        if isinstance(value, str) and isinstance(one, dict):
+            for pairs in _pairs(value):
+                yield {key: _filled(first, each) for key, each in pairs.items()}
+                yield {key: _scalar(each) for key, each in pairs.items()}
+            # Where any name is a key, that of the example is not meant.
+            has_any_key = one is example and field is not None and not section(field)
+            if has_any_key is isinstance(first, dict):
+                yield [{next(iter(one)): value}] if one is not example else _filled(one, value)
+
+
+def _filled(example: object, text: str) -> object:
+    """Return an example with a text in place of its first value."""
+    if not isinstance(example, dict):
+        return text
+    key, first = next(iter(example.items()))
+    if key == "address" and (login := login_of(text)):
+        return login
+    return {**example, key: _filled(first, text)}
+
+
+def _pairs(text: str) -> Iterator[dict[str, str]]:
+    """Yield a text of KEY=VALUE words, or one KEY: VALUE, as a mapping."""
+    words = [each for each in re.split(r"[,;\s]+", text) if each not in ("", "export")]
+    pairs = [each.partition("=") for each in words]
+    if all(key and sign for key, sign, _ in pairs):
+        yield {key: value for key, _, value in pairs}
+    if pair := _PAIR.fullmatch(text.strip(_QUOTES)):
+        yield {pair[1]: pair[2]}
 
 
 def _candidates(value: object, written: str, known: list[str]) -> Iterator[object]:
@@ -124,10 +152,9 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
         return
     text = written.strip(_QUOTES)
     digits = re.sub(r"(?<=[0-9])[_, ](?=[0-9])", "", text)
-    if pair := _PAIR.fullmatch(text):
-        yield {pair[1]: _scalar(pair[2])}
     if re.fullmatch(r"-?[0-9]+(\.0+)?", digits):
         yield int(digits.partition(".")[0])
+    yield digits
     yield from _sizes(digits)
     yield text
     lower = text.lower()
@@ -143,7 +170,7 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     yield re.sub(r"^(0o?|v)", "", lower)
     yield text.strip("[]")
     yield re.split(r"[,\s]+", text.strip("[]{}"))
-    if "/" not in text:
+    if not re.search(r"/| -", text):
         yield text.replace(" ", "")
         yield re.sub(r"[ _]+", "-", lower)
     if len(numbers := re.findall(r"[0-9][0-9.]*", text)) == 1 and text[0] != "-":
@@ -165,6 +192,12 @@ def _as_one(items: list[object]) -> Iterator[object]:
             yield dict(pairs)
     if len(items) == 1:
         yield items[0]
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Yield the plain values of a mapping, as text."""
+    for each in value.values() if isinstance(value, dict) else ():
+        yield from _leaves(each) if isinstance(each, dict) else (str(each),)
 
 
 def _sizes(text: str) -> Iterator[object]:
@@ -201,6 +234,11 @@ def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> 
         return f"write {pair[1]}: {pair[2]}"
     if (other := near or _OTHER_NAMES.get(name.lower(), name.lower())) in known:
         return f"write {other}"
+    for key in known:
+        place = (*path[:-1], key)
+        for each in (*words(model, place), *examples(model, place)):
+            if isinstance(each, str) and name.lower() in each.split("-"):
+                return f"write {key}: {each}"
     for each in leaf_paths(model) if not path[1:] else ():
         if each[1:] and name.replace("-", "_") in (each[-1], flat_key(each)):
             given = value if isinstance(value, str | int) else next(examples(model, each))

@@ -185,6 +185,8 @@ def field_at(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], Fi
 
 def section(field: FieldInfo) -> type[BaseModel] | None:
     """The model that a field holds, None for a plain value."""
+    if get_origin(field.annotation) is dict:
+        return None
     return _model_in((field.annotation, *get_args(field.annotation)))
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -106,23 +106,30 @@ class HostEntry(Layer):
     key: fields.FilePath | None = Field(default=None, title="the same as ssh.key; only under hosts")
 
 
+_GROUPS: Any = Field(
+    examples=[{"a100": {"shm": {"size": "8G"}}}], description="a mapping of group names"
+)
+_HOSTS: Any = Field(
+    min_length=1,
+    examples=[{"a100-01": {"address": "10.0.0.4"}}],
+    description="a mapping of host names, one or more",
+)
+
+
 class ClusterFile(Model):
     """The whole file; the entries of groups and hosts are checked one by one."""
 
     cluster: fields.Name
     defaults: Layer | None = None
-    groups: Annotated[
-        dict[str, object] | None,
-        Field(examples=[{"a100": {"shm": {"size": "8G"}}}], description="a mapping of group names"),
-    ] = None
-    hosts: Annotated[
-        dict[str, object],
-        Field(
-            min_length=1,
-            examples=[{"a100-01": {"address": "10.0.0.4"}}],
-            description="a mapping of host names, one or more",
-        ),
-    ]
+    groups: Annotated[dict[str, object] | None, _GROUPS] = None
+    hosts: Annotated[dict[str, object], _HOSTS]
+
+
+class _WholeFile(ClusterFile):
+    """The same with its entries: a next step is tried on it."""
+
+    groups: Annotated[dict[fields.Name, Layer | None] | None, _GROUPS] = None
+    hosts: Annotated[dict[fields.HostName, HostEntry], _HOSTS]
 
 
 class _Group(Model):
@@ -264,7 +271,7 @@ def _model_at(path: KeyPath) -> tuple[type[Model], int]:
         return Layer, 1
     if path[:1] in (("groups",), ("hosts",)) and path[1:]:
         return (HostEntry if path[0] == "hosts" else Layer), 2
-    return ClusterFile, 0
+    return _WholeFile, 0
 
 
 def _misplaced(document: Document, path: KeyPath) -> str:

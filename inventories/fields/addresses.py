@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from functools import lru_cache
 
 # Of a large cluster every node asks about every other.
 _KEPT = 1 << 14
+# What people write for a server: a URL, USER@HOST:PORT, or the words of a command line.
+_LOGIN = re.compile(
+    r"(?:(?P<scheme>[a-z]+)://)?(?:(?P<user>[^@:/\s]+)(?::[^@/\s]*)?@)?"
+    r"(?P<address>\[[^\]\s]+\]|[^@:/\s\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/\S*)?"
+    r"(?P<options>(?:\s+-\S+\s+[^-\s]\S*)*)"
+)
+_OPTIONS = {
+    **dict.fromkeys(("-u", "-l", "--user"), "user"),
+    **dict.fromkeys(("-p", "--port"), "port"),
+    **dict.fromkeys(("-i", "--key"), "key"),
+}
 
 
 @lru_cache(maxsize=_KEPT)
@@ -17,6 +29,29 @@ def is_address(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_of_no_machine(address: str) -> bool:
+    """Whether an IP address can never be one machine's."""
+    found = ipaddress.ip_address(address)
+    return found.is_unspecified or found.is_multicast or str(found) == "255.255.255.255"
+
+
+def login_of(text: str) -> dict[str, str | int]:
+    """Return the keys of a host for a URL or a command line; nothing for any other text."""
+    found = _LOGIN.fullmatch(text.strip())
+    words = found["options"].split() if found else []
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    if not found or not options.keys() <= _OPTIONS.keys():
+        return {}
+    port = found["port"] if found["scheme"] in (None, "ssh") else None
+    keys = {"address": found["address"].strip("[]"), "user": found["user"], "port": port}
+    keys |= {_OPTIONS[option]: value for option, value in options.items()}
+    return {
+        key: int(value) if key == "port" and value.isdecimal() else value
+        for key, value in keys.items()
+        if value
+    }
 
 
 def with_port(word: str) -> tuple[str, int | None]:

@@ -12,7 +12,7 @@ from packaging.version import Version as AnyVersion
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
 from gpu_node.inventories.errors import Wrong
-from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.fields.addresses import is_address, is_of_no_machine, login_of
 from gpu_node.inventories.fields.sizes import ALLOWED as A_SIZE
 from gpu_node.inventories.fields.sizes import parse_size
 
@@ -56,24 +56,21 @@ def _matching(pattern: str) -> BeforeValidator:
 
 def _address(value: object) -> str:
     text = _text(value)
-    host, colon, port = text.rpartition(":")
-    if colon and host.rstrip("]").lstrip("[") and (text.count(":") == 1 or host.endswith("]")):
-        plain = host.strip("[]")
-        raise Wrong("give the port as ssh.port", f"write address: {plain} and port: {port}")
-    user, at, host = text.rpartition("@")
-    if at:
-        raise Wrong("give the user as ssh.user", f"write address: {host} and user: {user}")
-    if text in ("0.0.0.0", "::"):  # noqa: S104 (refused; nothing listens)
-        raise ValueError("no machine has this address")
-    last_label = text.rpartition(".")[2]
-    is_plain = re.fullmatch(r"[0-9A-Za-z.:%_-]+", text)
-    if not (is_plain and is_address(text)) and (
-        last_label.isdigit() or not _HOST_NAME.fullmatch(text)
-    ):
-        if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
-            raise Wrong("not an IPv4 address", "write four numbers, each 0 to 255")
+    is_ip = bool(re.fullmatch(r"[0-9A-Za-z.:%_-]+", text)) and is_address(text)
+    if is_ip and is_of_no_machine(text):
+        then = "write the address of the node: there, ip address shows it"
+        raise Wrong("no machine has this address", then)
+    if is_ip or (_HOST_NAME.fullmatch(text) and not text.rpartition(".")[2].isdigit()):
+        return text
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
+        raise Wrong("not an IPv4 address", "write four numbers, each 0 to 255")
+    keys = login_of(text)
+    if keys.get("address", text) == text:
         raise ValueError("")
-    return text
+    keys["address"] = _address(keys["address"])
+    why = ", ".join(f"give the {key} as ssh.{key}" for key in keys if key != "address")
+    *first, last = (f"{key}: {each}" for key, each in keys.items())
+    raise Wrong(why, f"write {' and '.join([', '.join(first), last] if first else [last])}")
 
 
 def _url(value: object) -> str:
@@ -123,10 +120,10 @@ def _sized(*words: str) -> BeforeValidator:
     def check(value: object, info: ValidationInfo) -> object:
         if info.context != WRITTEN and type(value) is int and value > 0:
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            raise ValueError("the unit is missing")
-        text = value if isinstance(value, str) else _text(value)
-        return text if text in words else parse_size(text)
+        if not isinstance(value, str):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            raise ValueError("the unit is missing" if is_number else "")
+        return value if value in words else parse_size(value)
 
     return BeforeValidator(check)
 

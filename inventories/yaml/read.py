@@ -4,7 +4,8 @@ import errno
 import json
 import re
 import shlex
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 # A key with its value behind it, as YAML reads what lacks the blank between them.
 _JOINED = re.compile(r"([A-Za-z0-9_.-]+):([^:].*)", re.DOTALL)
+# What holds any letter: text in quotes, and comments.
+_HARMLESS = re.compile(r"""\"[^"]*\"|'[^']*'|(?:^|\s)#.*""")
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
 _BEGIN = "write cluster: NAME, and hosts: {a100-01: {address: 10.0.0.4}}"
 # A cluster file has at most six levels; the parser's time grows with the square of the levels.
@@ -118,6 +121,9 @@ def read(
     """
     text = _text(file) if text is None else text.removeprefix("\ufeff")
     document = Document(file)
+    for line, problem in _odd_blanks(text):
+        document.add(problem, line)
+    document.finish()
     try:
         node = _composed(document, text)
         document.finish()
@@ -161,6 +167,22 @@ def _text(file: Path) -> str:
         raise InventoryError([problem.at(file, line)]) from None
 
 
+def _odd_blanks(text: str) -> Iterator[tuple[int, Problem]]:
+    """Yield the first sign of each line that looks like a blank, or like nothing, and is a letter.
+
+    Those in a comment or in quotes do no harm.
+    """
+    for number, line in enumerate([] if text.isascii() else text.split("\n"), 1):
+        for at, sign in enumerate(_HARMLESS.sub(lambda found: "x" * len(found[0]), line), 1):
+            kind = unicodedata.category(sign)
+            if kind in ("Zs", "Cf") and sign != " ":
+                name = unicodedata.name(sign, "odd sign").lower()
+                then = "write a blank in its place" if kind == "Zs" else "remove it"
+                found, why = f"a {name} in column {at}", "YAML takes it for a letter"
+                yield number, Problem((), found, why, "valid YAML", then, "syntax")
+                break
+
+
 def _line(mark: Any) -> int:
     return mark.line + 1 if mark else 1
 
@@ -181,7 +203,7 @@ def _value(document: Document, node: yaml.Node, path: KeyPath, line: int) -> obj
 
 def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
     value: dict[str, object] = {}
-    for key_node, value_node in node.value:
+    for key_node, value_node in _entries(node):
         line = _line(key_node.start_mark)
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         here = (*path, key)
@@ -203,6 +225,19 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
     return value
 
 
+def _entries(node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Return the keys and values of a mapping; a comma in braces does not end {nofile: 65,536}."""
+    entries: list[tuple[yaml.Node, yaml.Node]] = []
+    for key, value in node.value:
+        before = entries[-1][1] if entries else value
+        is_rest = value.start_mark == value.end_mark and re.fullmatch("[0-9]{3}", str(key.value))
+        if is_rest and before.tag == f"{_TAG}int":
+            before.value += f",{key.value}"
+        else:
+            entries.append((key, value))
+    return entries
+
+
 def _scalar(document: Document, node: yaml.Node, path: KeyPath) -> object:
     text: str = node.value
     document.written[path] = text
@@ -217,6 +252,7 @@ def _scalar(document: Document, node: yaml.Node, path: KeyPath) -> object:
         return float("nan")  # no key takes one; the message shows it as written
     if kind == "int":
         why = "YAML reads this as a number in another notation"
+        why = why if "," not in text else "a comma ends a value in braces"
         allowed = "plain decimal digits, or text in quotes"
         document.add(Problem(path, quoted(text), why, allowed, kind="notation"))
     elif kind not in ("str", "timestamp"):
