@@ -33,6 +33,8 @@ SAME, OTHER = 0, 2
 def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
     """Show a node's host keys, or pin the one with the fingerprint `accept`; return exit code."""
     data = host_data(inventory, node)
+    if not node.startswith("@"):  # pyinfra's own connectors
+        data = {"ssh_hostname": node, **data}
     if not data.get("ssh_hostname"):
         problem = worded(
             "a node without a host key", "it is reached without SSH", "a node with SSH"

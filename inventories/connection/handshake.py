@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paramiko import HostKeys, PKey, SSHException, Transport
+from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException, Transport
 from pyinfra.connectors import ssh
 from pyinfra.connectors.sshuserclient import client
 from typing_extensions import override
@@ -178,6 +178,20 @@ class _Files(HostKeys):
         self.files = tuple(files)
 
 
+class UnknownHostKey(SSHException):
+    """A server shows a key, and known_hosts has none for it."""
+
+    def __init__(self, name: str, key: PKey) -> None:
+        super().__init__(f"No host key for {name} found in known_hosts")
+        self.key = key
+
+
+class _Strict(MissingHostKeyPolicy):
+    @override
+    def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:
+        raise UnknownHostKey(hostname, key)
+
+
 class Client(client.SSHClient):
     """pyinfra's client, as strict as ssh with StrictHostKeyChecking=yes and ForwardAgent=no.
 
@@ -206,6 +220,12 @@ class Client(client.SSHClient):
                 f"the jump host {hostname}: {error}; log in to it once with ssh, and compare the "
                 "fingerprint that it shows with the one on its console; then run this again"
             ) from error
+
+    @override
+    def set_missing_host_key_policy(
+        self, policy: type[MissingHostKeyPolicy] | MissingHostKeyPolicy
+    ) -> None:
+        super().set_missing_host_key_policy(_Strict())
 
     def _begin(self, sock: Any, **options: Any) -> Transport:
         made = PinnedFirst(sock, **options)

@@ -18,7 +18,7 @@ from paramiko import (
 )
 from typing_extensions import override
 
-from gpu_node.inventories.connection.handshake import RefusedJumpHost
+from gpu_node.inventories.connection.handshake import RefusedJumpHost, UnknownHostKey
 
 # The end of pyinfra's message about a changed host key.
 _CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
@@ -75,18 +75,18 @@ def next_step(refused: SSHException, inventory: str, node: str) -> str:
         return _NOT_LET_IN
     if isinstance(refused, PasswordRequiredException):
         return _LOCKED
-    command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
-    if not _is_change(refused):
-        return f"its host key is not pinned; {_LOOK}; then: {command}"
     keys, offered = _offered(refused)
-    accept = f" --accept {offered}" if offered else ""
-    return (
-        f"its host key has changed: {keys}if it was reinstalled, {_LOOK}; then: {command}{accept}"
-    )
+    command = f"gpu-node host-key {shlex.quote(inventory)} {shlex.quote(node)}"
+    then = f"{_LOOK}; then: {command}{f' --accept {offered}' if offered else ''}"
+    if not _is_change(refused):
+        return f"its host key {keys}is not pinned; {then}"
+    return f"its host key has changed: {keys}if it was reinstalled, {then}"
 
 
 def _offered(refused: SSHException) -> tuple[str, str]:
-    """Return the words about a changed key, and its fingerprint, empty where ssh shows none."""
+    """Return the words about an offered key, and its fingerprint, empty where ssh shows none."""
+    if isinstance(refused, UnknownHostKey):
+        return f"{_shown(refused.key)} ", refused.key.fingerprint
     if isinstance(refused, BadHostKeyException):
         keys = f"pinned {_shown(refused.expected_key)}, offered {_shown(refused.key)}; "
         return keys, refused.key.fingerprint

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from paramiko import ECDSAKey, PKey, RSAKey, ServerInterface, SSHException, Transport
 
 from gpu_node.cli.host_key import host_key
+from tests.cli.running import run
 
 INVENTORY = 'hosts = [("n", {data!r})]\n'
 
@@ -158,6 +159,25 @@ def test_an_alias_of_ssh_config(pins: Path, server: Server) -> None:
     assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
     assert line(server) in pins.read_text()
     assert asked(pins).return_value == 0
+
+
+def test_a_host_that_no_inventory_names(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report has the command that pins its key; then the key is no problem any more."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_text(f"Host gpu7\n  HostName 127.0.0.1\n  Port {server.port}\n")
+    fingerprint = server.keys[0].fingerprint
+    for command in (["drift"], ["deploy", "--yes"], ["deploy", "--dry"], ["hostfile"]):
+        ended = run("gpu-node", command[0], "gpu7", *command[1:])
+        text = " ".join(f"{ended.out} {ended.err}".split())
+        assert f"{fingerprint} is not pinned" in text, text
+        words = f"gpu-node host-key gpu7 gpu7 --accept {fingerprint}"
+        assert words in text, text
+    assert run(*words.split()).code == 0
+    assert line(server) in (tmp_path / ".ssh/known_hosts").read_text()
+    assert "host-key" not in run("gpu-node", "drift", "gpu7").out
 
 
 @pytest.mark.parametrize("port", ["abc", "0x16", "70000", "-1"])
