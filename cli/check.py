@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
 
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
-@click.argument("inventory", callback=words.inventory_file)
+@click.argument("inventory", callback=words.inventory_file, shell_complete=completion.files)
 def check(inventory: str) -> None:
     """Check INVENTORY alone, and print what it names: nodes and groups. Contacts no node.
 

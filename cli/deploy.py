@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
 
 
 @click.command(short_help="Repair the nodes of INVENTORY, and prove it.")
-@click.argument("inventory", callback=words.inventory)
+@click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option("--areas", metavar="A,B", help="Repair these areas alone; the same as --data areas=.")
 @click.option(

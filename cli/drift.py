@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
 from gpu_node.drift.report.formats import FORMATS
@@ -13,10 +13,16 @@ from gpu_node.inventories.errors import worded
 
 
 @click.command(short_help="Read every node of INVENTORY and report what differs.")
-@click.argument("inventory", callback=words.inventory)
+@click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE, not stdout.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write the report to FILE, not stdout.",
+)
 @click.option(
     "--deep",
     is_flag=True,
@@ -33,6 +39,7 @@ from gpu_node.inventories.errors import worded
 @click.option(
     "--answers",
     metavar="DIR",
+    shell_complete=completion.folders,
     callback=words.folder,
     help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
 
 
 @click.command(short_help="Explain a rule: what it checks, why, and its repair.")
-@click.argument("rule")
+@click.argument("rule", shell_complete=completion.rules)
 def explain(rule: str) -> None:
     """Explain RULE: what it checks, why it hurts, what the deploy changes, what you can do.
 

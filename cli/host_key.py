@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 
 
 @click.command(short_help="Show or pin the host key of a node.")
-@click.argument("inventory", callback=words.inventory)
-@click.argument("node")
+@click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
+@click.argument("node", shell_complete=completion.nodes)
 @click.option("--accept", metavar="SHA256:...", help="Pin the offered key with this fingerprint.")
 def host_key(inventory: str, node: str, accept: str | None) -> int:
     """Show which host key is pinned for NODE and which it offers; pin another one with --accept.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Number, failure
 from gpu_node.inventories.errors import shown, worded
@@ -15,11 +15,16 @@ KNOWN = "~/.ssh/known_hosts"
 
 
 @click.command(short_help="Write the inventory of your servers, and report.")
-@click.argument("folder", metavar="DIR")
+@click.argument("folder", metavar="DIR", shell_complete=completion.folders)
 @click.argument("nodes", metavar="[NAME=ADDRESS[:PORT]]...", nargs=-1)
 @click.option("--user", callback=words.user, help="Log in as; default: ssh_config's, or root.")
 @click.option("--port", type=Number(1, 65535), help="Of sshd; default: ssh_config's, or 22.")
-@click.option("--key", metavar="FILE", help="The private key; default: the agent's and ~/.ssh's.")
+@click.option(
+    "--key",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="The private key; default: the agent's and ~/.ssh's.",
+)
 @click.option("--sudo", is_flag=True, help="Commands run through sudo, without a password.")
 @click.option(
     "--accept-host-key",
@@ -33,6 +38,7 @@ KNOWN = "~/.ssh/known_hosts"
     "--known-hosts",
     "known",
     metavar="FILE",
+    shell_complete=completion.files,
     default=KNOWN,
     show_default=True,
     help="A host key in this file is accepted without a question.",

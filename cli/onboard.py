@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice, Number, failure
 from gpu_node.inventories.errors import worded
@@ -19,9 +19,16 @@ from gpu_node.inventories.errors import worded
     "--inventory",
     required=True,
     metavar="FILE.yml",
+    shell_complete=completion.files,
     help="The cluster file (.yml), or the .py file beside it.",
 )
-@click.option("--from", "file", metavar="FILE.csv", help="Many servers: see below.")
+@click.option(
+    "--from",
+    "file",
+    metavar="FILE.csv",
+    shell_complete=completion.files,
+    help="Many servers: see below.",
+)
 @click.option(
     "--user",
     metavar="USER",

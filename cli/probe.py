@@ -7,20 +7,21 @@ from pathlib import Path
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 
 LIST = "nodes.tsv"
 
 
 @click.command(short_help="Write the probe as scripts.")
-@click.argument("inventory", callback=words.inventory)
+@click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.option(
     "-o",
     "--output",
     "folder",
     required=True,
     metavar="DIR",
+    shell_complete=completion.folders,
     callback=words.folder,
     help="Write the scripts into DIR.",
 )

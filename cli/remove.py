@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import click
 
+from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
 from gpu_node.inventories.interrupt import LINE, Interrupted, report
 
 
 @click.command(short_help="Remove a node from the cluster.")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.nodes)
 @click.option(
     "--inventory",
     required=True,
     metavar="FILE.yml",
+    shell_complete=completion.files,
     help="The cluster file (.yml), or the .py file beside it.",
 )
 @click.option("--dry", is_flag=True, help="Show what is removed from FILE.yml; changes nothing.")

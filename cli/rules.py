@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
 
 # In a pipe no line of a rule is wrapped: grep finds it whole.
@@ -11,7 +12,7 @@ _UNWRAPPED = 10_000
 
 
 @click.command(short_help="List all rules of the report.")
-@click.argument("area", required=False)
+@click.argument("area", required=False, shell_complete=completion.areas)
 def rules(area: str | None) -> None:
     """List all rules of the report, or those of AREA, and which of them the deploy repairs.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpu_node.cli import words
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice, Number
 from gpu_node.inventories.errors import shown, worded
@@ -22,7 +22,7 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
 
 
 @click.command(short_help="Run an all-reduce across the nodes of INVENTORY.")
-@click.argument("inventory", callback=words.inventory)
+@click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
 @click.option(
     "--python", metavar="PATH", default="", help="The Python that has torch, on every node."

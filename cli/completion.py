@@ -1,0 +1,52 @@
+"""What the Tab key offers for a parameter, in the shell that docs/guide.md sets up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def files(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Leave the names of files to the shell."""
+    return [CompletionItem(begun, type="file")]
+
+
+def folders(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Leave the names of folders to the shell."""
+    return [CompletionItem(begun, type="dir")]
+
+
+def areas(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Offer the areas."""
+    from gpu_node.facts.areas import AREAS
+
+    return _of(AREAS, begun)
+
+
+def rules(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Offer the rules and the areas."""
+    from gpu_node.facts.areas import AREAS
+    from gpu_node.inventories.fields.switched import rule_names
+
+    return _of((*AREAS, *rule_names()), begun)
+
+
+def nodes(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Offer the nodes of the cluster file; a Python inventory may contact other machines."""
+    from gpu_node.inventories.errors import at
+    from gpu_node.inventories.yaml.read import read
+
+    file = Path(context.params.get("inventory") or "")
+    with suppress(ValueError):  # there is none, or it is not YAML
+        site = file.with_suffix(".yml") if file.suffix == ".py" else file
+        found = at(read(site).value, ("hosts",))
+        return _of(found if isinstance(found, dict) else (), begun)
+    return []
+
+
+def _of(known: Iterable[object], begun: str) -> list[str]:
+    return [word for word in map(str, known) if word.startswith(begun)]
