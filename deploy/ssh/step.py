@@ -118,10 +118,11 @@ def _loopback(plan: Plan) -> str:
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return key and addresses of each node that was read in this run."""
+    """Return key and addresses of each node that was read in this run and that has some."""
     states = {peer: state_of(peer.name, plan.found, plan.among) for peer in plan.among.nodes}
     return {
-        peer.name: {"public": state.account.public, "addresses": comes_from(peer, state)}
+        peer.name: {"public": state.account.public, "addresses": addresses}
         for peer, state in states.items()
         if state is not None and state.account is not None and not state.account.unusable
+        if (addresses := comes_from(peer, state))
     }

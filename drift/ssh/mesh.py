@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
@@ -73,20 +73,22 @@ def comes_from(peer: Peer, state: SshState) -> tuple[str, ...]:
     return tuple(sorted(outside))
 
 
-def authorized_line(node: str, public: str, addresses: Iterable[str], itself: bool) -> str:
+def authorized_line(node: str, public: str, addresses: Collection[str], itself: bool) -> str:
     """Return the line that lets a node's key in, from that node alone."""
     allowed = (*map(checked.address, addresses), *(LOOPBACK if itself else ()))
+    if not addresses:
+        raise ValueError(f"no address of {node} that its logins come from")
     if not _KEY.fullmatch(public):
         raise ValueError(f"not a public key of {node}: {public[:60]!a}")
     return f'from="{",".join(allowed)}",{RESTRICTIONS} {public} gpu-node:{node}'
 
 
-def lets_in(block: Block, node: str, public: str, addresses: Iterable[str]) -> bool:
+def lets_in(block: Block, node: str, public: str, addresses: Collection[str]) -> bool:
     """Whether our lines let a node's key in from all of these addresses."""
     for line in block.of(node):
         listed = _FROM.match(line)
         given = set(listed[1].split(",")) if listed else set()
-        if f" {public} " in line and set(addresses) <= given:
+        if f" {public} " in line and addresses and given.issuperset(addresses):
             return True
     return False
 

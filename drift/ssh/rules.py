@@ -33,6 +33,7 @@ from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.shm.state import Mode
 from gpu_node.facts.ssh.mesh import KNOWN_HOSTS, lookups
 from gpu_node.facts.ssh.state import Account, SshState, fingerprint
+from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.schema import NodeWanted
 
 
@@ -202,7 +203,7 @@ def _reads_ours(ssh: SshState, node: str) -> bool:
 def _unlisted(among: Among) -> dict[str, Link]:
     """Return the refusal of each node's key by a node that has no line for it."""
     return {
-        peer.name: _not_let_in(peer, state.account.public, comes_from(peer, state))
+        peer.name: _refused(peer, state.account.public, comes_from(peer, state))
         for peer, state in asked(among)
         if state.account is not None and (state.account.public or not state.account.unusable)
     }
@@ -218,7 +219,7 @@ def _usual_lines(among: Among) -> dict[str, tuple[str, ...]]:
     return {
         name: (authorized_line(name, public, addresses, itself=False),)
         for name, (public, addresses) in own.items()
-        if public is not None
+        if public is not None and addresses
     }
 
 
@@ -242,10 +243,38 @@ def refusal(peer: Peer, found: NodeState, among: Among) -> Link | None:
     if files is not None:
         if not public or lets_in_already(state, among):
             return None
+        if not addresses:
+            return _without_address(peer)
         return _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, among)
     if public and lets_in(block, peer.name, public, addresses):
         return None
-    return _not_let_in(peer, public, addresses)._replace(fixable=block.is_whole)
+    refused = _refused(peer, public, addresses)
+    return refused._replace(fixable=refused.fixable and block.is_whole)
+
+
+def _refused(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> Link:
+    """Return the refusal of a key that sshd would let in by a line of ours."""
+    if public and not addresses:
+        return _without_address(peer)
+    return _not_let_in(peer, public, addresses)
+
+
+def _without_address(peer: Peer) -> Link:
+    return Link(
+        peer=peer.name,
+        words="no address is known that its logins come from",
+        wanted="an address that other nodes reach it at",
+        cause="a key is let in only from the addresses of its node: without one, no line can let "
+        "it in",
+        fix="in the inventory, give it an address that is not this machine's own, as "
+        f"{peer.address} is"
+        if is_loopback(peer.address)
+        else f"look why {peer.address} does not resolve there, or give its IP address in the "
+        "inventory",
+        fixable=False,
+        kind="address",
+        fixes="in the inventory, give each an IP address that the others reach",
+    )
 
 
 def _not_let_in(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> Link:

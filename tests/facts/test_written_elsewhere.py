@@ -223,6 +223,15 @@ def test_a_line_is_never_written_with_more(public: str) -> None:
         mesh.authorized_line("n", KEY, ['*",cert-authority'], itself=False)
 
 
+@pytest.mark.parametrize("itself", [True, False])
+def test_no_key_is_let_in_without_an_address(itself: bool) -> None:
+    """An empty from= lets none in, and one that is left out lets the key in from anywhere."""
+    with pytest.raises(ValueError, match="no address of n"):
+        mesh.authorized_line("n", KEY, [], itself=itself)
+    block = Block(lines=(Own(node="n", text=f'from="" {KEY} gpu-node:n'),))
+    assert not mesh.lets_in(block, "n", KEY, [])
+
+
 @pytest.mark.parametrize(
     "text", ["eth0;id 0x1003 up 1500 - physical", "eth0\x1b 0x1003 up 1500 - physical"]
 )
