@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,12 @@ if TYPE_CHECKING:  # the areas are imported while the connections open, see gath
     from gpu_node.facts.node import NodeProbe, NodeState
 
 T = TypeVar("T")
-# The error for a login shell that ends before our script begins.
-SILENT = "the login shell ended first (does ~/.bashrc exit?)"
+# As bash reports what is wrong in a file that it reads.
+_IN_A_FILE = re.compile(r"(?:\S+: )?(/.+): line [0-9]+: ")
+_LOOK = (
+    "on its console, see which shell the account has (getent passwd USER: nologin and false run no "
+    "command), and whether ~/.bashrc exits"
+)
 EATEN = (
     "a start file of the login shell read its stdin; next: add </dev/null to the commands of "
     "~/.bashrc that read stdin, such as ssh, read or cat"
@@ -137,11 +142,18 @@ def whole(status: bool, lines: list[str], errors: Sequence[str]) -> list[str]:
         raise NotWhole(*part)
     if not any(line.startswith(MARK) for line in lines):
         printed = [line for line in (*lines, *errors) if line.strip()]
-        last = f"; its last line: {printed[-1]}" if printed else ""
-        raise ProbeError(f"the probe could not run: {SILENT}{last}")
+        raise ProbeError(f"the probe could not run: the login shell ended first{_last(printed)}")
     if not status:
         raise ProbeError("the probe was cut off before its end; ask again")
     return lines
+
+
+def _last(printed: Sequence[str]) -> str:
+    """Return the last line that a login shell printed before it ended, and the next step."""
+    last = printed[-1] if printed else ""
+    found = _IN_A_FILE.match(last)
+    then = f"correct {found[1]}: bash -n {found[1]}" if found else _LOOK
+    return f"{f': {last}' if last else ', and printed nothing'}; next: {then}"
 
 
 @contextmanager

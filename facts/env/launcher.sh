@@ -2,8 +2,12 @@
 # output of ~/.bashrc may have no newline at its end.
 print_all='echo; if env -0 >/dev/null 2>&1; then env -0 | tr "\n\0" "?\n"; else env; fi'
 [ "$user" != "$me" ] || [ ! -d "$home" ] || [ -x "$home" ] || { echo "$home is closed to $user"; exit 1; }
-all=$(as_launcher "$print_all" 2>&1) ||
-  { printf '%s\n' "$all" | sed '/^[A-Za-z_][A-Za-z0-9_]*=/d' | tail -n 1; exit 1; }
+all=$(as_launcher "$print_all" 2>&1) || {
+  ended=$?
+  last=$(printf '%s\n' "$all" | sed '/^[A-Za-z_][A-Za-z0-9_]*=/d' | tail -n 1)
+  echo "a shell of $user ended with $ended first (does ~/.bashrc exit?)${last:+, after: $last}"
+  exit 1
+}
 printf '%s\n' "$all" | awk -v names="$names" "$gn_hide"'
   BEGIN { wanted = "^(" names ")" }
   /^[A-Za-z]+_(proxy|PROXY)=/ { print shown($0); next }

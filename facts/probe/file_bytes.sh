@@ -1,7 +1,10 @@
 # Prints @begin@, then the bytes of $file as hex and `whole`, or `absent`, or a reason and `failed`.
 printf '\n%s\n' '@begin@'
 most=@most@
-if [ ! -e "$file" ]; then
+if [ ! -e "$file" ] && [ -L "$file" ]; then
+  echo "it is a link to $(readlink "$file"), which leads to no file; next: remove the link, or correct it"
+  echo failed
+elif [ ! -e "$file" ]; then
   echo absent
 elif [ ! -f "$file" ]; then
   echo 'it is not a regular file'

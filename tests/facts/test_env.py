@@ -230,3 +230,19 @@ def test_a_home_that_root_may_not_see(home: Path, shell: str) -> None:
     state = state_of(home, shell, "env.bashrc", "env.settings", "env.places")
     assert state.bashrc is not None and state.bashrc.lines == 11
     assert state.places is not None and str(home / ".bashrc") in state.places
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_start_file_that_ends_the_shell(home: Path, shell: str) -> None:
+    """The reason has the exit code and what was printed, and where to look."""
+    become = home.parent / "bin/su"
+    become.write_text('#!/bin/sh\necho "no licence"\nexit 7\n')
+    sections = env.sections(ProbeRequest(user="train", variables=("OMP_NUM_THREADS",)))
+    path = f"{home.parent / 'bin'}:{os.environ['PATH']}"
+    (launcher,) = [each for each in sections if each.name == "env.launcher"]
+    readings = ask(shell, [launcher], {"PATH": path})
+    assert readings.take("env.launcher", env.parse_launcher) is None
+    (unread,) = readings.unread
+    assert unread.reason == (
+        "exit 1: a shell of train ended with 7 first (does ~/.bashrc exit?), after: no licence"
+    )

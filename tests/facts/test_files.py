@@ -96,6 +96,17 @@ def test_a_folder_is_no_file(shell: str, tmp_path: Path) -> None:
     assert not found["exists"]
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("target", [".bashrc", "other", "no/where"])
+def test_a_link_that_leads_to_no_file(shell: str, target: str, tmp_path: Path) -> None:
+    """It is no absent file: none can be made in its place."""
+    (tmp_path / ".bashrc").symlink_to(target)
+    (tmp_path / "other").symlink_to(".bashrc")
+    found = FileBytes().process(asked(str(tmp_path / ".bashrc"), shell))
+    why = f"it is a link to {target}, which leads to no file; next: remove the link, or correct it"
+    assert (found["exists"], found["problem"]) == (False, why)
+
+
 @pytest.mark.parametrize("name", sorted(set(CONTENTS) - {"empty"}))
 def test_a_cut_answer_is_no_content(name: str, tmp_path: Path) -> None:
     """Wherever the answer ends, there is a problem and no half a file."""

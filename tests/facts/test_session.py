@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -64,15 +66,36 @@ def whole() -> list[str]:
 
 def test_a_shell_that_exits() -> None:
     """Nothing at all came back, and the exit code is 0: one reason, not one for each section."""
-    assert "does ~/.bashrc exit" in reason(Connector(True, []))
+    error = reason(Connector(True, []))
+    assert "the login shell ended first, and printed nothing; next: " in error
+    assert "getent passwd" in error and "~/.bashrc" in error
 
 
 @pytest.mark.parametrize("status", [True, False])
 def test_a_shell_that_speaks_and_exits(status: bool) -> None:
     """The error has the last line of output."""
     error = reason(Connector(status, ["Welcome", "This account is currently not available.", ""]))
-    assert error.endswith("; its last line: This account is currently not available.")
+    assert "ended first: This account is currently not available.; next: on its console" in error
     assert "bash: line 1: exec" in reason(Connector(status, [], ("bash: line 1: exec: x",)))
+
+
+def test_a_start_file_that_is_wrong(tmp_path: Path) -> None:
+    """What bash reports has the file and the line; they are the next step."""
+    (tmp_path / ".bashrc").write_text('echo "Welcome"\n. ~/.env.sh || exit 1\n')
+    (tmp_path / ".env.sh").write_text("if true; then\n  export A=1\n")
+    done = subprocess.run(
+        ["bash", "-c", "echo never"],
+        env={"HOME": str(tmp_path), "SSH_CLIENT": "127.0.0.1 0 22", "SHLVL": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.stdout == "Welcome\n" and done.returncode == 1
+    error = reason(Connector(False, done.stdout.split("\n"), tuple(done.stderr.split("\n"))))
+    file = tmp_path / ".env.sh"
+    assert f"the login shell ended first: {file}: line 3: syntax error" in error
+    assert error.endswith(f"; next: correct {file}: bash -n {file}")
 
 
 def test_an_answer_that_breaks_off(whole: list[str]) -> None:
