@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from difflib import get_close_matches
 from typing import Any
 
@@ -44,7 +45,12 @@ def printed(error: click.ClickException) -> str:
 
 
 def failure(error: Exception, name: str = "") -> click.ClickException:
-    """Return the failure of a command for its user; `name` is the node that it is about."""
+    """Return the failure of a command for its user; `name` is the node that it is about.
+
+    Raises BrokenPipeError where the reader of stdout has ended: no failure of the command.
+    """
+    if isinstance(error, BrokenPipeError):
+        sys.stdout.flush()
     lines = [
         line if line[:1] in ("", " ") else about(name, line)
         for line in reason_of(error).split("\n")

@@ -88,6 +88,13 @@ def test_a_reader_that_ends_early(folder: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("words", ["deploy site.py --dry", "deploy site.py --yes"])
+def test_a_deploy_whose_reader_has_ended(folder: Path, words: str) -> None:
+    """Its report is shown by another way than that of drift."""
+    done = shell(f"{{ sleep 0.1; gpu-node {words}; echo $? >code; }} | true", folder)
+    assert (done.stderr, (folder / "code").read_text()) == ("", "1\n")
+
+
 def test_a_deleted_working_directory(folder: Path) -> None:
     (folder / "gone").mkdir()
     done = shell(f"cd gone && rmdir ../gone && gpu-node drift {folder}/site.py", folder)
