@@ -125,9 +125,11 @@ class ClusterFile(Model):
     hosts: Annotated[dict[str, object], _HOSTS]
 
 
-class _WholeFile(ClusterFile):
+class _WholeFile(Model):
     """The same with its entries: a next step is tried on it."""
 
+    cluster: fields.Name
+    defaults: Layer | None = None
     groups: Annotated[dict[fields.Name, Layer | None] | None, _GROUPS] = None
     hosts: Annotated[dict[fields.HostName, HostEntry], _HOSTS]
 

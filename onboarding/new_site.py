@@ -28,7 +28,7 @@ from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.ssh_config import BadConfig, settings
 from gpu_node.inventories.errors import InventoryError, as_found, dotted, shown, worded
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.fields.addresses import with_port
+from gpu_node.inventories.fields.addresses import login_of, with_port
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import NodeWanted, format_size, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
@@ -118,6 +118,12 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
         if not equals:
             problems.append(worded(shown(word), "", "NAME=ADDRESS, as a100-01=10.0.0.4"))
             continue
+        login = login_of(place)
+        meant = _words_of(login) if len(login) > 1 else [place]
+        if meant != [place]:
+            then = f"write {name}={' '.join(meant)}, each a word"
+            problems.append(worded(shown(word), "", "NAME=ADDRESS, or NAME=ADDRESS:PORT", then))
+            continue
         try:
             address, port = with_port(place)
         except ValueError as error:
@@ -135,6 +141,15 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
     if problems:
         raise Stopped("\n".join(problems))
     return nodes
+
+
+def _words_of(login: Mapping[str, str | int]) -> list[str]:
+    """Return the words of a command line that a way to log in is: ADDRESS:PORT, and options."""
+    address = str(login["address"])
+    at = f"[{address}]" if ":" in address else address
+    place = f"{at}:{login['port']}" if "port" in login else at
+    options = [f"--{key} {login[key]}" for key in ("user", "key") if key in login]
+    return [place, *options]
 
 
 class NewSite:

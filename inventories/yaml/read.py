@@ -225,9 +225,9 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
     return value
 
 
-def _entries(node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
+def _entries(node: yaml.MappingNode) -> list[tuple[Any, Any]]:
     """Return the keys and values of a mapping; a comma in braces does not end {nofile: 65,536}."""
-    entries: list[tuple[yaml.Node, yaml.Node]] = []
+    entries: list[tuple[Any, Any]] = []
     for key, value in node.value:
         before = entries[-1][1] if entries else value
         is_rest = value.start_mark == value.end_mark and re.fullmatch("[0-9]{3}", str(key.value))

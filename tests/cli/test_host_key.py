@@ -167,7 +167,9 @@ def test_a_host_that_no_inventory_names(
     """The report has the command that pins its key; then the key is no problem any more."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".ssh").mkdir()
-    (tmp_path / ".ssh/config").write_text(f"Host gpu7\n  HostName 127.0.0.1\n  Port {server.port}\n")
+    (tmp_path / ".ssh/config").write_text(
+        f"Host gpu7\n  HostName 127.0.0.1\n  Port {server.port}\n"
+    )
     fingerprint = server.keys[0].fingerprint
     for command in (["drift"], ["deploy", "--yes"], ["deploy", "--dry"], ["hostfile"]):
         ended = run("gpu-node", command[0], "gpu7", *command[1:])

@@ -302,6 +302,9 @@ def test_an_address_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
         (["N 1=10.0.0.4"], "name: found 'N 1'"),
         (["n1=10.0.0.4", "n1=10.0.0.5"], "found 'n1' twice; allowed: one name a node"),
         (["n1=10.0.0.999"], "address: found '10.0.0.999'"),
+        (["n1=10.0.0.4 --user root"], "next: write n1=10.0.0.4 --user root, each a word"),
+        (["n1=root@h1:2222"], "next: write n1=h1:2222 --user root, each a word"),
+        (["n1=ssh://u@[fd00::1]:22"], "next: write n1=[fd00::1]:22 --user u, each a word"),
         (
             ["n1=fd00::1", "n2=FD00:0::1"],
             "found 'FD00:0::1' (for n1 and n2); allowed: one a node",
