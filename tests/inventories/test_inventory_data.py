@@ -176,7 +176,7 @@ def test_foreign_keys_are_passed_over() -> None:
         ({"shm_size": "8Gb"}, "shm_size: found '8Gb'; allowed: a whole number with its unit"),
         ({"shm_size": 16}, "shm_size: found '16' (the unit is missing); allowed: "),
         ({"limits_nofile": "unlimited"}, "limits_nofile: found 'unlimited' (the kernel needs"),
-        ({"limits_memlock": True}, "limits_memlock: found 'True' (this reads as true or false"),
+        ({"limits_memlock": True}, "limits_memlock: found 'True'; allowed: unlimited"),
         ({"gpu_model": "A100"}, "gpu_count: found nothing; allowed: a whole number"),
         ({"gpu_model": "A100", "gpu_count": "2"}, "gpu_count: found '\"2\"'; allowed: "),
         ({"address": "a;b"}, "address: found 'a;b'; allowed: "),
