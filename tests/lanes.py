@@ -90,7 +90,7 @@ SLOWER = [
         *("cli/test_any_answer", "cli/test_controller", "cli/test_hostile_node"),
         *("cli/test_secrets", "facts/test_packed"),
         *("bench/test_answers_of_many", "bench/test_copies"),
-        *("facts/test_many_processes", "facts/test_users_paths"),
+        *("facts/test_docker", "facts/test_many_processes", "facts/test_users_paths"),
         "deploy/test_untouched",
         "facts/test_mesh_of_many",
         *("facts/test_hostile_user", "facts/test_probe"),

@@ -9,7 +9,7 @@ from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.process import PROCESS
+from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
@@ -30,7 +30,13 @@ def smi_section(request: ProbeRequest) -> Section:
 SECTIONS = (
     smi_section(ProbeRequest()),
     Section("driver.pci", shell("driver/pci"), light=True),
-    Section("driver.processes", PROCESS + shell("driver/processes"), root=True, light=True),
+    Section(
+        "driver.processes",
+        shell("driver/processes"),
+        shared=(PROCESS,),
+        root=True,
+        light=True,
+    ),
 )
 
 

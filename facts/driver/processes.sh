@@ -1,5 +1,7 @@
 # Lists the processes that have a GPU open; a user who is not root sees only their own processes. A
 # process can choose its name and the names of its files, of any bytes: no line of the output is theirs.
+# Needs $gn_process.
+eval "$gn_process"
 plain() { printf '%s' "$1" | tr -c '\40-\176' '?'; }
 quoted=; ! ls -q / >/dev/null 2>&1 || quoted=q
 pids=$({ of_processes fd ls "-l$quoted" /dev/null 2>/dev/null && echo whole; } | awk '

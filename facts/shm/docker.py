@@ -8,35 +8,36 @@ again (moby, daemon/reload_unix.go: reloadPlatform), and default-ulimits only wh
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
-from gpu_node.facts.probe import owner
+from gpu_node.facts.probe import bounds, owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.process import PROCESS
-from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.process import SHARED as PROCESS
+from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
 
-SECTION, CONTAINERS = "shm.docker", "shm.containers"
+SECTION, ROOTLESS, CONTAINERS = "shm.docker", "shm.rootless", "shm.containers"
 _MOST_CONTAINERS = 256
+_DAEMON = ("gn_docker", assigned(users_files=USERS_FILE) + shell("shm/docker_daemon"))
 SECTIONS = (
+    Section(SECTION, shell("shm/docker"), shared=(_DAEMON,), root=True, light=True),
     Section(
-        SECTION,
-        assigned(users_files=USERS_FILE) + shell("shm/docker"),
-        shared=(owner.SHARED,),
-        root=True,
-        light=True,
+        ROOTLESS, shell("shm/docker_rootless"), shared=(_DAEMON, owner.SHARED), root=True, light=True
     ),
     Section(
         CONTAINERS,
-        PROCESS + shell("shm/gpu_containers", most=_MOST_CONTAINERS),
+        shell("shm/gpu_containers", most=_MOST_CONTAINERS),
+        shared=(PROCESS,),
         root=True,
         light=True,
     ),
 )
+T = TypeVar("T")
 Kind = Literal["root", "snap", "rootless"]
 _KINDS: dict[str, Kind] = {"root": "root", "snap": "snap", "rootless": "rootless"}
 Limit = int | Literal["unlimited"]
@@ -103,6 +104,40 @@ class GpuContainer(State):
     name: str
 
 
+def taken(readings: Readings) -> Docker | None:
+    """Return all daemons; None if those of root are unknown. Those of users are unread apart."""
+    docker = readings.take(SECTION, parse)
+    theirs = _taken_in_part(readings, ROOTLESS, parse_rootless)
+    if docker is None or theirs is None:
+        return docker
+    return docker.model_copy(update={"daemons": (*docker.daemons, *theirs.daemons)})
+
+
+def taken_containers(readings: Readings) -> tuple[GpuContainer, ...] | None:
+    """Return the known containers; None if no container is known, and some were not examined."""
+    found = _taken_in_part(readings, CONTAINERS, parse_containers)
+    is_unread = CONTAINERS in {each.section for each in readings.unread}
+    return None if not found and is_unread else found
+
+
+def _taken_in_part(
+    readings: Readings, section: str, parse: Callable[[str], tuple[T, str]]
+) -> T | None:
+    """Return what is known of a section; why the rest is unknown is unread as well."""
+    found, why = readings.take(section, parse) or (None, "")
+    if why:
+        readings.unread.append(Unread(section, bounds.short(why)))
+    return found
+
+
+def parse_rootless(text: str) -> tuple[Docker, str]:
+    """Parse the lines of docker_rootless.sh, and why some users' docker is unknown."""
+    rows = text.split("\n")
+    whys = [row.removeprefix("unread\t") for row in rows if row.startswith("unread\t")]
+    known = "\n".join(row for row in rows if not row.startswith("unread\t"))
+    return parse(known), "; ".join(whys)
+
+
 def parse(text: str) -> Docker:
     """Parse the lines of docker.sh."""
     daemons: list[dict[str, object]] = []
@@ -151,13 +186,12 @@ def parse(text: str) -> Docker:
     )
 
 
-def parse_containers(text: str) -> tuple[GpuContainer, ...]:
-    """Parse the lines of gpu_containers.sh; none, and `more N` not examined, is not none."""
+def parse_containers(text: str) -> tuple[tuple[GpuContainer, ...], str]:
+    """Parse the lines of gpu_containers.sh, and why some containers are unknown: `more N`."""
     lines = lines_of(text)
     found = tuple(_container(line) for line in lines if not line.startswith("more "))
-    if lines and not found:
-        raise Unreadable(f"{lines[0].removeprefix('more ')} mount namespaces were not examined")
-    return found
+    whys = [line.removeprefix("more ") for line in lines if line.startswith("more ")]
+    return found, f"{whys[0]} mount namespaces were not examined" if whys else ""
 
 
 def _container(line: str) -> GpuContainer:

@@ -1,11 +1,12 @@
 # Running containers that have GPUs, with the size of their /dev/shm, seen from the host by their
 # mount tables: `PID<tab>KiB<tab>cgroup<tab>process`; KiB is empty for no limit. Nothing of a
-# container is entered: its file systems may hang.
+# container is entered: its file systems may hang. Needs $gn_process.
 found=
 for folder in /run/docker /run/containerd /run/libpod /run/crio /run/snap.docker; do
   [ ! -e "${root-}$folder" ] || found=yes
 done
 [ -n "$found" ] || exit 0
+eval "$gn_process"
 # The first process of each mount namespace but ours; at most @most@. Any user can make more, in a user
 # namespace of their own: those come last, and `more N` is the number of those left out.
 listed=$(for each in user mnt; do

@@ -164,10 +164,8 @@ def parse(readings: Readings) -> ShmState:
         memory=readings.take("shm.memory", lambda text: int(text) * 1024),
         use=readings.take("shm.use", segments.parse),
         ipc=readings.take(remove_ipc.SECTION, remove_ipc.parse),
-        docker=readings.take(container_managers.SECTION, container_managers.parse),
-        containers=readings.take(
-            container_managers.CONTAINERS, container_managers.parse_containers
-        ),
+        docker=container_managers.taken(readings),
+        containers=container_managers.taken_containers(readings),
     )
 
 

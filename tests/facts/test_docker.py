@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -17,8 +20,8 @@ from gpu_node.facts.shm.docker import (
     SECTIONS,
     Docker,
     GpuContainer,
-    parse,
-    parse_containers,
+    taken,
+    taken_containers,
 )
 from tests.shells import SHELLS, ask
 
@@ -49,17 +52,21 @@ def process(root: Path, pid: int, name: str, words: str = "", uid: int = 0) -> N
     write(root, f"proc/{pid}/comm", f"{name}\n")
     write(root, f"proc/{pid}/status", f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     write(root, f"proc/{pid}/cmdline", words)
+    (root / f"proc/{pid}/exe").unlink(missing_ok=True)
+    (root / f"proc/{pid}/exe").symlink_to(f"/usr/bin/{name}")
 
 
 def asked(root: Path, shell: str) -> Readings:
-    section = SECTIONS[0]
-    command = assigned(root=root) + section.command
-    return ask(shell, [Section(section.name, command, shared=section.shared)])
+    return ask(shell, [on(root, each) for each in SECTIONS])
+
+
+def on(root: Path, section: Section) -> Section:
+    return replace(section, command=assigned(root=root) + section.command)
 
 
 def docker(root: Path, shell: str) -> Docker:
     readings = asked(root, shell)
-    found = readings.take(SECTIONS[0].name, parse)
+    found = taken(readings)
     assert found is not None, readings.unread
     return found
 
@@ -101,6 +108,17 @@ def test_a_pid_that_is_another_programs_now(root: Path) -> None:
     process(root, 812, "dockerd", "dockerd\0--config-file=/srv/secret\0", uid=1000)
     write(root, "srv/secret", SECRET)
     assert docker(root, "dash").daemons == ()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_program_of_root_that_a_user_started_by_that_name(root: Path, shell: str) -> None:
+    """As sudo is, behind a link that has the name: it has the command line that the user chose."""
+    process(root, 812, "dockerd", "dockerd\0--config-file=/srv/secret\0")
+    write(root, "srv/secret", SECRET)
+    (root / "proc/812/exe").unlink()
+    (root / "proc/812/exe").symlink_to("/usr/bin/sudo")
+    assert docker(root, shell).daemons == ()
+    assert "of root" not in str(asked(root, shell))
 
 
 SECRET = '{"secret": "of root"}'
@@ -161,12 +179,63 @@ def test_what_a_user_puts_in_the_place_of_a_file(theirs: Path, name: str, made: 
     began = time.monotonic()
     readings = asked(theirs, "dash")
     assert time.monotonic() - began < 5
-    found = parse(readings.sections[SECTIONS[0].name].require()).daemons
+    docker = taken(readings)
+    assert docker is not None and not readings.unread
+    found = docker.daemons
     assert "of root" not in str(readings)
     if name == PIDS:
         assert found == ()
     else:
         assert found[0].text is None and found[0].problem
+
+
+# Finds what reads the files below a folder as this account, and stops it; `hold` keeps its output open, too.
+STOPPING = """
+import ctypes, os, signal, sys
+libc, PIDFD_GETFD = ctypes.CDLL(None), 438
+place, how, user = os.fsencode(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+os.setgid(user)
+os.setuid(user)
+done = set()
+print("ready", flush=True)
+while True:
+    for pid in [each for each in os.listdir("/proc") if each.isdigit() and each not in done]:
+        try:
+            if os.stat(f"/proc/{pid}").st_uid != os.getuid():
+                continue
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if int(pid) == os.getpid() or place not in file.read():
+                    continue
+            if how == "hold":
+                libc.syscall(PIDFD_GETFD, os.pidfd_open(int(pid)), 1, 0)
+            os.kill(int(pid), signal.SIGSTOP)
+            done.add(pid)
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("how", ["stop", "hold"])
+def test_a_user_who_stops_the_reader(theirs: Path, how: str, shell: str) -> None:
+    """Root's docker is read all the same, and the report has that the user's is unknown."""
+    write(theirs, "run/docker.pid", "812")
+    process(theirs, 812, "dockerd", "/usr/bin/dockerd\0--default-shm-size=2G\0")
+    words = [sys.executable, "-c", STOPPING, str(theirs), how, str(USER)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as stopping:
+        assert stopping.stdout is not None and stopping.stdout.readline()
+        for _ in range(5):  # until it finds the reader
+            readings = asked(theirs, shell)
+            found = taken(readings)
+            if found is None or len(found.daemons) == 1:
+                break
+        stopping.kill()
+    assert found is not None, readings.unread
+    assert [each.kind for each in found.daemons] == ["root"]
+    (unread,) = readings.unread
+    assert "uid 1: no answer" in unread.reason
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
@@ -224,10 +293,8 @@ def test_running_containers(tmp_path: Path, shell: str) -> None:
         write(tmp_path, f"proc/{pid}/cgroup", f"1:name=systemd:/\n0::/docker/{pid}abc\n")
         (tmp_path / f"proc/{pid}/ns").mkdir()
         (tmp_path / f"proc/{pid}/ns/mnt").symlink_to(f"mnt:[{namespace}]")
-    section = SECTIONS[1]
-    asked = Section(section.name, assigned(root=tmp_path) + section.command)
-    readings = ask(shell, [asked])
-    assert readings.take(section.name, parse_containers) == (
+    readings = asked(tmp_path, shell)
+    assert taken_containers(readings) == (
         GpuContainer(pid=40, shm=64 << 20, cgroup="/docker/40abc", name="python 3"),
         GpuContainer(pid=50, shm=None, cgroup="/docker/50abc", name="python 3"),
     )

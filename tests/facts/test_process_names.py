@@ -210,6 +210,6 @@ def test_a_container(comm: bytes, shell: str, tmp_path: Path) -> None:
     words = [str(shutil.which(program)), *options, str(tmp_path / "script")]
     done = as_root(words)
     readings = read(as_lines(done.stdout.encode()), [section])
-    (found,) = readings.take(section.name, docker.parse_containers) or ()
+    (found,) = docker.taken_containers(readings) or ()
     assert (found.pid, found.shm, found.cgroup) == (42, 64 << 20, "/a?b?.scope")
     assert found.name == "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in comm)
