@@ -102,17 +102,21 @@ printf '%s\\n' "$output"
 # Finds the processes in the run's folder: ls and awk need one process each, readlink would need
 # one for each pid. A folder's name may contain a line like those of ls, and a container may have
 # its own folder of this name: each pid found is checked again, and must belong to this user and
-# these namespaces.
+# these namespaces. Without a whole list of processes nothing is removed: what is in the folder shows
+# whose a process is.
 _MINE = r"""
 mine() {
-  of_processes cwd ls -l 2>/dev/null | awk -v dir="$dir" '{
-    at = index($0, " -> "); path = substr($0, at + 4); link = substr($0, 1, at - 1)
-    sub(/ \(deleted\)$/, "", path)
-    if (path == dir || index(path, dir "/") == 1) { split(link, part, "/proc/"); print part[2] + 0 }
-  }' | while read -r pid; do
+  links=$(of_processes cwd ls -l 2>/dev/null) &&
+    found=$(printf '%s\n' "$links" | awk -v dir="$dir" '{
+      at = index($0, " -> "); path = substr($0, at + 4); link = substr($0, 1, at - 1)
+      sub(/ \(deleted\)$/, "", path)
+      if (path == dir || index(path, dir "/") == 1) { split(link, part, "/proc/"); print part[2] + 0 }
+    }') || { echo 'the processes cannot be listed'; exit 1; }
+  pids=
+  for pid in $found; do
     [ -O "/proc/$pid" ] && [ "$(spaces "$pid")" = "$own" ] || continue
     case $(readlink "/proc/$pid/cwd") in
-      "$dir" | "$dir/"* | "$dir (deleted)") echo "$pid" ;;
+      "$dir" | "$dir/"* | "$dir (deleted)") pids="$pids $pid" ;;
     esac
   done
 }
@@ -137,7 +141,7 @@ done
 _END = r"""
 segments=
 for try in 1 2 3 4 5 6 7 8 9 10; do
-  pids=$(mine)
+  mine
   [ -n "$pids" ] || break
   for pid in $pids; do
     segments="$segments $(
@@ -146,7 +150,8 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
   kill -9 $pids 2>/dev/null
   sleep 0.2 2>/dev/null || sleep 1
 done
-for pid in $(mine); do echo "left process $pid"; done
+mine
+for pid in $pids; do echo "left process $pid"; done
 for segment in $(printf '%s\n' $segments | sort -u); do
   [ -f "$segment" ] && [ ! -L "$segment" ] && [ -O "$segment" ] || continue
   users=$(of_processes maps grep -l -s -F -e "$segment") && [ -z "$users" ] && rm -f "$segment"

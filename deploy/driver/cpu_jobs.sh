@@ -31,6 +31,7 @@ is_login() {
 }
 cpu_jobs() {
   ours=$(group "/proc/$$")
+  ours=${ours:-unknown}
   above=$(callers)
   for process in /proc/[0-9]*; do
     uid=$(awk '$1 == "Uid:" { print $2 }' "$process/status" 2>/dev/null)

@@ -25,6 +25,7 @@ is_harmless() {
 }
 in_use() {
   ours=$(group "/proc/$$")
+  ours=${ours:-unknown}
   # The session that runs this is not a job.
   above=$(callers)
   for process in /proc/[0-9]*; do

@@ -6,11 +6,12 @@ import re
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
-    Section("preflight.switches", shell("driver/switches")),
+    Section("preflight.switches", shell("driver/switches"), shared=(PROCESS,)),
     Section("preflight.nvlink", shell("driver/nvlink"), seconds=30),
 )
 

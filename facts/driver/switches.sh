@@ -1,5 +1,6 @@
 # Lists the NVSwitches and the fabric manager. NVIDIA's devices of class 0680 are NVSwitches. comm
-# has the first 15 letters of nv-fabricmanager.
+# has the first 15 letters of nv-fabricmanager. Needs $gn_process.
+eval "$gn_process"
 for d in /sys/bus/pci/devices/*; do
   [ "$(cat "$d/vendor" 2>/dev/null)" = 0x10de ] || continue
   case $(cat "$d/class" 2>/dev/null) in 0x0680*) ;; *) continue ;; esac
@@ -7,7 +8,9 @@ for d in /sys/bus/pci/devices/*; do
 done
 ! command -v nv-fabricmanager >/dev/null 2>&1 || echo installed
 # A user may give a process any name, and have its folder in /proc belong to root.
-grep -ls '^nv-fabricmanage' /proc/[0-9]*/comm | while read -r file; do
+named=$(of_processes comm grep -ls '^nv-fabricmanage') ||
+  { echo 'the processes cannot be listed'; exit 1; }
+printf '%s\n' "$named" | while read -r file; do
   ! awk '/^State:[ \t]*Z/ { ended = 1 } $1 == "Uid:" { uid = $2 } END { exit ended || uid != 0 }' \
     "${file%/comm}/status" 2>/dev/null || { echo running; break; }
 done

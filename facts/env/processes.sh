@@ -15,7 +15,8 @@ trainers=" "
 written=$(at_home 'stat -L -c %Y "$home/.bashrc" @env_file@ 2>/dev/null' | sort -n | tail -n 1)
 echo "${written:-0}"
 boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
-process_stat | awk -v boot="$boot" '
+stats=$(process_stat) || { echo 'the processes cannot be listed'; exit 1; }
+printf '%s\n' "$stats" | awk -v boot="$boot" '
   { name = $0; sub(/^[^\t]*\t/, "", name) }
   name ~ /^(bash|sh|zsh|fish|ksh|tcsh|dash)$/ && $6 != 0 { add("shell") }
   (name ~ /^(screen|SCREEN)$/ && $6 == 0) || name ~ /^tmux: server/ { add("server") }

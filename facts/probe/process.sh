@@ -12,7 +12,8 @@ of_processes() {
   case $? in 0 | 123) ;; *) return 1 ;; esac
 }
 # process_stat: for each /proc/PID/stat a line `PID STATE PPID PGRP SESSION TTY ...<tab>NAME` with ?
-# for odd bytes; the start, in ticks since the boot, is field 21. process_stat_of FILE: for one.
+# for odd bytes; the start, in ticks since the boot, is field 21. It fails unless it has read each: take
+# its lines before a pipe, which has the exit code of its last program. process_stat_of FILE: for one.
 # shellcheck disable=SC2016 # for awk
 process_stat_lines='
 function print_process(   pid, name) {
@@ -22,13 +23,15 @@ function print_process(   pid, name) {
   sub(/.*\) /, "", text)
   print pid " " text "\t" name
 }
+$0 == "whole" { whole = 1; next }
 { at = index($0, ":"); line = substr($0, at + 1) }
 substr($0, 1, at - 1) == file { text = text "?" line; next }
 { print_process(); file = substr($0, 1, at - 1); text = line }
 END { print_process() }'
 # grep reads the files: at a process that ends meanwhile awk would fail, or print an error.
 process_stat() {
-  { LC_ALL=C of_processes stat grep '' /dev/null; } 2>/dev/null | LC_ALL=C awk "$process_stat_lines"
+  { LC_ALL=C of_processes stat grep '' /dev/null && echo whole; } 2>/dev/null |
+    LC_ALL=C awk "$process_stat_lines END { exit !whole }"
 }
 process_stat_of() {
   LC_ALL=C grep '' /dev/null "$1" 2>/dev/null | LC_ALL=C awk "$process_stat_lines"

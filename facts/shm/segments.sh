@@ -21,7 +21,8 @@ device() {
 # Linux before 4.1 does not report the pid that a process has inside its container.
 has_unknown_pids() {
   ! grep -qs '^NSpid:' /proc/self/status || return 1
-  [ "$(of_processes ns/pid ls -ln 2>/dev/null | sed -n 's/.* -> //p' | sort -u | wc -l)" -gt 1 ]
+  spaces=$(of_processes ns/pid ls -ln 2>/dev/null) || return 0
+  [ "$(printf '%s\n' "$spaces" | sed -n 's/.* -> //p' | sort -u | wc -l)" -gt 1 ]
 }
 held() {
   of_processes maps grep -HF -e " $dev " -e /nccl- -e /sem.mp- -e /torch_ -e /__KMP_ || return
@@ -48,14 +49,16 @@ function taken_by(pid, uid,   count, each, i) {
     if (ids[each[i]] == "" || index(ids[each[i]] " ", " " uid " ")) return ""
   return each[1]
 }
-function look(   read, line, part, name) {
-  read = "eval \"$gn_process\"; process_stat"
+function look(   read, line, part, name, all) {
+  read = "eval \"$gn_process\"; process_stat && echo whole"
   while ((read | getline line) > 0) {
+    if (line == "whole") { all = "yes"; break }
     split(line, part, " ")
     name = line; sub(/^[^\t]*\t/, "", name)
     comm[part[1]] = name; parent[part[1]] = part[3]; tty[part[1]] = part[6]; start[part[1]] = part[21]
   }
   close(read)
+  whole = all
 }
 $1 == "S" && NF > 7 {
   name = base($7)
@@ -68,7 +71,7 @@ $1 == "S" && NF > 7 {
 /^\/proc\/[0-9]+\/maps:/ {
   split($1, part, "/"); pid = part[3]
   if ($4 == dev && ($5 in of)) hold(of[$5])
-  else if (base($NF) in segment) hold(base($NF))
+  else if (base($0) in segment) hold(base($0))
   next
 }
 /^\/proc\/[0-9]+\/status:/ {
@@ -80,7 +83,7 @@ $1 == "S" && NF > 7 {
 /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3]; next }
 / -> \/dev\/nvidia[0-9]+$/ { if (!((pid, $NF) in has)) { has[pid, $NF]; gpus[pid]++ }; next }
 $0 == "whole" { whole = "yes" }
-/ -> / { if (base($NF) in segment) hold(base($NF)) }
+/ -> / { if (base($0) in segment) hold(base($0)) }
 END {
   for (name in segment) {
     pid = maker(name); taken = ""

@@ -249,6 +249,27 @@ def test_a_trainer_ends_with_its_workers(trainer: subprocess.Popen[str], shell: 
     assert until(lambda: not Path(f"/proc/{worker}").exists() or stat(worker)[0] == "Z")
 
 
+# How often the processes can be listed: before the first signal, and while it is waited for.
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_processes_that_cannot_be_listed(
+    trainer: subprocess.Popen[str], shell: str, times: int, tmp_path: Path
+) -> None:
+    """That a process is not seen is no sign that it has ended."""
+    (tmp_path / "times").write_text("x" * times)
+    listing = f"""
+    xargs() {{
+      [ -s {tmp_path}/times ] || return 127
+      left=$(head -c -1 {tmp_path}/times); printf '%s' "$left" >{tmp_path}/times
+      command xargs "$@"
+    }}
+    """
+    lines = f"{trainer.pid} {stat(trainer.pid)[19]} {os.getpid()}"
+    done = run(script("trainers", lines, gn_process=f"{listing}\n{PROCESS}"), shell)
+    assert (done.code, "the processes cannot be listed" in done.err) == (1, True)
+    assert (str(trainer.pid) in done.err) is (times > 0)
+    assert (trainer.poll() is None) is (times < 2)
+
+
 @pytest.mark.parametrize("wrong", [0, 1], ids=["start", "parent"])
 def test_another_process_of_the_pid_stays(
     trainer: subprocess.Popen[str], shell: str, wrong: int

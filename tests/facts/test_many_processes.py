@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.deploy.engine.scripts import text
-from gpu_node.facts.driver import gpus
+from gpu_node.facts.driver import gpus, nvlink
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.lab.machine import as_root
@@ -35,6 +35,8 @@ sleep 300 3<"$place/nccl-used" &
 mknod "$1/gpu" c 1 3
 unshare -m sh -c 'mount -t tmpfs none /dev && mknod /dev/nvidia0 c 1 3 &&
   exec sleep 300 3</dev/nvidia0' &
+cp "$(readlink -f "$(command -v sleep)")" "$1/nv-fabricmanager"
+"$1/nv-fabricmanager" 300 &
 /usr/bin/env python3 -c "$2" >"$1/ready" &
 until grep -q ready "$1/ready"; do sleep 0.1; done
 ulimit -s 256
@@ -55,12 +57,14 @@ def folder() -> Iterator[Path]:
 def test_what_uses_a_segment_and_a_gpu(folder: Path) -> None:
     """Neither is free, whatever the number of processes."""
     (processes,) = (each for each in gpus.SECTIONS if each.name == "driver.processes")
+    (switches,) = (each for each in nvlink.SECTIONS if each.name == "preflight.switches")
     given = f"gn_process={shlex.quote(PROCESS)}; export gn_process; allow_reload=no\n"
     asked = {
         "use": f"{LOOK}\nuse",
         "outside": f"{text('containers')}\noutside | grep -c .",
         "stats": 'eval "$gn_process"; process_stat | grep -c .',
         "holders": processes.command,
+        "switches": switches.command,
     }
     for name, script in asked.items():
         (folder / name).write_text(given + script)
@@ -82,6 +86,7 @@ def test_what_uses_a_segment_and_a_gpu(folder: Path) -> None:
         assert "nccl-stale" in use and "nccl-used" not in use and ";seen;" in use, use
         assert int(found[shell, "stats"].strip(";")) > MANY
         assert found[shell, "outside"] == "1;"
+        assert "running;" in found[shell, "switches"]
         assert "\tsleep\t" in found[shell, "holders"] or " sleep " in found[shell, "holders"]
 
 

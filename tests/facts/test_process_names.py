@@ -15,13 +15,14 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.facts.driver import gpus, nvlink
 from gpu_node.facts.env import inherited
 from gpu_node.facts.env import state as env
+from gpu_node.facts.node import SECTIONS
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.protocol import Section, read, render
 from gpu_node.facts.probe.redaction import AWK
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.shm import docker, segments
 from gpu_node.lab.machine import as_root
-from tests.shells import SHELLS, as_lines
+from tests.shells import SHELLS, as_lines, ask
 
 NAMES = {
     "newline": b"python\n77777 (",
@@ -185,6 +186,19 @@ def test_no_fabric_manager_by_name_alone(uid: int, shell: str, tmp_path: Path) -
     section = called(nvlink.SECTIONS, "preflight.switches")
     _, _, text = answer(b"nv-fabricmanage", shell, section, tmp_path, uid)
     assert ("running" in text.splitlines()) == (uid == 0)
+
+
+@pytest.mark.parametrize("asked", ["preflight.switches", "env.processes", "shm.use"])
+def test_a_list_that_is_not_whole(asked: str, shell: str, tmp_path: Path) -> None:
+    """That a process is not in it is unknown, and the section has no other answer."""
+    section = called((*nvlink.SECTIONS, *SECTIONS), asked)
+    (tmp_path / "xargs").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "xargs").chmod(0o755)
+    readings = ask(shell, [section], {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    answer = readings.sections[asked]
+    assert "seen" not in answer.text.splitlines()
+    if asked != "shm.use":
+        assert (answer.rc, answer.text.split("\n")[-1]) == (1, "the processes cannot be listed")
 
 
 CONTAINER = "36 1 0:30 / {point} rw - tmpfs shm rw,size=65536k\n"

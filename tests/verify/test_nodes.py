@@ -167,6 +167,23 @@ def test_the_end_leaves_nothing(environment: dict[str, str], run: str, tmp_path:
     assert not os.path.exists(folder)
 
 
+def test_an_end_without_a_list_of_processes(
+    environment: dict[str, str], run: str, tmp_path: Path
+) -> None:
+    """What runs there is unknown: nothing is removed, and the report has why."""
+    folder = nodes.folder(run)
+    os.mkdir(folder)
+    program(tmp_path / "first", "xargs", "exit 127\n")
+    unlisted = {**environment, "PATH": f"{tmp_path}/first:{environment['PATH']}"}
+    with started(folder, "sleep", "600") as mine:
+        try:
+            with pytest.raises(Unreadable, match="the processes cannot be listed"):
+                ask(nodes.end(run, ""), unlisted)
+            assert mine.poll() is None and os.path.exists(folder)
+        finally:
+            mine.kill()
+
+
 def test_the_output_of_ranks(environment: dict[str, str], run: str) -> None:
     """Complete lines of ranks; exit status and output of the commands, in ASCII."""
     folder = nodes.folder(run)
