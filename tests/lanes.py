@@ -17,8 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,8 @@ SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
 REPEATED = re.compile(r"^RERUN (\S+::.*)$", re.MULTILINE)
 DOTS = re.compile(r"^[.sxXFER]+ +\[ *\d+%\]$")
 PR_SET_PDEATHSIG = 1
-
+# Signals that request the end.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # It measures seconds, so that it runs before all others.
 FIRST = ("speed",)
@@ -182,15 +183,16 @@ class Running:
             return code
         with self.log.open("ab") as log:
             try:
-                self.process = subprocess.Popen(
-                    self.lane.commands[self.next],
-                    cwd=REPOSITORY,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    preexec_fn=partial(_as_lane, self.lane.nice),
-                )
+                with _signals_wait():
+                    self.process = subprocess.Popen(
+                        self.lane.commands[self.next],
+                        cwd=REPOSITORY,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                        preexec_fn=partial(_as_lane, self.lane.nice),
+                    )
             except OSError as error:
                 log.write(f"{error}\n".encode())
                 return 127
@@ -218,8 +220,9 @@ def _as_lane(nice: int) -> None:
 
 def _as_started_manually() -> None:
     """Reset signals that the caller ignores, as nohup does; end with this process."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    for number in (*ENDING, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
@@ -313,20 +316,22 @@ def _build(names: Iterable[str]) -> int:
     shares = dict.fromkeys(lane.shares for lane in lanes if lane.shares)
     if not shares:
         return 0
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpu_node.lab.shared", *shares],
-        cwd=REPOSITORY,
-        preexec_fn=_as_started_manually,
-    )
+    process = None
     try:
+        with _signals_wait():
+            process = subprocess.Popen(
+                [sys.executable, "-m", "gpu_node.lab.shared", *shares],
+                cwd=REPOSITORY,
+                preexec_fn=_as_started_manually,
+            )
         return process.wait()
     except Ended:
-        _ignore_signals()
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(ENDING_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        if process is not None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(ENDING_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
         raise
 
 
@@ -341,15 +346,25 @@ def _sudo_problem() -> str:
 
 def _ignore_signals() -> None:
     """Ignore a second Ctrl-C while the lanes end."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 def take_signals() -> None:
     """Raise Ended at the first signal that requests the end; signals ignored before stay so."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let a signal that requests the end wait: a process that is just started would be unknown."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

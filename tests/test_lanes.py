@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,6 +17,7 @@ from typing import cast
 import pytest
 
 from tests import lanes
+from tests.deploy.running import until
 from tests.examples import ALL, examples
 from tests.lanes import Lane
 from tests.real_wheels import conftest as real_wheels
@@ -146,8 +148,9 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
-    """Return what starts the runner with lanes of shell scripts."""
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Return what starts the runner with lanes of shell scripts; at the end none is left."""
+    runners: list[subprocess.Popen[str]] = []
 
     def started(**scripts: str | tuple[str, str] | Lane) -> subprocess.Popen[str]:
         table = {}
@@ -157,15 +160,36 @@ def start(tmp_path: Path) -> Start:
                 continue
             text, after = (script, "") if isinstance(script, str) else script
             table[name] = Lane([["sh", "-c", text]], after.split())
-        return subprocess.Popen(
+        runner = subprocess.Popen(
             [sys.executable, "-c", START.format(lanes=table), str(tmp_path / "logs"), *scripts],
             cwd=HERE.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        runners.append(runner)
+        return runner
 
-    return started
+    yield started
+    for runner in runners:
+        runner.kill()
+        runner.communicate()
+    # A lane that a failed test has left: it leads its group.
+    if pid := _pid(tmp_path):
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _pid(folder: Path) -> int:
+    """Return the process id that a lane has written there; 0 if it has not."""
+    file = folder / "pid"
+    return int(file.read_text().strip() or 0) if file.exists() else 0
+
+
+def _begun(folder: Path) -> int:
+    """Wait until a lane has written its process id; return it."""
+    assert until(lambda: _pid(folder))
+    return _pid(folder)
 
 
 def test_a_line_for_each_lane_and_one_for_all(start: Start, tmp_path: Path) -> None:
@@ -254,22 +278,20 @@ def test_lanes_take_no_ignored_signals_over(start: Start) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_ends_its_lanes(start: Start, tmp_path: Path, number: int) -> None:
     done = start(one=f"echo $$ >{tmp_path}/pid; exec sleep 60")
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        time.sleep(0.05)
+    pid = _begun(tmp_path)
     done.send_signal(number)
     _, err = done.communicate(timeout=30)
     assert (done.returncode, err) == (1, "tests: interrupted\n")
-    assert _is_gone(tmp_path / "pid")
+    assert _is_gone(pid)
 
 
 def test_a_killed_run_leaves_no_lane(start: Start, tmp_path: Path) -> None:
     """The kernel ends it when its parent is gone."""
     done = start(one=f"echo $$ >{tmp_path}/pid; exec sleep 60")
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        time.sleep(0.05)
+    pid = _begun(tmp_path)
     done.kill()
     done.communicate(timeout=30)
-    assert _is_gone(tmp_path / "pid")
+    assert _is_gone(pid)
 
 
 def test_an_unknown_lane(start: Start) -> None:
@@ -283,24 +305,18 @@ def test_an_unknown_lane(start: Start) -> None:
     assert done.stderr.startswith("tests: no lane fast; there are: speed, check, quick")
 
 
-def _is_gone(file: Path) -> bool:
-    """Whether the process whose pid a file has ends within some seconds."""
-    give_up = time.monotonic() + 10
-    while time.monotonic() < give_up:
-        try:
-            os.kill(int(file.read_text()), 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
+def _is_gone(pid: int) -> bool:
+    """Whether a process ends."""
+    return until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_child_does_not_outlive_its_lane(start: Start, tmp_path: Path) -> None:
     """The lane's own process has failed, and its child holds its output."""
     done = start(bad=f"sleep 60 & echo $! >{tmp_path}/pid; exit 5")
+    pid = _begun(tmp_path)
     _, err = done.communicate(timeout=30)
     assert done.returncode == 1 and "FAILED (exit 5)" in err
-    assert _is_gone(tmp_path / "pid")
+    assert _is_gone(pid)
 
 
 def test_a_command_that_is_not_there(start: Start) -> None:
@@ -315,14 +331,13 @@ def test_a_command_that_is_not_there(start: Start) -> None:
 def test_a_second_interrupt_ends_all_lanes(start: Start, tmp_path: Path) -> None:
     """A lane that ignores the first one is killed all the same."""
     done = start(one=f"trap '' INT; echo $$ >{tmp_path}/pid; while :; do sleep 0.1; done")
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        time.sleep(0.05)
-    for _ in range(3):
+    pid = _begun(tmp_path)
+    while done.poll() is None:
         done.send_signal(signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(0.1)
     _, err = done.communicate(timeout=30)
     assert (done.returncode, err) == (1, "tests: interrupted\n")
-    assert _is_gone(tmp_path / "pid")
+    assert _is_gone(pid)
 
 
 def test_no_signal_comes_between_the_first_and_the_end() -> None:
@@ -342,3 +357,34 @@ def test_no_signal_comes_between_the_first_and_the_end() -> None:
         [sys.executable, "-c", code], cwd=HERE.parent, capture_output=True, text=True
     )
     assert (done.stdout, done.returncode) == ("ended once\n", 0)
+
+
+INTERRUPTED = """if True:
+    import os, signal, subprocess, sys
+    from pathlib import Path
+    from tests import lanes
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            Path(sys.argv[1], "pid").write_text(str(self.pid))
+            signal.raise_signal(signal.SIGINT)
+
+    subprocess.Popen = Interrupted
+    lanes.LOGS = Path(sys.argv[1])
+    lanes.LANES = {"one": lanes.Lane([["sh", "-c", "trap '' INT; while :; do sleep 0.1; done"]])}
+    sys.exit(lanes.main(["one"]))
+"""
+
+
+def test_an_interrupt_while_a_lane_starts(start: Start, tmp_path: Path) -> None:
+    """The lane is known by then, and ends with the others."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (1, "tests: interrupted\n")
+    assert _is_gone(_pid(tmp_path))
