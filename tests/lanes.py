@@ -92,7 +92,7 @@ SLOWER = [
         *("cli/test_secrets", "facts/test_packed"),
         *("bench/test_answers_of_many", "bench/test_copies"),
         *("facts/test_docker", "facts/test_many_processes", "facts/test_users_paths"),
-        "deploy/test_untouched",
+        *("deploy/test_undo_timer", "deploy/test_untouched"),
         "facts/test_mesh_of_many",
         *("facts/test_hostile_user", "facts/test_probe"),
         "onboarding/test_running",

@@ -37,7 +37,9 @@ END
 
 # Remove the unit if no record is left; another run may begin a record at this moment.
 tidy() {
+  # A part of a record that a killed run was removing.
+  for each in "$pending"/*; do [ -e "$each/undo" ] || rm -rf "$each"; done
   rmdir "$pending" 2>/dev/null || [ ! -e "$pending" ] || return 0
-  ! has_systemd || rm -f "$unit" "$wanted"
+  ! has_systemd || rm -f "$unit" "$unit.new" "$wanted"
   [ ! -e "$pending" ] || undo_at_boot
 }

@@ -9,33 +9,35 @@ set -u
 umask 022
 refuse() { echo "gpu-node: $file: $1" >&2; exit 1; }
 fail() {
-  rm -rf "$record"
+  rm -rf "$made" "$record"
   tidy
   refuse "$1"
 }
 
-# The record contains the file's current content: undoing the change needs nothing else.
+# The record contains the file's current content: undoing the change needs nothing else. It
+# appears complete: what a killed run has begun is replaced.
 write_record() {
+  made=$pending/.made
   mkdir -p "${pending%/*}" && { mkdir -m 700 "$pending" 2>/dev/null || is_closed "$pending"; } ||
     refuse "$pending is not a folder that only root can read; nothing was changed"
   [ ! -e "$record" ] || refuse "an earlier change is not yet confirmed; nothing was changed, run again"
-  (umask 077; mkdir "$record") || fail "cannot write in $pending; nothing was changed"
+  (rm -rf "$made" && umask 077 && mkdir "$made") || fail "cannot write in $pending; nothing was changed"
   if [ "$before" != absent ]; then
     at=$(quoted "$file")
-    (umask 077; as_owner "[ -f $at ] && cat $at" 'head -c 16777217' </dev/null >"$record/old" 2>/dev/null)
-    now=$(sha256sum <"$record/old" | cut -d' ' -f1)
+    (umask 077; as_owner "[ -f $at ] && cat $at" 'head -c 16777217' </dev/null >"$made/old" 2>/dev/null)
+    now=$(sha256sum <"$made/old" | cut -d' ' -f1)
     [ "$now" = "$before" ] || changed "$now"
   fi
   (
     umask 077
-    printf '%s\n%s\n%s\n' "$user" "$file" "$after" >"$record/about" &&
-      { [ -z "$then" ] || printf '%s\n' "$then" >"$record/then"; } &&
-      printf '%s\n' "$undo" >"$record/undo.new" && mv "$record/undo.new" "$record/undo"
-  ) || fail "cannot write in $record (disk full?); nothing was changed"
+    printf '%s\n%s\n%s\n' "$user" "$file" "$after" >"$made/about" &&
+      { [ -z "$then" ] || printf '%s\n' "$then" >"$made/then"; } && printf '%s\n' "$undo" >"$made/undo"
+  ) || fail "cannot write in $pending (disk full?); nothing was changed"
   undo_at_boot || fail "cannot write ${unit}; nothing was changed"
-  for each in "$record"/* "$unit"; do
+  for each in "$made"/* "$unit"; do
     [ ! -f "$each" ] || durable "$each" || fail "cannot write $each (disk full?); nothing was changed"
   done
+  renamed "$made" "$record" || fail "cannot write in $pending; nothing was changed"
   # An older sync(1) accepts no names and syncs all disks, and one may hang. busybox's timeout
   # continues to wait after its program has ended: it must not hold the lock.
   case $(sync --help 2>&1) in
@@ -47,7 +49,7 @@ write_record() {
 }
 
 changed() {
-  rm -rf "$record"
+  rm -rf "$made"
   tidy
   [ "$1" != "$after" ] || { echo "gpu-node: $file: another run has written the same"; exit 0; }
   [ "$again" != yes ] || { echo "gpu-node: $file: changed meanwhile; reading it again"; exit 75; }

@@ -55,8 +55,7 @@ if ! answers "$prefix/bin/cmake"; then
     mv "$prefix" "$backups/opt/" || fail "$prefix cannot be moved aside"
     echo "gpu-node: cmake: $prefix is moved to $backups$prefix: it has no cmake $version that runs"
   fi
-  # Before coreutils 8.24 (CentOS 7) there is no -f: after a crash the next run unpacks it again.
-  ! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$tree" 2>/dev/null 9>&- || :
+  all_durable "$tree"
   renamed "$tree" "$prefix" || fail "$prefix cannot be made"
 fi
 clear_away

@@ -67,8 +67,7 @@ fi
 output=$("$python" -I -m pip install --only-binary=:all: -c "$work/held.txt" "$@" 2>&1 </dev/null)
 code=$?
 [ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"
-# As in cmake.sh: an older sync has no -f.
-! command -v timeout >/dev/null 2>&1 || timeout 60 sync -f "$prefix" 2>/dev/null 9>&- || :
+all_durable "$prefix"
 rm -f "$mark"
 [ "$code" -eq 0 ] ||
   fail "$(no_answer "$output")pip cannot install $pins with all other packages kept at their versions: $(reason "$output"); run again"

@@ -127,3 +127,25 @@ def test_what_is_to_be_undone(tmp_path: Path, backups: Path, shell: str, log: Pa
     calls = log.read_text().split("\n")
     assert {"dd about", "dd old", "dd undo"} <= set(calls[: calls.index("mv conf")])
     assert run(confirm(str(tmp_path / "conf")), shell).code == 0
+
+
+# As before coreutils 8.24.
+OLD_SYNC = """#!/bin/sh
+[ $# -gt 0 ] || exit 0
+echo 'Usage: sync [OPTION]'
+"""
+
+
+def test_all_files_of_a_folder(tmp_path: Path, shell: str, log: Path) -> None:
+    """Also where sync has no -f: those that were just written, whatever their names are."""
+    (log.parent / "sync").write_text(OLD_SYNC)
+    (log.parent / "sync").chmod(0o755)
+    files = [tmp_path / "tree" / name for name in ("a", "b c", "deep/-d")]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("text")
+    command = f"{text('place')}\nall_durable '{tmp_path}/tree'"
+    assert run(StringCommand(command), shell) == Ended(0, "", "")
+    if shell != "busybox":  # its sync is a part of it, and has -f
+        assert sorted(log.read_text().splitlines()) == ["dd -d", "dd a", "dd b c"]
+    assert [file.read_text() for file in files] == ["text"] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -253,6 +254,46 @@ def test_a_shell_that_is_killed(folder: Path, backups: Path, systemd: Path, shel
     (systemd / "mv").chmod(0o755)
     assert run(replace(str(file), OLD, "new", confirm_seconds=1), shell).code not in (0, 1)
     assert until(lambda: tree(folder) == {"conf": b"old"})
+
+
+# The Nth call of one of these programs is the last that the run does.
+NTH = """#!/bin/sh
+echo >>{folder}/calls
+[ "$(wc -l <{folder}/calls)" != "$LAST" ] || kill -9 0
+PATH=${PATH#*:} exec "${0##*/}" "$@"
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_point(
+    folder: Path, backups: Path, pending: Path, systemd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run settles what waits, changes the file, and leaves nothing else."""
+    file = str(folder / "conf")
+    for name in ("sha256sum", "dd", "mv"):
+        (systemd / name).write_text(NTH.replace("{folder}", str(systemd)))
+        (systemd / name).chmod(0o755)
+    for last in range(1, 99):
+        (systemd / "calls").unlink(missing_ok=True)
+        monkeypatch.setattr(replacement, "backups", lambda run=last: f"{backups.parent}/{run}")
+        killed = replace(file, OLD, "new", confirm_seconds=60)
+        done = subprocess.run(
+            ["dash", "-c", killed.get_raw_value()],
+            input="".join(killed.connector_arguments["_stdin"]) + "\n",
+            env={**running.environment("dash"), "LAST": str(last)},
+            text=True,
+            check=False,
+            start_new_session=True,
+        )
+        if [*pending.glob("[!.]*/about")]:
+            run(restore(file), "dash")
+        if done.returncode == 0:
+            break
+        monkeypatch.setattr(replacement, "backups", lambda: f"{backups.parent}/next")
+        assert run(replace(file, OLD, "new", confirm_seconds=60), "dash").code == 0
+        assert run(restore(file), "dash").code == 0
+        assert not pending.exists() and tree(folder) == {"conf": b"old"}, last
+    assert last > 5
 
 
 @pytest.mark.parametrize("existed", [True, False])
