@@ -1,6 +1,6 @@
 # Build one kernel's nvidia module by dkms and install it; those of other kernels stay as they are.
 # Variables: source (its name; empty: the one that is there of that version), version, kernel.
-# Needs: lock containers package_locks
+# Needs: place lock containers package_locks
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -29,6 +29,8 @@ built() {
 state() {
   dkms status -m "$source" -v "$version" -k "$kernel" 2>/dev/null | sed -n 's/.*: \([a-z]*\).*/\1/p' | head -n 1
 }
+unbuild() { rm -rf "${tree:?}/$source/$version/${kernel:?}"; }
+force() { dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null; }
 # The compiler's first error, and the last lines of make.
 complaint() {
   for tool in make gcc; do
@@ -46,7 +48,7 @@ fi
 case $(state) in
   built | installed) ;;
   # dkms regards the rest of a killed run as a build.
-  *) rm -rf "${tree:?}/$source/$version/${kernel:?}" ;;
+  *) unbuild ;;
 esac
 rm -f "$log"
 output=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
@@ -55,9 +57,13 @@ if ! built; then
   # Another version is in its place, or the installed module is not the one that it built.
   [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ] &&
     fail "dkms cannot build $source $version (exit $code): $(echo "$output" | grep -m 1 '^Error' || echo "$output" | tail -n 1); where this driver does not compile for this kernel, driver: {hold_kernel: true} in the inventory has the newest kernel booted that has the module$(complaint)"
-  output=$(dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
+  output=$(force)
+  # When the power failed, what dkms had built may be an empty file, also where it is installed.
+  built || { unbuild; output=$(force); }
   built || fail "dkms has built it, and modinfo does not find it: $(echo "$output" | tail -n 1)"
 fi
+all_durable "$tree/$source/$version"
+all_durable "/lib/modules/$kernel"
 # Packages that failing hooks of dkms have left half configured.
 if command -v dpkg >/dev/null 2>&1 && [ -n "$(dpkg --audit 2>/dev/null)" ]; then
   if takes_gpus; then
