@@ -223,7 +223,12 @@ def _as_started_manually() -> None:
     for number in (*ENDING, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    end_with_parent(signal.SIGINT)
+
+
+def end_with_parent(number: int) -> None:
+    """Have the kernel send this process a signal when its parent has ended, however it did."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 class Ended(Exception):

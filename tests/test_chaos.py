@@ -42,7 +42,9 @@ def seen(file: Path, script: str) -> Seen:
         ('cp "$1.new" "$1.beside" && mv "$1.beside" "$1"', False),
         ('cp "$1.new" "$1"', True),
         ('cat "$1" >"$1.kept" && echo half >"$1" && mv "$1.kept" "$1"', True),
-        ('head -c 100 "$1.new" >"$1.half" && mv "$1.half" "$1" && mv "$1.new" "$1"', True),
+        ('head -c 100 "$1.new" >"$1.half"; mv "$1.half" "$1"; sleep 0.3; mv "$1.new" "$1"', True),
+        (': >"$1.none"; mv "$1.none" "$1"; sleep 0.3; mv "$1.new" "$1"', True),
+        ('mv "$1" "$1.kept"; sleep 0.3; mv "$1.new" "$1"', True),
     ],
 )
 def test_a_file_of_which_a_part_was_there(tmp_path: Path, script: str, is_partial: bool) -> None:
@@ -55,13 +57,16 @@ def test_a_file_of_which_a_part_was_there(tmp_path: Path, script: str, is_partia
     assert partial == ({"/fstab"} if is_partial else set())
 
 
-def test_a_folder_that_appears(tmp_path: Path) -> None:
-    """What is written into a file there is seen; the first, empty one is no part of it."""
-    script = 'mkdir -p "${1%/*}"; sleep 0.3; : >"$1"; sleep 0.3; echo a >"$1.new"; mv "$1.new" "$1"'
+@pytest.mark.parametrize(
+    ("script", "is_partial"),
+    [('echo a >"$1.new"; mv "$1.new" "$1"', False), (': >"$1"; sleep 0.3; echo a >"$1"', True)],
+)
+def test_a_folder_that_appears(tmp_path: Path, script: str, is_partial: bool) -> None:
+    """What is written into a file there is seen, too."""
     file = tmp_path / "conf.d" / "own"
-    found = seen(file, script)
-    assert found.contents == {"/own": {b"", b"a\n"}}
-    assert found.partial({"/own": b""}, {"/own": b"a\n"}) == set()
+    found = seen(file, f'mkdir -p "${{1%/*}}"; sleep 0.3; {script}')
+    assert found.contents["/own"] == {None, b"a\n", *([b""] if is_partial else [])}
+    assert found.partial({"/own": None}, {"/own": b"a\n"}) == ({"/own"} if is_partial else set())
 
 
 ONE = NODES.block("key a gpu-node:a\n")
@@ -77,13 +82,23 @@ BOTH = NODES.block("key a gpu-node:a\nkey b gpu-node:b\n")
         (BOTH, False),
         (BOTH[:-5], False),
         ("# user\n", True),
-        ("", True),
+        ("", False),
+        (None, False),
     ],
 )
-def test_lines_of_some_nodes(content: str, expected: bool) -> None:
+def test_lines_of_some_nodes(content: str | None, expected: bool) -> None:
     """A run that one of two nodes has survived writes the line of that one."""
     after = f"{BOTH}# user\n".encode()
-    assert is_whole(content.encode(), b"# user\n", after) == expected
+    found = None if content is None else content.encode()
+    assert is_whole(found, b"# user\n", after) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"), [(None, True), (ONE.encode(), True), (b"", False)]
+)
+def test_a_file_that_did_not_exist(content: bytes | None, expected: bool) -> None:
+    """It appears with its lines; an empty one is what a failure of the power may leave."""
+    assert is_whole(content, None, BOTH.encode()) == expected
 
 
 def test_a_run_is_killed_after_an_operation() -> None:
@@ -112,7 +127,7 @@ def test_moments() -> None:
 def test_the_table() -> None:
     """A line for each kind; one that has not had all its rounds is not well."""
     wrong = Outcome("no", ["n:/etc/fstab"], ["n:/tmp/x", "n:/tmp/y"], 30)
-    kills = [chaos.Kill("then", lambda: None, 2)] * 2
+    kills = [chaos.Kill("then", Outcome, 2)] * 2
     kind = chaos.Kind("a node", kills, [Outcome(seconds=20)])
     assert not kind.is_well
     kind.outcomes.append(Outcome(seconds=20.4))

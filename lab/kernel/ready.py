@@ -22,13 +22,18 @@ def start(name: str = "k-01", state: str = saved.WAITING) -> Machine:
     build()
     begun = machine.claim(name)
     try:
-        if not begun.restore(state):
-            saved.throw_away()
-            begun.boot(state)
+        resume(begun, state)
     except BaseException:
         begun.remove()
         raise
     return begun
+
+
+def resume(begun: Machine, state: str) -> None:
+    """Have a machine that is powered off run in a saved state, or boot it."""
+    if not begun.restore(state):
+        saved.throw_away()
+        begun.boot(state)
 
 
 def _is_built() -> bool:

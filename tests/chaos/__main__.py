@@ -13,15 +13,17 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gpu_node.lab import life
 from gpu_node.lab.errors import LabError
 from tests.chaos import power
-from tests.chaos.rounds import Disturb, Moment, Outcome, Rounds
+from tests.chaos.rounds import Disturb, LabRounds, Moment, Outcome
+from tests.chaos.virtual import machine_rounds
 from tests.e2e.running import MANAGED
 
 SEED = "CHAOS_SEED"
@@ -40,7 +42,7 @@ class Kill:
     """One round: what is disturbed when; the moments are as many as what is killed."""
 
     when: str
-    disturb: Disturb
+    take: Callable[[], Outcome]
     moments: int = 1
 
 
@@ -76,44 +78,63 @@ def chance(seed: str, kind: str) -> random.Random:
     return random.Random(f"{seed} {kind}")  # noqa: S311 (it is no secret)
 
 
-def kinds(rounds: Rounds, seed: str) -> Iterator[Kind]:
+def kinds(folder: Path, seed: str) -> Iterator[Kind]:
     """Yield all kinds; a seed always gives the same moments of the same operations."""
+    rounds = LabRounds(folder)
     run = rounds.undisturbed
+
+    def kill(when: str, disturb: Disturb, moments: int = 1) -> Kill:
+        return Kill(when, partial(rounds.round, disturb), moments)
 
     def moments(kind: str, number: int) -> list[Moment]:
         return run.moments(number, chance(seed, kind))
 
     yield Kind(
         "the controller, after each operation",
-        [Kill(name, rounds.kill_after(n)) for n, name in enumerate(run.operations, 1)],
+        [kill(name, rounds.kill_after(n)) for n, name in enumerate(run.operations, 1)],
     )
     yield Kind(
         "the controller, in an operation",
-        [Kill(run.name(each), rounds.kill_at(each)) for each in moments("in", IN_OPERATIONS)],
+        [kill(run.name(each), rounds.kill_at(each)) for each in moments("in", IN_OPERATIONS)],
     )
     pairs = zip(*(moments(node, NODES // len(MANAGED)) for node in MANAGED), strict=True)
     yield Kind(
         "a node",
         [
-            Kill("; ".join(map(run.name, each)), rounds.kill_nodes(each), len(each))
+            kill("; ".join(map(run.name, each)), rounds.kill_nodes(each), len(each))
             for each in pairs
         ],
     )
     yield Kind(
         "the power of all nodes",
-        [Kill(run.name(each), rounds.fail_power(each)) for each in moments("power", POWER)],
+        [kill(run.name(each), rounds.fail_power(each)) for each in moments("power", POWER)],
         around=power.own_disk(),
     )
+    yield from machine_kinds(folder, seed)
 
 
-def run(kind: Kind, rounds: Rounds, last: float) -> None:
+def machine_kinds(folder: Path, seed: str) -> Iterator[Kind]:
+    """Yield the kind of a virtual machine, which runs meanwhile."""
+    kind = "the power of a virtual machine"
+    with machine_rounds(folder) as rounds:
+        run = rounds.undisturbed
+        yield Kind(
+            kind,
+            [
+                Kill(run.name(each), partial(rounds.round, rounds.fail_power(each)))
+                for each in run.moments(POWER, chance(seed, kind))
+            ],
+        )
+
+
+def run(kind: Kind, last: float) -> None:
     """Run the rounds of a kind, as far as there is time for them."""
     with kind.around:
         for number, kill in enumerate(kind.kills, 1):
             if time.monotonic() > last:
                 _log(f"{kind.name}: no time for {len(kind.kills) - number + 1} rounds")
                 return
-            found = rounds.round(kill.disturb)
+            found = kill.take()
             kind.outcomes.append(found)
             _log(f"{kind.name}, {number}/{len(kind.kills)}: {kill.when}: {words(found)}")
 
@@ -146,12 +167,12 @@ def main() -> int:
     last = time.monotonic() + LAST_SECONDS
     ended: list[Kind] = []
     try:
+        power.clear()
         life.up()
         with tempfile.TemporaryDirectory(prefix="gpu-node-chaos-") as folder:
-            rounds = Rounds(Path(folder))
-            for kind in kinds(rounds, seed):
+            for kind in kinds(Path(folder), seed):
                 ended.append(kind)
-                run(kind, rounds, last)
+                run(kind, last)
     except LabError as error:
         _log(f"chaos: {error}")
         return 1

@@ -1,4 +1,4 @@
-"""What is seen of the lab's nodes during a round: the contents of files, and what is left."""
+"""What is seen of nodes during a round: the contents of files, and what is left."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gpu_node.facts.probe.managed_block import NODES
 from gpu_node.lab import disks
@@ -44,11 +45,15 @@ DIFFERS = re.compile(
 SECONDS = 60
 
 
+# None where a file does not exist.
+Contents = Mapping[str, bytes | None]
+
+
 @dataclass
 class Seen:
     """The contents that each file had, and the files that were written in place."""
 
-    contents: dict[str, set[bytes]] = field(default_factory=dict)
+    contents: dict[str, set[bytes | None]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
 
     def add(self, lines: Sequence[str], root: str = "") -> None:
@@ -58,12 +63,14 @@ class Seen:
             if event["event"] == "ready":
                 continue
             path = event["file"].removeprefix(root)
-            self.contents.setdefault(path, set()).add(b64decode(event["content"]))
+            content = event["content"]
+            found = None if content is None else b64decode(content)
+            self.contents.setdefault(path, set()).add(found)
             if event["event"] == "written":
                 self.written.add(path)
 
-    def partial(self, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> set[str]:
-        """Return the files that had a content that is not whole."""
+    def partial(self, before: Contents, after: Contents) -> set[str]:
+        """Return the files that had a content that is not whole, or were missing meanwhile."""
         return self.written | {
             path
             for path, contents in self.contents.items()
@@ -71,14 +78,16 @@ class Seen:
         }
 
 
-def is_whole(content: bytes, before: bytes, after: bytes) -> bool:
-    """Whether it is the content before or after, or none, or that before with a part of our lines.
+def is_whole(content: bytes | None, before: bytes | None, after: bytes | None) -> bool:
+    """Whether it is the content before or after, or that before with a part of our lines.
 
     A run that not all nodes have survived writes the lines of those that have.
     """
-    if content in (b"", before, after):
+    if content in (before, after):
         return True
-    users = [NODES.remove(each.decode("latin-1")) for each in (content, before)]
+    if content is None or after is None:
+        return False
+    users = [NODES.remove(each.decode("latin-1")) for each in (content, before or b"")]
     lines, final = _lines(content), _lines(after)
     return bool(lines) and users[0] == users[1] and set(lines) <= set(final)
 
@@ -89,14 +98,13 @@ def _lines(content: bytes) -> list[str]:
 
 
 class Watcher:
-    """Watches the files of a node from outside of it, so that it outlives the node."""
+    """A program that watches the files of a node, whose disk has its root there."""
 
-    def __init__(self, node: str) -> None:
-        self._root = str(disks.root(node))
+    def __init__(self, program: Sequence[str], root: str = "") -> None:
+        self._root = root
         self._lines: list[str] = []
-        files = [f"{self._root}{path}" for path in FILES]
         self._process = subprocess.Popen(
-            [*sudo(), sys.executable, watch.__file__, *files],
+            [*program, *(f"{root}{path}" for path in FILES)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -106,7 +114,7 @@ class Watcher:
         self._is_ready = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._is_ready.wait(SECONDS), f"{node}: the watcher has not begun"
+        assert self._is_ready.wait(SECONDS), "the watcher has not begun"
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -121,22 +129,72 @@ class Watcher:
         self._process.stdin.write("\n")
         self._process.stdin.close()
         code = self._process.wait(SECONDS)
-        self._reader.join(SECONDS)
         assert code == 0, "the watcher has failed"
+        self._add(seen)
+
+    def lose(self, seen: Seen) -> None:
+        """Add what it has seen until the power of the machine failed on which it runs."""
+        self._process.kill()
+        self._process.wait(SECONDS)
+        self._add(seen)
+
+    def _add(self, seen: Seen) -> None:
+        self._reader.join(SECONDS)
         seen.add(self._lines, self._root)
 
 
-def contents(node: str) -> dict[str, bytes]:
-    """Return the content of each of the files; empty where it does not exist."""
-    script = 'cd "$1" && shift && for f; do base64 -w 0 "./$f" 2>/dev/null; echo; done'
-    found = as_root(["sh", "-c", script, "sh", disks.root(node), *FILES]).stdout
-    return dict(zip(FILES, map(b64decode, found.splitlines()), strict=True))
+class Server(Protocol):
+    """A node whose files are seen."""
+
+    name: str
+
+    def contents(self) -> dict[str, bytes | None]:
+        """Return the content of each of the files; None where it does not exist."""
+
+    def names(self) -> set[str]:
+        """Return the paths of all that is on its disk and counts."""
+
+    def watcher(self) -> Watcher:
+        """Begin to watch its files."""
 
 
-def names(node: str) -> set[str]:
-    """Return the paths of all that was written to a node's disk since it was made."""
-    upper = disks.home(node) / "upper"
-    # A character device is a whiteout: what was removed there.
-    listed = as_root(["find", upper, "-mindepth", "1", "!", "-type", "c", "-printf", r"%P\0"])
-    paths = listed.stdout.split("\0")
-    return {path for path in paths if path and not DIFFERS.search(path)}
+class Container:
+    """A node of the lab. It is watched from outside of it, so that the watcher outlives it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def contents(self) -> dict[str, bytes | None]:
+        """Return the content of each of the files; None where it does not exist."""
+        return decoded(as_root(["sh", "-c", CONTENTS, "sh", disks.root(self.name)]).stdout)
+
+    def names(self) -> set[str]:
+        """Return the paths of all that was written to its disk since it was made."""
+        upper = disks.home(self.name) / "upper"
+        # A character device is a whiteout: what was removed there.
+        listed = as_root(["find", upper, "-mindepth", "1", "!", "-type", "c", "-printf", r"%P\0"])
+        return counted(listed.stdout)
+
+    def watcher(self) -> Watcher:
+        """Begin to watch its files."""
+        program = [*sudo(), sys.executable, watch.__file__]
+        return Watcher(program, str(disks.root(self.name)))
+
+
+# Prints a line for each of the files below a folder.
+CONTENTS = (
+    f'cd "$1" && for f in {" ".join(FILES)}; do'
+    ' { [ ! -e ".$f" ] || { printf =; base64 -w 0 ".$f"; }; } 2>/dev/null; echo; done'
+)
+
+
+def decoded(printed: str) -> dict[str, bytes | None]:
+    """Return what CONTENTS has printed."""
+    lines = printed.removesuffix("\n").split("\n")
+    found = [b64decode(line[1:]) if line else None for line in lines]
+    return dict(zip(FILES, found, strict=True))
+
+
+def counted(listed: str) -> set[str]:
+    """Return the paths that count, of those that find has printed."""
+    return {path for path in listed.split("\0") if path and not DIFFERS.search(path)}

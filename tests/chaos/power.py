@@ -6,6 +6,7 @@ writes at once, its journal's too (EXT4_IOC_SHUTDOWN); the next mount recovers i
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ def _image() -> Path:
 @contextmanager
 def own_disk() -> Iterator[None]:
     """Have the disks of all nodes on a file system that `fail` can stop; all are off at first."""
+    clear()
     off()
     as_root(["rm", "-f", _image()])
     as_root(["truncate", "--size", SIZE, _image()])
@@ -46,6 +48,13 @@ def own_disk() -> Iterator[None]:
         unmount()
         as_root(["rm", "-f", _image()])
         life.up()
+
+
+def clear() -> None:
+    """Unmount the file system that a killed lane has left."""
+    while os.path.ismount(_disks()):
+        off()
+        unmount()
 
 
 def off() -> None:

@@ -1,4 +1,4 @@
-"""Rounds: a run from the as-found lab is disturbed, the next one converges; and what was seen."""
+"""Rounds: a run on nodes as found is disturbed, the next one converges; and what was seen."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 
+from typing_extensions import override
+
 from gpu_node.lab import faults, nodes, roster
-from tests.chaos import observed, power
-from tests.chaos.observed import Seen, Watcher
+from tests.chaos import power
+from tests.chaos.observed import Container, Seen, Server, Watcher
 from tests.e2e.conftest import write_inventory
 from tests.e2e.running import BIN, DEPLOY, MANAGED, SECONDS, converge
+from tests.lanes import end_with_parent
 
 # With it a run has a daemon's file to replace, too.
 DOCKER = faults.find("shm-docker-default")
@@ -53,7 +58,8 @@ class Outcome:
 class Running:
     """A run of pyinfra, with the operations that have begun, and when."""
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, *command: str, seconds: int) -> None:
+        self._seconds = seconds
         self.begun = time.monotonic()
         self.operations: list[str] = []
         self.began: list[float] = []
@@ -65,6 +71,7 @@ class Running:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=partial(end_with_parent, signal.SIGKILL),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -88,8 +95,8 @@ class Running:
 
     def end(self) -> int:
         """Wait for its end; return the exit code."""
-        code = self.process.wait(SECONDS)
-        self._reader.join(SECONDS)
+        code = self.process.wait(self._seconds)
+        self._reader.join(self._seconds)
         return code
 
     @property
@@ -120,57 +127,80 @@ class Undisturbed:
         return f"{moment.seconds:.1f} s into {self.operations[moment.operation]}"
 
 
-class Rounds:
-    """Rounds on the two managed nodes of the lab, with one inventory."""
+class Rounds(ABC):
+    """Rounds on some servers, with one inventory; a run takes at most so many seconds."""
 
-    def __init__(self, folder: Path) -> None:
-        self._inventory = write_inventory(folder, {DOCKER.node: DOCKER.inventory})
-        self._watchers: dict[str, Watcher] = {}
-        self._seen = {node: Seen() for node in MANAGED}
-        self.undisturbed = self._undisturbed()
+    seconds = SECONDS
+
+    def __init__(self, inventory: str, servers: Sequence[Server]) -> None:
+        self._inventory = inventory
+        self._servers = servers
+        self._watchers: list[tuple[Watcher, Seen]] = []
+        self._seen: dict[str, Seen] = {}
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Have the servers as found."""
 
     def _run(self, *program: str) -> Running:
-        return Running(*program, "-y", self._inventory, DEPLOY)
+        return Running(*program, "-y", self._inventory, DEPLOY, seconds=self.seconds)
 
     def _run_as_users_do(self) -> Running:
         return self._run(str(BIN / "pyinfra"))
 
-    def _undisturbed(self) -> Undisturbed:
-        _reset()
+    @cached_property
+    def undisturbed(self) -> Undisturbed:
+        """A run that nothing disturbs."""
+        self.reset()
         run = self._run_as_users_do()
         assert run.end() == 0, run.output
         seconds = time.monotonic() - run.begun
-        names = {node: observed.names(node) for node in MANAGED}
+        names = {each.name: each.names() for each in self._servers}
         return Undisturbed(run.operations, run.began, seconds, names)
 
     def round(self, disturb: Disturb) -> Outcome:
-        """Have a run from the as-found lab disturbed, and converge."""
+        """Have a run disturbed, and converge."""
+        usual = self.undisturbed.names
         begun = time.monotonic()
-        _reset()
-        before = {node: observed.contents(node) for node in MANAGED}
-        self._seen = {node: Seen() for node in MANAGED}
+        self.reset()
+        before = {each.name: each.contents() for each in self._servers}
+        self._seen = {each.name: Seen() for each in self._servers}
         self._watch()
         try:
             disturb()
-            done = converge(self._inventory)
+            done = converge(self._inventory, seconds=self.seconds)
         finally:
             self._watch_no_more()
         found = Outcome(done.err if done.code else "")
-        for node in MANAGED:
-            partial = self._seen[node].partial(before[node], observed.contents(node))
-            left = observed.names(node) - self.undisturbed.names[node]
-            found.partial += [f"{node}:{path}" for path in sorted(partial)]
-            found.left += [f"{node}:/{path}" for path in sorted(left)]
+        for each in self._servers:
+            partial = self._seen[each.name].partial(before[each.name], each.contents())
+            left = each.names() - usual[each.name]
+            found.partial += [f"{each.name}:{path}" for path in sorted(partial)]
+            found.left += [f"{each.name}:/{path}" for path in sorted(left)]
         found.seconds = time.monotonic() - begun
         return found
 
     def _watch(self) -> None:
-        self._watchers = {node: Watcher(node) for node in MANAGED}
+        for each in self._servers:
+            self._watchers.append((each.watcher(), self._seen[each.name]))
 
-    def _watch_no_more(self) -> None:
+    def _watch_no_more(self, end: Callable[[Watcher, Seen], None] = Watcher.end) -> None:
         while self._watchers:
-            node, watcher = self._watchers.popitem()
-            watcher.end(self._seen[node])
+            end(*self._watchers.pop())
+
+
+class LabRounds(Rounds):
+    """Rounds on the two managed nodes of the lab."""
+
+    def __init__(self, folder: Path) -> None:
+        inventory = write_inventory(folder, {DOCKER.node: DOCKER.inventory})
+        super().__init__(inventory, [Container(node) for node in MANAGED])
+
+    @override
+    def reset(self) -> None:
+        """Have the nodes as found, with Docker on one of them."""
+        nodes.reset(MANAGED)
+        faults.inject(DOCKER)
 
     def kill_after(self, number: int) -> Disturb:
         """Kill the run after so many operations."""
@@ -219,11 +249,6 @@ class Rounds:
             run.end()
 
         return fail
-
-
-def _reset() -> None:
-    nodes.reset(MANAGED)
-    faults.inject(DOCKER)
 
 
 def _boot(node: str) -> None:

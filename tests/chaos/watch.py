@@ -50,12 +50,12 @@ class Folders:
 
 
 def show(path: str, event: str) -> None:
-    """Print what a file contains now; nothing if it does not exist."""
+    """Print what a file contains now; null if it does not exist."""
     try:
-        content = Path(path).read_bytes()
+        content = base64.b64encode(Path(path).read_bytes()).decode()
     except OSError:
-        content = b""
-    found = {"event": event, "file": path, "content": base64.b64encode(content).decode()}
+        content = None
+    found = {"event": event, "file": path, "content": content}
     print(json.dumps(found), flush=True)
 
 

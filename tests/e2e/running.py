@@ -81,9 +81,9 @@ class Converge:
     err: str
 
 
-def converge(inventory: str = INVENTORY, *options: str) -> Converge:
+def converge(inventory: str = INVENTORY, *options: str, seconds: int = SECONDS) -> Converge:
     """Run the deploy for real; where no host is left pyinfra stops without a result."""
-    done = run("pyinfra", "-y", "--json", inventory, DEPLOY, *options)
+    done = run("pyinfra", "-y", "--json", inventory, DEPLOY, *options, seconds=seconds)
     if not done.out and "No hosts remaining!" in done.err:
         return Converge(done.code, {}, ["every host"], done.err)
     results = done.json["results"]

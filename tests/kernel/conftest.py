@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 import pytest
-import yaml
 
-from gpu_node.lab import roster
 from gpu_node.lab.kernel import machine as virtual
 from gpu_node.lab.kernel import ready
 from gpu_node.lab.kernel.machine import Machine
+from tests.kernel.products import write_inventory
 from tests.lab_errors import end_the_lane
 
 NAME = "k-01"
@@ -36,23 +35,7 @@ def machine(request: pytest.FixtureRequest, built: None) -> Iterator[Machine]:
 @pytest.fixture(scope="module")
 def inventory(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the path of an inventory of the machine: its driver, shared memory and limits."""
-    folder = tmp_path_factory.mktemp("inventory")
-    ssh = {"user": "root", "port": machine.port, "key": str(machine.key)}
-    cluster = {
-        "cluster": "kernel",
-        "defaults": {
-            "ssh": {**ssh, "known_hosts": str(machine.known_hosts)},
-            "driver": {"version": "535"},
-            # More than the half of its memory that it has without a line of fstab.
-            "shm": {"size": "600M"},
-            "limits": {"nofile": 23456},
-        },
-        "groups": {"v100": {"gpu": {"model": "V100", "count": 2}}},
-        "hosts": {machine.name: {"address": machine.address, "group": "v100"}},
-    }
-    (folder / "kernel.yml").write_text(yaml.safe_dump(cluster))
-    (folder / "kernel.py").write_text((roster.REPOSITORY / "inventories" / "lab.py").read_text())
-    return str(folder / "kernel.py")
+    return write_inventory(machine, tmp_path_factory.mktemp("inventory"))
 
 
 @pytest.hookimpl(wrapper=True)
