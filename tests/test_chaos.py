@@ -11,7 +11,7 @@ import pytest
 from gpu_node.facts.probe.managed_block import NODES
 from tests.chaos import __main__ as chaos
 from tests.chaos import watch
-from tests.chaos.observed import Seen, is_whole
+from tests.chaos.observed import Seen, is_whole, left
 from tests.chaos.rounds import Moment, Outcome, Undisturbed
 
 OLD, NEW = b"old line\n" * 2000, b"new line\n" * 2000
@@ -99,6 +99,22 @@ def test_lines_of_some_nodes(content: str | None, expected: bool) -> None:
 def test_a_file_that_did_not_exist(content: bytes | None, expected: bool) -> None:
     """It appears with its lines; an empty one is what a failure of the power may leave."""
     assert is_whole(content, None, BOTH.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "is_left"),
+    [
+        *(("etc/nccl.conf", False), ("etc/new.conf", True), ("etc/.nccl.conf.gpu-node", True)),
+        *(("var/tmp/gpu-node-pip.42.aB3xY9/held.txt", True), ("opt/.cmake-3.gpu-node/tree", True)),
+        *(("var/lib/gpu-node", False), ("etc/ssh/sshd_config.d/00-gpu-node.conf", False)),
+    ],
+)
+def test_what_is_left(path: str, is_left: bool) -> None:
+    """What no undisturbed run leaves; a temporary file is not usual, either."""
+    usual = {"etc/nccl.conf", "var/lib/gpu-node", "etc/ssh/sshd_config.d/00-gpu-node.conf"}
+    if path != "etc/new.conf":
+        usual.add(path)
+    assert left({path}, usual) == ([path] if is_left else [])
 
 
 def test_a_run_is_killed_after_an_operation() -> None:

@@ -41,6 +41,8 @@ DIFFERS = re.compile(
     # What a killed compiler leaves, which the next boot clears.
     r"|^tmp/cc\w{6}\.\w+$"
 )
+# What a run makes beside a file, or to work in: none may stay, not even of a run that ends well.
+TEMPORARY = re.compile(r"(^|/)\.[^/]*gpu-node[^/]*(/|$)|^(var/)?tmp/([^/]*[^a-z/])?gpu-node")
 # How long a watcher may take to end.
 SECONDS = 60
 
@@ -193,6 +195,11 @@ def decoded(printed: str) -> dict[str, bytes | None]:
     lines = printed.removesuffix("\n").split("\n")
     found = [b64decode(line[1:]) if line else None for line in lines]
     return dict(zip(FILES, found, strict=True))
+
+
+def left(after: set[str], usual: set[str]) -> list[str]:
+    """Return the paths that no undisturbed run leaves, and those that none should leave."""
+    return sorted(path for path in after if path not in usual or TEMPORARY.search(path))
 
 
 def counted(listed: str) -> set[str]:

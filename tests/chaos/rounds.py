@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from gpu_node.lab import faults, nodes, roster
 from tests.chaos import power
-from tests.chaos.observed import Container, Seen, Server, Watcher
+from tests.chaos.observed import Container, Seen, Server, Watcher, left
 from tests.e2e.conftest import write_inventory
 from tests.e2e.running import BIN, DEPLOY, MANAGED, SECONDS, converge
 from tests.lanes import end_with_parent
@@ -174,9 +174,8 @@ class Rounds(ABC):
         found = Outcome(done.err if done.code else "")
         for each in self._servers:
             partial = self._seen[each.name].partial(before[each.name], each.contents())
-            left = each.names() - usual[each.name]
             found.partial += [f"{each.name}:{path}" for path in sorted(partial)]
-            found.left += [f"{each.name}:/{path}" for path in sorted(left)]
+            found.left += [f"{each.name}:/{path}" for path in left(each.names(), usual[each.name])]
         found.seconds = time.monotonic() - begun
         return found
 
