@@ -29,7 +29,13 @@ built() {
 state() {
   dkms status -m "$source" -v "$version" -k "$kernel" 2>/dev/null | sed -n 's/.*: \([a-z]*\).*/\1/p' | head -n 1
 }
-unbuild() { rm -rf "${tree:?}/$source/$version/${kernel:?}"; }
+# dkms regards a module as installed as long as a link leads to its build, or to nothing.
+unbuild() {
+  rm -rf "${tree:?}/$source/$version/${kernel:?}"
+  for each in "$tree/$source/kernel-$kernel"-*; do
+    [ -e "$each" ] || rm -f "$each"
+  done
+}
 force() { dkms install --force -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null; }
 # The compiler's first error, and the last lines of make.
 complaint() {

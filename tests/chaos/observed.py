@@ -38,6 +38,8 @@ FILES = (
 # Paths that differ between two converges that nothing disturbs; and backups, which stay.
 DIFFERS = re.compile(
     r"^(dev|proc|sys|var/log|var/cache)(/|$)|(^|/)__pycache__(/|$)|^var/backups/gpu-node/"
+    # dpkg's journal, which its next call takes up.
+    r"|^var/lib/dpkg/updates/"
     # What a killed compiler leaves, which the next boot clears.
     r"|^tmp/cc\w{6}\.\w+$"
 )
