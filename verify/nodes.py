@@ -102,15 +102,16 @@ printf '%s\\n' "$output"
 # Finds the processes in the run's folder: ls and awk need one process each, readlink would need
 # one for each pid. A folder's name may contain a line like those of ls, and a container may have
 # its own folder of this name: each pid found is checked again, and must belong to this user and
-# these namespaces. Without a whole list of processes nothing is removed: what is in the folder shows
-# whose a process is.
+# these namespaces. Without a whole list of processes nothing is removed: what is in the folder
+# shows whose a process is.
 _MINE = r"""
 mine() {
   links=$(of_processes cwd ls -l 2>/dev/null) &&
     found=$(printf '%s\n' "$links" | awk -v dir="$dir" '{
       at = index($0, " -> "); path = substr($0, at + 4); link = substr($0, 1, at - 1)
       sub(/ \(deleted\)$/, "", path)
-      if (path == dir || index(path, dir "/") == 1) { split(link, part, "/proc/"); print part[2] + 0 }
+      if (path != dir && index(path, dir "/") != 1) next
+      split(link, part, "/proc/"); print part[2] + 0
     }') || { echo 'the processes cannot be listed'; exit 1; }
   pids=
   for pid in $found; do

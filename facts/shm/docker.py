@@ -27,7 +27,11 @@ _DAEMON = ("gn_docker", assigned(users_files=USERS_FILE) + shell("shm/docker_dae
 SECTIONS = (
     Section(SECTION, shell("shm/docker"), shared=(_DAEMON,), root=True, light=True),
     Section(
-        ROOTLESS, shell("shm/docker_rootless"), shared=(_DAEMON, owner.SHARED), root=True, light=True
+        ROOTLESS,
+        shell("shm/docker_rootless"),
+        shared=(_DAEMON, owner.SHARED),
+        root=True,
+        light=True,
     ),
     Section(
         CONTAINERS,

@@ -1,4 +1,4 @@
-"""docker reads its settings again: the process that gets the signal is root's dockerd, and no other."""
+"""docker reads its settings again: the signal goes to root's dockerd, and to no other process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -16,7 +17,7 @@ from tests.shells import SHELLS, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
 # Whether the file is a copy or a link to the program, as whom it runs, and whether it is dockerd.
-CASES = {
+CASES: dict[str, tuple[Callable[[str, Path], object], int, bool]] = {
     "root's": (shutil.copy, 0, True),
     "a user's": (shutil.copy, 1, False),
     "another program by that name": (os.symlink, 0, False),

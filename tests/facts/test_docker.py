@@ -189,7 +189,8 @@ def test_what_a_user_puts_in_the_place_of_a_file(theirs: Path, name: str, made: 
         assert found[0].text is None and found[0].problem
 
 
-# Finds what reads the files below a folder as this account, and stops it; `hold` keeps its output open, too.
+# Finds what reads the files below a folder as this account, and stops it; `hold` keeps its output
+# open, too.
 STOPPING = """
 import ctypes, os, signal, sys
 libc, PIDFD_GETFD = ctypes.CDLL(None), 438
