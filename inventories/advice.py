@@ -163,19 +163,16 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     for word in (lower, *get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)):
         yield _SYNONYMS.get(word)
     yield lower
-    yield text.partition("/")[0]
     yield f"{text}%"
     if _SERVER.fullmatch(lower):
         yield f"http://{text}"
     yield re.sub(r"^(0o?|v)", "", lower)
-    yield text.strip("[]")
     yield re.split(r"[,\s]+", text.strip("[]{}"))
     if not re.search(r"/| -", text):
         yield text.replace(" ", "")
         yield re.sub(r"[ _]+", "-", lower)
     if len(numbers := re.findall(r"[0-9][0-9.]*", text)) == 1 and text[0] != "-":
         yield _scalar(numbers[0])
-        yield numbers[0]
 
 
 def _as_one(items: list[object]) -> Iterator[object]:

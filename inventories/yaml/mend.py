@@ -14,14 +14,12 @@ from gpu_node.inventories.errors import Problem, quoted
 _LONGEST = 50_000
 _MOST_JUDGED = 8
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_CURLY = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
 # The parser's words for a mistake, by their beginning, and ours.
 _WORDS = {
     "expected <block end>, but found '}'": "a } that closes nothing",
     "expected <block end>, but found ']'": "a ] that closes nothing",
     "expected <block end>, but found": "its indentation fits no line above",
     "mapping values are not allowed here": "a second ':', or a deeper indentation than above",
-    "could not find expected ':'": "no ':' after it",
     "expected ',' or '}'": "a comma, or the closing }, is missing",
     "expected ',' or ']'": "a comma, or the closing ], is missing",
     "expected the node content": "a value is missing",
@@ -32,15 +30,12 @@ _WORDS = {
     "expected alphabetic or numeric character": "a character that no value begins with",
     "sequence entries are not allowed here": "a '-' that begins no list",
     "expected <document start>": "text behind the end of the mapping",
-    "did not find expected": "a bracket or a quote is missing",
 }
 # A line as it may have been meant: tried in this order on each line that the parser names.
 _MENDS: tuple[Callable[[str], str], ...] = (
-    lambda line: line.translate(_CURLY),
     lambda line: re.sub(r"(?<=[\w\"]):(?=[\w\[{\"'])", ": ", line, count=1),
     lambda line: re.sub(r"^(\s*(?:- )?[\w.-]+)\s*$", r"\1:", line),
     lambda line: re.sub(r"^(\s*(?:- )?[\w-]+)\s*[=\s]\s*(?=[^\s:=])", r"\1: ", line),
-    lambda line: re.sub(r"([{,]\s*[\w-]+)\s*[=\s]\s*(?=[^\s:=,}])", r"\1: ", line),
     lambda line: re.sub(r";(?=\s)", ",", line),
     lambda line: re.sub(r"(?<=[\w\"'\]}])\s+(?=[\w-]+: )", ", ", line),
     *(partial(re.sub, r"\s*([\]}]+)$", rf"{sign}\1") for sign in "\"']}"),
