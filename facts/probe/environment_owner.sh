@@ -1,9 +1,9 @@
 # environment_owner PREFIX PYTHON [all]: prints the account that runs the programs of a Python
 # environment: the owner of its folder. For root, no other account may be able to change what its
-# Python loads at its start, the folders in its .pth files, pip with its settings and what it removes,
+# Python loads at its start, the paths in its .pth files, pip with its settings and what it removes,
 # and NCCL; if one account can, that account runs it. With `all`, for a program that imports more,
-# each package and PYTHONPATH count; the packages do, too, if a .pth file imports one. Otherwise a
-# report imports none of them: an environment has 100,000 files.
+# each package, PYTHONPATH and the content of folders in .pth files count; they do, too, if a .pth
+# file imports one. Otherwise a report imports none of them: an environment has 100,000 files.
 environment_owner() (
   account=$(owner_of "$1") || exit 1
   case $account in root) ;; *) printf '%s\n' "$account"; exit ;; esac
@@ -25,12 +25,17 @@ environment_owner() (
   [ -z "$shared" ] || for top in ${base:+"$base"} ${from:+"$from"}; do
     set -- "$@" "$top"/lib*/python[0-9]* "$top"/local/lib*/python[0-9]*
   done
-  # An import in a .pth file runs a package at each start.
+  # An import in a .pth file runs a package at each start; it may use the paths that it quotes.
   lines=$(
     for each; do set -- "$@" "$each"/*-packages; shift; done
     find -L "$@" -maxdepth 1 -name '*.pth' -type f -exec awk '
       /^(#|[ \t\r]*$)/ || /^import os; var = .SETUPTOOLS_USE_DISTUTILS.;/ { next }
-      /^import[ \t]/ { print "import"; next }
+      /^import[ \t]/ {
+        print "import"
+        count = split($0, part, /["\047]/)
+        for (i = 2; i <= count; i += 2) if (part[i] ~ /^\//) print "quoted " part[i]
+        next
+      }
       { sub(/\r$/, ""); folder = FILENAME; sub(/[^\/]*$/, "", folder)
         print /^\// ? $0 : folder $0 }' {} + 2>/dev/null
   )
@@ -49,7 +54,12 @@ import
         [ "$top" = "$environment" ] || [ -n "$shared" ] || set -- "$@" "$top"/lib*/python[0-9]*
       done
       find "$@" -path "$below" ! -path '*/pip/*' ! -path '*/nvidia/nccl*' \
-        ! -path '*/_distutils_hack/*' ! -path '*-info/*' -prune -o @odd@
+        ! -path '*/_distutils_hack/*' ! -path '*-info/*' ! -path '*/*customize*' -prune -o @odd@
+      # A folder in a .pth file may have a start file, of which a package has an __init__.py.
+      printf '%s\n' "$lines" | grep '^/' | while IFS= read -r top; do
+        # shellcheck disable=SC2086 # nothing, or two words
+        find "$top" ${depth:+-maxdepth 2} -path "${depth:+*/*customize*}*" @odd@
+      done
     } 2>/dev/null | awk '!seen[$1 " " $3 " " $4]++ && sub(/^[^\/]*/, "") { sub(/ -> .*/, ""); print }'
   )
   # A link, or a line of a .pth file, may point to a path that does not exist yet.
@@ -57,7 +67,7 @@ import
     {
       [ -z "$from" ] || printf '%s\n' "$from"
       [ -z "$more" ] || printf '%s\n' "$more" | tr : '\n' | grep '^/'
-      printf '%s\n' "$lines" | grep '^/'
+      printf '%s\n' "$lines" | sed -n 's/^quoted //; /^\//p'
       for each; do set -- "$@" "$each"/*-packages; shift; done
       # shellcheck disable=SC2086 # nothing, or two words
       find "$@" "$environment/pip.conf" "$environment/ssl" $depth -type l -exec ls -ld {} + |

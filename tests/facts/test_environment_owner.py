@@ -21,7 +21,7 @@ from tests import environments
 from tests.shells import SHELLS, as_lines
 
 # A line of a .pth file, which site.py runs.
-WHO = "import os; open('{place}/ran/as', 'a').write('%d\\n' % os.geteuid())\n"
+WHO = "import os; open(os.path.join('{place}', 'ran/as'), 'a').write('%d\\n' % os.geteuid())\n"
 
 
 @pytest.fixture
@@ -112,6 +112,27 @@ RUNS_AS: dict[str, tuple[str, str]] = {
         "chown daemon {packages}/started/__init__.py; echo import started >{packages}/x.pth",
         "1",
     ),
+    "a user's start file in root's folder of a .pth file": (
+        "mkdir {place}/src; touch {place}/src/sitecustomize.py; "
+        "chown daemon {place}/src/sitecustomize.py; echo {place}/src >{packages}/x.pth",
+        "1",
+    ),
+    "a user's package in root's folder, and an import": (
+        "mkdir -p {place}/src/deep/x; touch {place}/src/deep/x/y.py; "
+        "chown daemon {place}/src/deep/x/y.py; echo {place}/src >{packages}/x.pth; "
+        "echo import json >{packages}/y.pth",
+        "1",
+    ),
+    "a user's path in an import of a .pth file": (
+        "mkdir {place}/src; chown daemon {place}/src; "
+        """echo "import sys; sys.path.insert(0, '{place}/src')" >{packages}/x.pth""",
+        "1",
+    ),
+    "a user's path in an import of a .pth file, in other quotes": (
+        "mkdir {place}/src; chown daemon {place}/src; "
+        """echo 'import sys; sys.path.append("{place}/src/gone")' >{packages}/x.pth""",
+        "1",
+    ),
     "a user's list of what root's pip removes": (
         "mkdir {packages}/x-1.dist-info; touch {packages}/x-1.dist-info/RECORD; "
         "chown daemon {packages}/x-1.dist-info/RECORD",
@@ -177,6 +198,32 @@ def test_the_packages_of_its_base(case: str, shell: str, place: Path) -> None:
         change(f"{BASE}cd {{place}}; {OF_BASE[case]}".format(**words))
         done = as_root([str(shutil.which(program)), *options, "-c", asks])
         assert done.stdout.split() == [account], done
+
+
+# What Python imports at its start, and what it does not, where no .pth file imports anything.
+AT_START = {
+    "src/sitecustomize.py": "daemon",
+    "src/__pycache__/usercustomize.cpython-311.pyc": "daemon",
+    "src/x.py": "root",
+    "{packages}/sitecustomize/__init__.py": "daemon",
+    "{packages}/x/__init__.py": "root",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("file", AT_START)
+def test_what_is_imported_at_each_start(file: str, shell: str, place: Path) -> None:
+    """Root's folder may have a user's file; `src` is in a .pth file."""
+    packages = environments.Environment(place / "env").packages
+    named = file.format(packages=packages)
+    change(
+        f"cd {place}; rm {packages}/*.pth; mkdir src; echo {place}/src >{packages}/x.pth; "
+        f"mkdir -p $(dirname {named}); touch {named}; chown daemon {named}"
+    )
+    program, *options = SHELLS[shell]
+    asks = f"{OWNER}{ENVIRONMENT_OWNER}environment_owner {place}/env {place}/env/bin/python3"
+    done = as_root([str(shutil.which(program)), *options, "-c", asks])
+    assert done.stdout.split() == [AT_START[file]], done
 
 
 @pytest.mark.parametrize("shell", SHELLS)
