@@ -56,7 +56,7 @@ def permissions(user: str) -> Commands:
     # Only root can change a folder's owner; its owner does the rest: root follows no link in a
     # home.
     if any(each.uid != uid for each in account.modes.values()):
-        yield script("ssh_folder", user=user, **words)
+        yield script("ssh_folder", user=user)
     yield as_user(user, "ssh_modes", f"user={shlex.quote(user)}\n", **words)
 
 

@@ -240,15 +240,18 @@ def test_a_workspace_in_a_shared_folder(shell: str) -> None:
 SSH = """mkdir home/.ssh; chmod 777 home/.ssh; echo -n mine >home/.ssh/authorized_keys
 chmod 666 home/.ssh/authorized_keys"""
 UID = str(USER_ID)
+# The node's own accounts have the home.
+ACCOUNT = """sed 's,^\\(_apt:.*:\\)[^:]*:\\([^:]*\\)$,\\1/mnt/home:\\2,' /etc/passwd >passwd
+mount --bind passwd /etc/passwd"""
 
 
 def modes(shell: str, before: str, *after: str) -> Ended:
     """Close the SSH files of `_apt`, as the operation does where another user owns some."""
     words = {"uid": UID, "home": "/mnt/home"}
-    first = script("ssh_folder", user="_apt", **words).get_raw_value()
+    first = script("ssh_folder", user="_apt").get_raw_value()
     second = as_user("_apt", "ssh_modes", "user=_apt\n", **words).get_raw_value()
     both = StringCommand(f"(\n{first}\n) && (\n{second}\n)")
-    return run_apart(both, shell, f"{MACHINE}\n{SSH}\n{before}", [*after, SECRET])
+    return run_apart(both, shell, f"{MACHINE}\n{ACCOUNT}\n{SSH}\n{before}", [*after, SECRET])
 
 
 GIVEN = {
@@ -305,14 +308,28 @@ chown 1234 home/.ssh; mv home/.ssh/authorized_keys secret/authorized_keys; chmod
 su -s /bin/sh _apt -c "sh /mnt/race" >/dev/null 2>&1 &"""
 
 
+@pytest.mark.parametrize(
+    "accounts", ["grep -v ^_apt: passwd >none; mount --bind none /etc/passwd", "umount /etc/passwd"]
+)
+def test_an_account_without_a_home(shell: str, accounts: str) -> None:
+    """Nothing is changed where the node itself has no such account, or another home."""
+    there = '[ "$(stat -c %U:%a home/.ssh)" = root:777 ]'
+    text = script("ssh_folder", user="_apt").get_raw_value()
+    before = f"{MACHINE}\n{ACCOUNT}\n{SSH}\n{accounts}"
+    done = run_apart(StringCommand(f"(\n{text}\n) || :"), shell, before, [SECRET, there])
+    assert "NOT SO" not in done.err, done
+
+
 def test_a_user_who_renames_folders_meanwhile(shell: str) -> None:
     """Whatever is done or refused: nothing of root's gets another owner or mode."""
-    words = {"uid": UID, "home": "/mnt/home"}
-    one = script("ssh_folder", user="_apt", **words).get_raw_value()
+    one = script("ssh_folder", user="_apt").get_raw_value()
     two = script("directory", path="/mnt/home/a", mode="777", owner="_apt", group="")
     text = f"for n in 1 2 3 4 5 6; do (\n{one}\n); (\n{two.get_raw_value()}\n); done; touch stop"
     open_file = '[ "$(stat -c %U:%a secret/authorized_keys)" = root:666 ]'
     done = run_apart(
-        StringCommand(text), shell, f"{MACHINE}\n{SSH}\n{RACER}", [SECRET, open_file, "wait"]
+        StringCommand(text),
+        shell,
+        f"{MACHINE}\n{ACCOUNT}\n{SSH}\n{RACER}",
+        [SECRET, open_file, "wait"],
     )
     assert "NOT SO" not in done.err, done
