@@ -62,7 +62,8 @@ class Floor:
     proposed: Value
     cause: str
     severity: Severity
-    words: str = ""
+    # "hard " where the soft limit is not judged.
+    side: str = ""
 
 
 # Proposed. CentOS 7 grants 4096 open files; cluster tools set 20480 and more (OCI, Soperator), and
@@ -181,7 +182,7 @@ def _below(found: NodeState, item: Item, floor: Floor) -> Fault:
     return Fault(
         subject=Limit(item),
         found=_session_value(found.limits, item),
-        wanted=f"{floor.words}at least {limit(floor.least, in_bytes)} (proposed)",
+        wanted=f"{floor.side}at least {limit(floor.least, in_bytes)} (proposed)",
         cause=f"{_decided(found.limits, asked, item)}{floor.cause}",
         fix=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
         fixable=False,
@@ -239,9 +240,7 @@ def nofile(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         if not above_nr_open(limits, expected):
             yield from too_low(limits, expected, "nofile")
     elif trains(found, wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
-        floor = Floor(
-            _OPEN_FILES, proposed_files(limits), _CAUSES["nofile"], "warning", "hard limit of "
-        )
+        floor = Floor(_OPEN_FILES, proposed_files(limits), _CAUSES["nofile"], "warning", "hard ")
         yield _below(found, "nofile", floor)
 
 

@@ -279,7 +279,7 @@ def _unreached(
 _LEGEND = {
     "deploy": "gpu-node deploy repairs it",
     "partly": "gpu-node deploy repairs a part",
-    "manual": "you do",
+    "manual": "you do, as --full shows",
     "admin": "root does, and gpu-node cannot",
 }
 

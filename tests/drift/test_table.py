@@ -352,7 +352,7 @@ def test_a_node_that_was_not_read_is_no_node_without_problems(node: str) -> None
 
 def test_the_words_of_the_column_are_explained() -> None:
     """Those that occur."""
-    assert "manual: you do" in _of(_one("a", "b", fixable=False), 100)
+    assert "manual: you do, as --full shows" in _of(_one("a", "b", fixable=False), 100)
     text = _of(_one("a", "b"), 100)
     assert "manual:" not in text and "repair: gpu-node deploy " in text
 
