@@ -131,12 +131,14 @@ def test_a_run_is_killed_after_an_operation() -> None:
 
 
 def test_moments() -> None:
-    """A seed gives the same ones, each within an operation."""
+    """A seed gives the same ones, each within an operation, however long they take."""
     run = Undisturbed(["a", "b"], [2.0, 5.0], 9.0, {})
     chosen = [run.moments(50, chaos.chance("7", "a node")) for _ in range(2)]
     assert chosen[0] == chosen[1] != run.moments(50, chaos.chance("8", "a node"))
     assert {each.operation for each in chosen[0]} == {0, 1}
     assert all(0 <= each.seconds <= (3, 4)[each.operation] for each in chosen[0])
+    slow = Undisturbed(["a", "b"], [4.0, 10.0], 18.0, {}).moments(50, chaos.chance("7", "a node"))
+    assert slow == [Moment(each.operation, each.seconds * 2) for each in chosen[0]]
     assert run.name(Moment(1, 0.52)) == "0.5 s into b"
 
 

@@ -79,7 +79,7 @@ def chance(seed: str, kind: str) -> random.Random:
 
 
 def kinds(folder: Path, seed: str) -> Iterator[Kind]:
-    """Yield all kinds; a seed always gives the same moments of the same operations."""
+    """Yield all kinds; a seed gives the same parts of the same operations."""
     rounds = LabRounds(folder)
     run = rounds.undisturbed
 

@@ -115,12 +115,11 @@ class Undisturbed:
     names: dict[str, set[str]]
 
     def moments(self, number: int, chance: random.Random) -> list[Moment]:
-        """Choose moments between the beginning of the first operation and the end."""
-        return [self._moment(chance.uniform(self.began[0], self.seconds)) for _ in range(number)]
-
-    def _moment(self, at: float) -> Moment:
-        last = max(number for number, began in enumerate(self.began) if began <= at)
-        return Moment(last, at - self.began[last])
+        """Choose operations, and for each a part of the time that it takes on this machine."""
+        ends = [*self.began[1:], self.seconds]
+        took = [end - began for began, end in zip(self.began, ends, strict=True)]
+        chosen = [(chance.randrange(len(took)), chance.random()) for _ in range(number)]
+        return [Moment(each, part * took[each]) for each, part in chosen]
 
     def name(self, moment: Moment) -> str:
         """Describe a moment."""
