@@ -7,13 +7,15 @@
 durable() { dd if=/dev/null of="$1" conv=notrunc,fsync 2>/dev/null; }
 
 # all_durable FOLDER: the same for the files that were written below it in the last hour, as far as
-# that takes no longer than a minute.
+# that takes no longer than a minute. Files in folders of others are left out: a link could take
+# their place before they are opened.
 all_durable() {
   command -v timeout >/dev/null 2>&1 || return 0
   case $(sync --help 2>&1) in
     *FILE*) set -- sync -f "$1" ;;
     # One file after the other: see above.
-    *) set -- find "$1" -type f -cmin -60 -exec sh -c \
+    *) set -- find "$1" -xdev -type d \( ! -user "$(id -u)" -o -perm -002 \) -prune -o \
+      -type f -cmin -60 -exec sh -c \
       'for each; do dd if=/dev/null of="$each" conv=notrunc,fsync; done' sh {} + ;;
   esac
   timeout 60 "$@" >/dev/null 2>&1 9>&- || :

@@ -21,6 +21,7 @@ from gpu_node.drift.units import size
 from gpu_node.drift.workspace import rules
 from gpu_node.drift.workspace.copy import Copy, copy_of
 from gpu_node.drift.workspace.deletions import backups, keeps
+from gpu_node.facts.probe.file_systems import only
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.paths import CONTROLLER, Directory
 from gpu_node.inventories.schema import WorkspaceWanted
@@ -62,7 +63,9 @@ def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:
     is_copied = partial(_is_copied, path=wanted.path)
     if not is_copied(plan):
         return
-    if not is_writer(plan, wanted.path, lambda found: found.workspace.places, is_copied):
+    if not is_writer(
+        plan, wanted.path, lambda found: only(found.workspace.places, wanted.path), is_copied
+    ):
         return
     copy = copy_of(plan.found, wanted, plan.among)
     if copy is not None and copy.theirs is not None and plan.among.itself is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pyinfra.api import Host
 from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
-from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.bounds import in_words, short
 from gpu_node.facts.probe.frame import FIRST_LINE, READER, arrived_in_part, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import ProbeRequest, request_of
@@ -150,9 +151,9 @@ def whole(status: bool, lines: list[str], errors: Sequence[str]) -> list[str]:
 
 def _last(printed: Sequence[str]) -> str:
     """Return the last line that a login shell printed before it ended, and the next step."""
-    last = printed[-1] if printed else ""
+    last = short(printed[-1]) if printed else ""
     found = _IN_A_FILE.match(last)
-    then = f"correct {found[1]}: bash -n {found[1]}" if found else _LOOK
+    then = f"correct {found[1]}: bash -n {shlex.quote(found[1])}" if found else _LOOK
     return f"{f': {last}' if last else ', and printed nothing'}; next: {then}"
 
 

@@ -26,14 +26,7 @@ printf '%s\n' "$stats" | awk -v boot="$boot" '
     line_of[$1] = $1 " " $3 " " int(boot + $21 / 100) " " kind " " name
   }
   # Oldest first: a trainer precedes the workers that it started.
-  END {
-    for (;;) {
-      first = 0
-      for (each in line_of) if (!first || each + 0 < first) first = each + 0
-      if (!first) break
-      print line_of[first]; delete line_of[first]
-    }
-  }
+  END { for (each in line_of) print line_of[each] | "sort -n" }
 ' | while read -r pid parent began kind comm; do
   case $trainers in *" $parent "*) continue ;; esac # a data loader's worker
   [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue

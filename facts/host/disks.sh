@@ -43,6 +43,7 @@ followed() {
     while [ -n "$place" ] && [ ! -d "$place" ]; do place=${place%/*}; done
     # This is a subshell: its own folder is of no importance.
     if cd -P "${place:-/}" 2>/dev/null; then place=$PWD; fi
+    case $place in (*"$tab"* | *"$newline"*) continue ;; esac
     printf '%s\t%s\n' "$path" "${place:-/}"
   done
 }

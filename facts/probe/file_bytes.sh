@@ -2,7 +2,7 @@
 printf '\n%s\n' '@begin@'
 most=@most@
 if [ ! -e "$file" ] && [ -L "$file" ]; then
-  echo "it is a link to $(readlink "$file"), which leads to no file; next: remove the link, or correct it"
+  printf '%s\n' "it is a link to $(readlink "$file"), which leads to no file; next: remove the link, or correct it"
   echo failed
 elif [ ! -e "$file" ]; then
   echo absent

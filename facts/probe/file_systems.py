@@ -64,6 +64,13 @@ def _place(line: str) -> tuple[str, Place]:
     return path, Place(kind=kind, source=source, inode=int(inode), changed=changed)
 
 
+def only(places: Places | None, path: str) -> Places | None:
+    """Return the place of a path, or of the nearest folder above it; None if unknown."""
+    above = [each for each in places or () if f"{path}/".startswith(f"{each.rstrip('/')}/")]
+    nearest = max(above, key=len, default=None)
+    return {nearest: places[nearest]} if places and nearest is not None else None
+
+
 def is_network(places: Places | None, path: str) -> bool:
     """Whether a file is on a file system that other machines may have too; False if unknown."""
     place = (places or {}).get(path)

@@ -31,6 +31,9 @@ places() {
       }
     }' /proc/self/mountinfo -
 }
+tab=$(printf '\t')
+newline='
+'
 # places_of FILE ...: prints `file<tab>FILE<tab>REAL`, then `stat<tab>inode<tab>ctime<tab>REAL`.
 places_of() {
   left=$# folder='' above_it=''
@@ -48,6 +51,8 @@ places_of() {
       esac
     fi
     [ -n "$real" ] || real=$(readlink -f "$file" 2>/dev/null) || continue
+    # A user's link may lead to a name with lines like these.
+    case $real in *"$tab"* | *"$newline"*) continue ;; esac
     printf 'file\t%s\t%s\n' "$file" "$real"
     set -- "$@" "$real"
   done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,22 @@ OLD_SYNC = """#!/bin/sh
 [ $# -gt 0 ] || exit 0
 echo 'Usage: sync [OPTION]'
 """
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+def test_files_in_a_folder_of_another_account(tmp_path: Path, shell: str, log: Path) -> None:
+    """They are left out: a link could take the place of one before root opens it."""
+    (log.parent / "sync").write_text(OLD_SYNC)
+    (log.parent / "sync").chmod(0o755)
+    for name, uid, mode in (("ours", 0, 0o755), ("theirs", 1, 0o755), ("open", 0, 0o1777)):
+        (tmp_path / "tree" / name / "deep").mkdir(parents=True)
+        (tmp_path / "tree" / name / "deep" / name).write_text("text")
+        (tmp_path / "tree" / name).chmod(mode)
+        os.chown(tmp_path / "tree" / name, uid, uid)
+    command = f"{text('place')}\nall_durable '{tmp_path}/tree'"
+    assert run(StringCommand(command), shell) == Ended(0, "", "")
+    if shell != "busybox":  # its sync is a part of it, and has -f
+        assert log.read_text().splitlines() == ["dd ours"]
 
 
 def test_all_files_of_a_folder(tmp_path: Path, shell: str, log: Path) -> None:

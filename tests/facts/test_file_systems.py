@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.facts.probe.file_systems import PLACES, Place, are_shared, is_network, parse_places
+from gpu_node.facts.probe.file_systems import (
+    PLACES,
+    Place,
+    are_shared,
+    is_network,
+    only,
+    parse_places,
+)
 from gpu_node.facts.probe.protocol import Unreadable
 from tests.shells import SHELLS
 
@@ -45,6 +52,29 @@ def test_one_equal_file_is_enough() -> None:
     mine = {"/home/u": HOME, "/home/u/.bashrc": other(inode=5)}
     theirs = {"/home/u": other(changed=LATER), "/home/u/.bashrc": other(inode=5)}
     assert are_shared(mine, theirs) is True
+
+
+def test_another_folder_that_is_shared_says_nothing_of_this_one() -> None:
+    """A node may have one share with another one, and disks of its own beside it."""
+    mine = {"/nfs/a": HOME, "/data/b": other(inode=5)}
+    theirs = {"/nfs/a": HOME, "/data/b": other(kind="ext4")}
+    assert are_shared(only(mine, "/nfs/a"), only(theirs, "/nfs/a")) is True
+    assert are_shared(only(mine, "/data/b"), only(theirs, "/data/b")) is False
+    assert only({"/nfs": HOME, "/": other(inode=1)}, "/nfs/not there") == {"/nfs": HOME}
+    assert only({"/nfs": HOME}, "/nfs2") is None
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_link_to_a_name_with_lines_of_ours(tmp_path: Path, shell: str) -> None:
+    """The link's owner chooses where it leads; the answer is about the files that were asked."""
+    forged = tmp_path / f"x\nfile\t/home/bob\t/proc\nstat\t5\t{CHANGED}\t/proc"
+    forged.mkdir(parents=True)
+    (tmp_path / "mine").symlink_to(forged)
+    command = f"{PLACES}\nplaces '{tmp_path}/mine' '{tmp_path}/mine/.' '{tmp_path}'"
+    done = subprocess.run(
+        [*SHELLS[shell], "-c", command], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert list(parse_places(done.stdout)) == [str(tmp_path)]
 
 
 def test_what_was_not_reported_is_unknown() -> None:

@@ -98,6 +98,12 @@ def test_a_start_file_that_is_wrong(tmp_path: Path) -> None:
     assert error.endswith(f"; next: correct {file}: bash -n {file}")
 
 
+def test_what_a_shell_prints_is_no_command_of_ours() -> None:
+    """The advised command has one word of it; the error has no more of it than fits a report."""
+    assert "bash -n '/tmp/x; reboot #'" in reason(Connector(False, ["/tmp/x; reboot #: line 1: a"]))
+    assert len(reason(Connector(False, [f"/{'x' * (1 << 20)}: line 1: a"]))) < 3000
+
+
 def test_an_answer_that_breaks_off(whole: list[str]) -> None:
     """The shell was killed in the middle: the node is asked again, not judged by one half."""
     assert reason(Connector(False, whole[:20])) == "the probe was cut off before its end; ask again"
