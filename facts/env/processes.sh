@@ -15,19 +15,26 @@ trainers=" "
 written=$(at_home 'stat -L -c %Y "$home/.bashrc" @env_file@ 2>/dev/null' | sort -n | tail -n 1)
 echo "${written:-0}"
 boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
-stats=$(process_stat) || { echo 'the processes cannot be listed'; exit 1; }
-printf '%s\n' "$stats" | awk -v boot="$boot" '
+rows=$({ process_stat && echo whole; } | awk -v boot="$boot" '
+  $0 == "whole" { whole = 1; next }
   { name = $0; sub(/^[^\t]*\t/, "", name) }
   name ~ /^(bash|sh|zsh|fish|ksh|tcsh|dash)$/ && $6 != 0 { add("shell") }
   (name ~ /^(screen|SCREEN)$/ && $6 == 0) || name ~ /^tmux: server/ { add("server") }
   name ~ /^(python|pt_main|deepspeed|accelerate|torchrun)/ { add("trainer") }
   function add(kind) {
     gsub(/ /, "_", name)
-    line_of[$1] = $1 " " $3 " " int(boot + $21 / 100) " " kind " " name
+    digits = length($1)
+    row_of[digits, ++rows[digits]] = $1 " " $3 " " int(boot + $21 / 100) " " kind " " name
   }
-  # Oldest first: a trainer precedes the workers that it started.
-  END { for (each in line_of) print line_of[each] | "sort -n" }
-' | while read -r pid parent began kind comm; do
+  # Oldest first: a trainer precedes the workers that it started. The rows come sorted as text.
+  END {
+    for (digits = 1; digits <= 10; digits++)
+      for (row = 1; row <= rows[digits]; row++) print row_of[digits, row]
+    exit !whole
+  }
+') || { echo 'the processes cannot be listed'; exit 1; }
+while read -r pid parent began kind comm; do
+  [ -n "$pid" ] || continue # no such process
   case $trainers in *" $parent "*) continue ;; esac # a data loader's worker
   [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue
   [ "$(readlink "/proc/$pid/ns/pid")" = "$space" ] || continue
@@ -40,4 +47,6 @@ printf '%s\n' "$stats" | awk -v boot="$boot" '
     /^[A-Za-z_][A-Za-z0-9_]*=/ && $0 ~ wanted {
       gsub(/[^ -~]/, "?"); name = substr($0, 1, index($0, "=") - 1)
       print "\t" (secret(name) ? name "=@hidden@" : $0) }'
-done
+done <<END
+$rows
+END
