@@ -245,8 +245,7 @@ class NewSite:
         comments = list(_defaults(nodes, found or {}, places or {}))
         if comments:
             lines += [
-                "  # Found on the nodes, or advised. Remove the # before what all nodes should have, one "
-                "line a key:"
+                "  # Found, or advised. Remove the # before what all should have, one line a key:"
             ]
             lines += [f"  # {each}" for each in comments]
         lines += ["", "hosts:"]

@@ -80,7 +80,8 @@ def not_writable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     user = found.env.user
     name = user.name if user else "the training user"
     for each in found.env.not_writable or ():
-        is_missing, is_tmp = each.problem == "missing", each.path == "/tmp"  # noqa: S108 (its state is judged)
+        is_missing = each.problem == "missing"
+        is_tmp = each.path == "/tmp"  # noqa: S108 (only compared)
         place = quote(each.path)
         fix = f"look why: ls -ld {place}; findmnt -T {place} (ro: read-only); "
         fix += "chmod 1777 /tmp" if is_tmp else f"chown {quote(name)} {place}"
