@@ -62,7 +62,7 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
     """
     text = "\n".join(errors)
     if found := _UNKNOWN.search(text):
-        refused = SSHException(f"StrictPolicy: No host key for {found[1]} found in known_hosts")
+        refused = SSHException(f"No host key for {found[1]} found in known_hosts")
         return _because(f"SSH error ({refused})", refused)
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "host key has changed" in text:
         offered = next((each[1] for line in errors if (each := _OFFERED.match(line))), "unknown")
