@@ -31,7 +31,7 @@ places() {
       }
     }' /proc/self/mountinfo -
 }
-tab=$(printf '\t')
+tab='	'
 newline='
 '
 # places_of FILE ...: prints `file<tab>FILE<tab>REAL`, then `stat<tab>inode<tab>ctime<tab>REAL`.
