@@ -65,7 +65,12 @@ for program in "$prefix/bin"/*; do
   link=$links/${program##*/}
   { [ -L "$link" ] || [ ! -d "$link" ]; } || fail "$link is a directory"
 done
+# That of cmake last: until it is set, the next run does what a killed run has left.
+set --
 for program in "$prefix/bin"/*; do
+  [ "${program##*/}" = cmake ] || set -- "$@" "$program"
+done
+for program in "$@" "$prefix/bin/cmake"; do
   link=$links/${program##*/}
   [ "$(readlink "$link")" != "$program" ] || continue
   if [ -e "$link" ] || [ -L "$link" ]; then

@@ -18,8 +18,8 @@ from gpu_node.facts.probe.protocol import Section, read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from tests.shells import SHELLS, as_lines, machine_with
 
-# A node of stand-ins needs about 420, with any number of nodes. When each section had a time limit of its
-# own, it needed 847 in a cluster of 2 nodes, and 1439 in one of 200.
+# A node of stand-ins needs about 420, with any number of nodes. When each section had a time limit
+# of its own, it needed 847 in a cluster of 2 nodes, and 1439 in one of 200.
 MOST_PROCESSES = 450
 # Each light section is one process, with its shell; a section with a limit of its own is six.
 MOST_OF_TWENTY_LIGHT = 30
