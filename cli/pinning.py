@@ -26,6 +26,7 @@ from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
 from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import at_once
+from gpu_node.onboarding.trust.host_keys import ON_ITS_CONSOLE
 
 SAME, OTHER = 0, 2
 
@@ -54,7 +55,8 @@ def show_or_pin(inventory: str, node: str, accept: str | None) -> int:
         return SAME
     for key in left:
         if key not in pinned:
-            click.echo(visible(f"next: {_accepting(inventory, node, key)}"), err=True)
+            then = f"compare it with what {ON_ITS_CONSOLE} shows on its console; then:"
+            click.echo(visible(f"next: {then} {_accepting(inventory, node, key)}"), err=True)
     return OTHER
 
 
@@ -116,7 +118,8 @@ def _accept(file: Path, text: str, names: tuple[str, ...], keys: list[str], acce
     if not chosen:
         offers = ", ".join(fingerprint(key) for key in keys)
         why = f"not offered at {names[0]}, and nothing was changed"
-        raise click.ClickException(f"--accept: {worded(shown(accept), why, offers)}")
+        then = f"see which it is on its console: {ON_ITS_CONSOLE}"
+        raise click.ClickException(f"--accept: {worded(shown(accept), why, offers, then)}")
     if chosen[0] in _revoked(text, names):
         why = (
             f"revoked by a @revoked line of {file} or {GLOBAL}: another machine may have that key; "

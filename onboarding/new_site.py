@@ -318,7 +318,7 @@ class NewSite:
         known = replace(server, known_hosts=self.access.known.expanduser())
         try:
             accept = accepted(known, offers, own, given)
-            if accept in [key.fingerprint for key in offers]:
+            if accept is not None:
                 return choose(known, offers, accept, None), True
             is_known = bool(pinned(known))
             # A key that is revoked is refused here, too.

@@ -155,15 +155,14 @@ def accepted(
 ) -> str | None:
     """Return the fingerprint that a server's key must have; None where none is given.
 
-    `own` was given for this server alone, so no other key is accepted, not even a pinned one;
-    `given` are for any of several. Raises ContactError where `own` is not offered.
+    `own` was given for this server alone, `given` are those without a name. No other key is
+    accepted then, not even a pinned one. Raises ContactError where none of them is offered.
     """
+    allowed = [own] if own is not None else given
     offers = [key.fingerprint for key in keys]
-    if own is not None:
-        if own not in offers:
-            raise ContactError(_not_offered(server, _texts(keys), own))
-        return own
-    return next((each for each in given if each in offers), next(iter(given), None))
+    if allowed and not set(allowed) & set(offers):
+        raise ContactError(_not_offered(server, _texts(keys), allowed[0]))
+    return next((each for each in allowed if each in offers), None)
 
 
 def by_server(words: Iterable[str], names: Collection[str]) -> tuple[dict[str, str], list[str]]:

@@ -79,7 +79,8 @@ def test_an_unknown_key_is_shown_and_accepted(pins: Path, server: Server) -> Non
     assert "  none\n" in shown.stdout and server.keys[0].fingerprint in shown.stdout
     inventory = shlex.quote(str(pins.with_name("nodes.py")))
     accept = f"gpu-node host-key {inventory} n --accept {server.keys[0].fingerprint}"
-    assert shown.stderr == f"next: {accept}\n"
+    assert shown.stderr.startswith("next: compare it with what ssh-keygen ")
+    assert shown.stderr.endswith(f" shows on its console; then: {accept}\n")
     assert pins.read_text() == before
     assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
     assert pins.read_bytes().decode() == f"# zhang\r\n{line(server)}nas ssh-rsa AAAA"
@@ -97,6 +98,7 @@ def test_a_changed_key(pins: Path, server: Server) -> None:
     assert old in shown.stdout and server.keys[0].fingerprint in shown.stdout
     refused = asked(pins, "n", "--accept", old)
     assert "nothing was changed" in str(refused.exception)
+    assert "next: see which it is on its console: ssh-keygen" in str(refused.exception)
     assert server.keys[0].get_base64() not in pins.read_text()
     assert asked(pins, "n", "--accept", server.keys[0].fingerprint).return_value == 0
     assert pins.read_text() == line(server)

@@ -187,6 +187,19 @@ def test_another_key_than_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
     assert sshd.host_key in (tmp_path / "site" / "known_hosts").read_text()
 
 
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_key_that_was_given_and_is_not_offered(
+    is_pinned: bool, sshd: Sshd, tmp_path: Path
+) -> None:
+    """There is no question: the user has said which key it must be."""
+    if is_pinned:
+        (tmp_path / "own").write_text(f"[{HERE}]:{sshd.port} {sshd.host_key}\n")
+    given = f"SHA256:{'A' * 43}"
+    with pytest.raises(ContactError, match=rf"^n1: found {given} \(not one of the host keys"):
+        site(sshd, tmp_path, True, accept=(given,)).create([NODE])
+    assert not (tmp_path / "site").exists()
+
+
 def test_a_node_that_does_not_answer(sshd: Sshd, tmp_path: Path) -> None:
     """All that do not are named, and nothing is written."""
     with pytest.raises(Stopped) as error:
