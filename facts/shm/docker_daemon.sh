@@ -11,15 +11,15 @@ started() {
   sed 's/.*) //' "${root-}/proc/$1/stat" 2>/dev/null |
     awk -v boot="$(awk '$1 == "btime" { print $2 }' /proc/stat)" '{ printf "%d", boot + $20 / 100 }'
 }
-# runs PID UID: whether it is a dockerd of this account, by its program: any process can have this name,
-# also one of sudo that a user started, and a pid that a file names may be another's by now. Root
-# reads the program of each process; for others the name of root's is enough.
+# runs PID UID: whether it is a dockerd of this account: any process can have this name, and a pid that
+# a file names may be another's by now. Root's counts by its program: a user may have started sudo by
+# this name. A user who is not root cannot read its program.
 runs() {
   case $1 in *[!0-9]* | '') return 1 ;; esac
   [ "$(awk '$1 == "Uid:" { print $2, $3, $4 }' "${root-}/proc/$1/status" 2>/dev/null)" = "$2 $2 $2" ] ||
     return 1
-  program=$(readlink "${root-}/proc/$1/exe") || [ "${gn_uid:-$(id -u)}" = 0 ] ||
-    program=$(cat "${root-}/proc/$1/comm")
+  [ "$2:${gn_uid:-$(id -u)}" = 0:0 ] || { [ "$(cat "${root-}/proc/$1/comm")" = dockerd ]; return; }
+  program=$(readlink "${root-}/proc/$1/exe")
   program=${program% (deleted)}
   [ "${program##*/}" = dockerd ]
 } 2>/dev/null
