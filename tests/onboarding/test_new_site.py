@@ -191,7 +191,7 @@ def test_another_key_than_the_user_knows(sshd: Sshd, tmp_path: Path) -> None:
 def test_a_key_that_was_given_and_is_not_offered(
     is_pinned: bool, sshd: Sshd, tmp_path: Path
 ) -> None:
-    """There is no question: the user has said which key it must be."""
+    """There is no question: the user has given the key that the server must have."""
     if is_pinned:
         (tmp_path / "own").write_text(f"[{HERE}]:{sshd.port} {sshd.host_key}\n")
     given = f"SHA256:{'A' * 43}"
