@@ -10,6 +10,8 @@ from gpu_node.lab.machine import run
 SECONDS = 15.0
 # The limit for an SSH version line, and for each step before it, on the lab's bridge.
 GREETING = 2.0
+# On a machine without a free processor, a login may take longer than one attempt.
+LOGINS = 3
 
 
 def wait(node: roster.Node) -> None:
@@ -23,7 +25,12 @@ def wait(node: roster.Node) -> None:
             )
         time.sleep(0.05)
     if not node.bare:
-        log_in(node)
+        for attempt in range(LOGINS):
+            try:
+                return log_in(node)
+            except LabError:
+                if attempt + 1 == LOGINS:
+                    raise
 
 
 def greets(address: str) -> bool:
@@ -49,7 +56,7 @@ def log_in(node: roster.Node) -> None:
     run(
         [
             *("ssh", "-F", "none", "-i", roster.CLIENT_KEY, "-o", "BatchMode=yes"),
-            *("-o", "ConnectTimeout=25", "-o", "IdentitiesOnly=yes"),
+            *("-o", "ConnectTimeout=15", "-o", "IdentitiesOnly=yes"),
             *("-o", f"UserKnownHostsFile={roster.KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"),
             *(f"root@{node.address}", "true"),
         ],

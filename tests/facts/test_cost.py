@@ -95,8 +95,15 @@ def test_the_processes_of_a_probe(machine: dict[str, str], tmp_path: Path) -> No
 def test_a_large_cluster_costs_a_node_no_more(
     mesh: bool, machine: dict[str, str], tmp_path: Path
 ) -> None:
-    """No section starts a process for each node of the cluster."""
-    few, many = (counted(asked_of(nodes, mesh), machine, tmp_path) for nodes in (2, 200))
+    """No section starts a process for each node of the cluster.
+
+    A time limit that ends before it has started its `sleep` is a process less: the larger number
+    of three counts.
+    """
+    few, many = (
+        max(counted(asked_of(nodes, mesh), machine, tmp_path) for _ in range(3))
+        for nodes in (2, 200)
+    )
     assert abs(many - few) <= 5  # a text of more than 4 KiB is written by one more process
 
 
