@@ -9,6 +9,7 @@ import sys
 import threading
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -137,8 +138,13 @@ class Watcher:
         self._add(seen)
 
     def lose(self, seen: Seen) -> None:
-        """Add what it has seen until the power of the machine failed on which it runs."""
-        self._process.kill()
+        """Add what it has seen until the power failed of its machine, or the round was ended."""
+        assert self._process.stdin is not None
+        # Without its stdin it ends, also as root; its machine may be gone.
+        with suppress(OSError):
+            self._process.stdin.close()
+        with suppress(PermissionError):
+            self._process.kill()
         self._process.wait(SECONDS)
         self._add(seen)
 

@@ -168,8 +168,10 @@ class Rounds(ABC):
         try:
             disturb()
             done = converge(self._inventory, seconds=self.seconds)
-        finally:
-            self._watch_no_more()
+        except BaseException:
+            self._watch_no_more(Watcher.lose)
+            raise
+        self._watch_no_more()
         found = Outcome(done.err if done.code else "")
         for each in self._servers:
             partial = self._seen[each.name].partial(before[each.name], each.contents())
