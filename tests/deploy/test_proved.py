@@ -58,7 +58,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"nccl": {"environments": {DIS: {"loaded": {"version": 22005}}}}},
         {"nccl_version": "2.20.5+cuda12.1"},
     ),
-    "shared memory": ({"shm": {"usage": {"size": 67108864}}}, {"shm_size": None}),
+    "shared memory": ({"shm": {"usage": {"size": 4294967296}}}, {"shm_size": None}),
     "limits": (
         {"limits": {"session": {"nofile": {"soft": 1024}}}},
         {"limits_nofile": None},
