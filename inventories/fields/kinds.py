@@ -269,9 +269,11 @@ FilePath = Annotated[
         description="an existing file; a relative path starts at the cluster file",
     ),
 ]
+# What people write in place of {node}; other words in braces are the shell's, or awk's.
+_NO_PLACE = r"(?!.*(?<!\$)\{(?:hosts?|hostname|name|nodes|nodename)\})"
 Command = Annotated[
     str,
-    _matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
+    _matching(_NO_PLACE + r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
     Field(
         examples=["scontrol resume {node}"],
         description="one line of sh, {node} being the node's name in quotes",
