@@ -76,6 +76,7 @@ class Machine:
     """Its files; what is written to one of them is what the package manager says next."""
 
     folder: Path
+    beside_others: bool = False
 
     def write(self, name: str, *lines: str) -> None:
         """Put lines into a file."""
@@ -96,7 +97,7 @@ class Machine:
         hidden = "[ ! -d /sys/module ] || mount -t tmpfs none /sys/module\n"
         # Its apt may be at work; a lock of another tree is none of these.
         hidden += "[ ! -d /var/lib/dpkg ] || mount -t tmpfs none /var/lib/dpkg\n"
-        return run_apart(command, shell, hidden + before)
+        return run_apart(command, shell, hidden + before, beside_others=self.beside_others)
 
 
 @pytest.fixture

@@ -70,9 +70,16 @@ def run(command: StringCommand, shell: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def run_apart(command: StringCommand, shell: str, before: str, after: Sequence[str] = ()) -> Ended:
-    """Run a command as root among mounts of its own, made by `before` and gone afterwards.
+def run_apart(
+    command: StringCommand,
+    shell: str,
+    before: str,
+    after: Sequence[str] = (),
+    beside_others: bool = False,
+) -> Ended:
+    """Run a command as root among mounts and processes of its own, made by `before`.
 
+    `beside_others`: it sees the machine's processes, too; another test may hold a GPU meanwhile.
     A line of `after` that fails is reported on stderr, and the whole run ends with 99.
     """
     script = [
@@ -88,7 +95,8 @@ def run_apart(command: StringCommand, shell: str, before: str, after: Sequence[s
         ),
         "exit $code",
     ]
-    argv = ["unshare", "--mount", "bash", "-c", "\n".join(script)]
+    alone = [] if beside_others else ["--pid", "--mount-proc", "--fork", "--kill-child"]
+    argv = ["unshare", "--mount", *alone, "bash", "-c", "\n".join(script)]
     done = as_root(argv, stdin=_stdin(command), check=False, timeout=SECONDS)
     return Ended(done.returncode, done.stdout, done.stderr)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_a_running_job(machine: Machine, shell: str, install: Callable[..., Ende
     words = [sys.executable, "-c", f"{code}; print(1, flush=True); time.sleep(60)"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as job:
         assert job.stdout is not None and job.stdout.readline() == "1\n"
-        done = install(machine, shell, allow="no")
+        done = install(replace(machine, beside_others=True), shell, allow="no")
         job.kill()
     assert done.code == 1 and f"pid {job.pid} (" in done.err and "nothing was changed" in done.err
     assert machine.installs() == []

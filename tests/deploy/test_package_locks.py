@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,9 @@ def locked(path: Path, seconds: float = 60, apart: bool = False) -> Iterator[int
 
 
 def step(machine: Machine, shell: str, name: str) -> Ended:
-    """Run one of the steps, where there is no rsync."""
+    """Run one of the steps, where there is no rsync; it sees who holds a lock."""
     before = f"mount --bind /dev/null {shutil.which('rsync')}"
+    machine = replace(machine, beside_others=True)
     return machine.run(script(name, allow_reload="yes", **STEPS[name]), shell, before)
 
 
