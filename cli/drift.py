@@ -30,7 +30,10 @@ from gpu_node.inventories.errors import worded
     "MB an environment: a second or two from a quick disk, up to three minutes from a slow one.",
 )
 @click.option(
-    "--only", multiple=True, metavar="X", help="Show the problems of a rule, an area or a node."
+    "--only",
+    multiple=True,
+    metavar="X",
+    help="Show the problems of X: a rule, an area, a node.",
 )
 @click.option("--facts", is_flag=True, help="Show the facts of all nodes as well.")
 @click.option(
@@ -92,6 +95,7 @@ def drift(
         )
         from gpu_node.cli.output import check_given
         from gpu_node.facts.probe.request import MESH
+    only = tuple(word for each in only for word in each.split(","))
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     if form != FORMATS[0] and any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)

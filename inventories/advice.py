@@ -26,7 +26,7 @@ from gpu_node.inventories.keys import (
 
 _QUOTES = " \t\"'`\u2018\u2019\u201a\u201c\u201d\u201e"
 # What people write for a word that YAML or a key has.
-_SYNONYMS: dict[str, object] = {
+SYNONYMS: dict[str, bool] = {
     **dict.fromkeys(("1", "y", "yes", "on", "true", "enable", "enabled"), True),
     **dict.fromkeys(("0", "n", "no", "off", "false", "disable", "disabled"), False),
 }
@@ -160,8 +160,8 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     lower = text.lower()
     yield _WORDS.get(lower)
     yield from get_close_matches(lower, known, n=1, cutoff=_NEAR)
-    for word in (lower, *get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)):
-        yield _SYNONYMS.get(word)
+    for word in (lower, *get_close_matches(lower, SYNONYMS, n=1, cutoff=_NEAR)):
+        yield SYNONYMS.get(word)
     yield lower
     yield f"{text}%"
     if _SERVER.fullmatch(lower):

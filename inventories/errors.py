@@ -156,5 +156,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that is close to one; the empty text where none is."""
     # Of hundreds, many are as close as another, and each comparison costs.
     names = tuple(known)
-    close = get_close_matches(word, names, 1, _NEAR) if len(names) <= _MOST_MEANT else []
-    return next(iter(close), "")
+    close = get_close_matches(word, names, 3, _NEAR) if len(names) <= _MOST_MEANT else []
+    # smh is shm, in another order, before it is ssh.
+    return min(close, key=lambda each: sorted(each) != sorted(word), default="")

@@ -15,7 +15,7 @@ from gpu_node.drift.env.user_settings import (
     everywhere,
     of_session,
 )
-from gpu_node.drift.env.variables import is_debug, misread, outdated
+from gpu_node.drift.env.variables import is_debug, outdated
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.facts.env.start_files import Setting
@@ -27,6 +27,7 @@ from gpu_node.inventories.nccl_variables import (
     is_unknown,
     is_unknown_in_conf,
     meant_in_vain,
+    misread,
     real,
     suggestion,
 )

@@ -1,31 +1,57 @@
-"""Check the names under `env`: one that no library reads would be set on all nodes, in vain."""
+"""Check names and values under `env`: what no library reads would be set on all nodes, in vain."""
 
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 
+from gpu_node.inventories.advice import SYNONYMS
 from gpu_node.inventories.errors import KeyPath, Problem, at, shown
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.nccl_variables import is_unknown, real
+from gpu_node.inventories.nccl_variables import WORDS_OF, is_unknown, misread, real
 from gpu_node.inventories.yaml.read import Document
 
-# The rule that reports such a name on nodes: where it is turned off, a name is as meant.
-_RULE = "env.unknown-variable"
-_KEEP = f"correct it; or keep it with checks: {{{_RULE}: false}}"
+# The rules that report such a name or value on nodes: where one is turned off, all is as meant.
+_NAMES, _VALUES = "env.unknown-variable", "env.invalid-value"
 
 
 def misspelt_variables(
     document: Document, levels: Iterable[KeyPath], wanted: object
 ) -> Iterator[Problem]:
-    """Yield names of NCCL's and PyTorch's families that nothing reads and that are near a real one.
+    """Yield names of NCCL's and PyTorch's families that nothing reads and that are near a real one,
+    and values that NCCL reads as others.
 
     A name that is near none may be a newer library's: the rule reports it.
     """
-    if any(at(wanted, ("checks", each)) is False for each in (_RULE, "env")):
-        return
-    for level in levels:
-        names = at(document.value, (*level, "env"))
-        for name in names if isinstance(names, dict) else ():
-            near = real(name)[0] if isinstance(name, str) and is_unknown(name) else ""
-            if near:
-                allowed = "network: {interface: ...}" if near == IFNAME else near
-                why = f"no library reads it, did you mean {near}?"
-                yield Problem((*level, "env", name), shown(name), why, allowed, _KEEP)
+    off = {each for each in (_NAMES, _VALUES, "env") if at(wanted, ("checks", each)) is False}
+    for level in levels if "env" not in off else ():
+        entries = at(document.value, (*level, "env"))
+        for name, value in entries.items() if isinstance(entries, dict) else ():
+            path = (*level, "env", name)
+            if _NAMES not in off and isinstance(name, str):
+                yield from _misspelt(path, name)
+            if _VALUES not in off and isinstance(name, str) and isinstance(value, str):
+                yield from _misread(path, name, value)
+
+
+def _misspelt(path: KeyPath, name: str) -> Iterator[Problem]:
+    near = real(name)[0] if is_unknown(name) else ""
+    if near:
+        allowed = "network: {interface: ...}" if near == IFNAME else near
+        why = f"no library reads it, did you mean {near}?"
+        yield Problem(path, shown(name), why, allowed, _or_keep("correct it", _NAMES))
+
+
+def _misread(path: KeyPath, name: str, value: str) -> Iterator[Problem]:
+    if why := misread(name, value):
+        upper = value.strip().upper()
+        allowed = WORDS_OF.get(name, ())
+        near = [value.strip(), upper, *get_close_matches(upper, allowed, n=1)]
+        if not allowed and value.lower() in SYNONYMS:
+            near.append(str(int(SYNONYMS[value.lower()])))
+        right = next((each for each in near if not misread(name, each)), "")
+        then = f'write {name}: "{right}"' if right else "correct it"
+        why, words = f"it {why.partition(';')[0]}", ", ".join(allowed) or "a number in quotes"
+        yield Problem(path, shown(value), why, words, _or_keep(then, _VALUES))
+
+
+def _or_keep(then: str, rule: str) -> str:
+    return f"{then}; or keep it with checks: {{{rule}: false}}"

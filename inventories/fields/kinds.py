@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 from packaging.version import Version as AnyVersion
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
 from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.addresses import is_address, is_of_no_machine, login_of
@@ -145,6 +145,15 @@ def _folders(value: object) -> tuple[str, ...]:
     if len(set(listed)) < len(listed):
         raise ValueError("one of them is listed twice")
     return tuple(listed)
+
+
+def _of_environments(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders, of which none is the Python in one."""
+    right = [re.sub(r"/bin/(python[0-9.]*)?/?$", "", each) for each in folders]
+    if wrong := [each for each in folders if each not in right]:
+        then = f"write [{', '.join(right)}]"
+        raise Wrong(f"{wrong[0]} is in the folder of an environment, which is meant", then)
+    return folders
 
 
 def _pins(value: object) -> object:
@@ -402,6 +411,7 @@ SystemPackages = Annotated[
 ]
 Environments = Annotated[
     tuple[str, ...],
+    AfterValidator(_of_environments),
     BeforeValidator(_folders),
     Field(
         examples=[["/opt/conda/envs/dis"]],

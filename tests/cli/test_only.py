@@ -29,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return ran
 
 
-@pytest.mark.parametrize("word", ["shm", "shm.too-small", "a100-01"])
+@pytest.mark.parametrize("word", ["shm", "shm.too-small", "a100-01", "nccl,shm"])
 def test_a_problem_is_chosen(run: Run, word: str) -> None:
     code, out, err = run("--only", word)
     assert (code, err) == (2, "")

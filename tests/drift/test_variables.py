@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_node.drift.env.variables import is_debug, misread, outdated
+from gpu_node.drift.env.variables import is_debug, outdated
 from gpu_node.inventories.nccl_variables import (
     is_unknown,
     is_unknown_in_conf,
     meant_in_vain,
+    misread,
     suggestion,
     table,
 )
