@@ -162,7 +162,7 @@ def test_one_that_hangs_is_killed(shell: str, place: Path) -> None:
     """After the seconds that the caller gives."""
     program = place / "env" / "bin" / "program"
     change(f"echo 'sleep 60' >>{program}; chown daemon {program}")
-    done = ended(shell, f"owner_seconds=0.3; as_owner {program} {program}")
+    done = ended(shell, f"owner_seconds=3; as_owner {program} {program}")
     assert (done.returncode, done.stdout.splitlines()[0]) == (137, "daemon")
 
 
