@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpu_node.lab import disks, life, podman, roster
+from gpu_node.lab.errors import LabError
 from gpu_node.lab.machine import as_root
 
 SIZE = "6G"
+UNMOUNT_SECONDS = 60
 SHUTDOWN = """
 import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack("I", 2))
@@ -70,12 +72,21 @@ def mount() -> None:
 
 
 def unmount() -> None:
-    """Unmount the file system; processes of the nodes may need a moment to end."""
-    for _ in range(50):
-        if as_root(["umount", _disks()], check=False).returncode == 0:
-            return
+    """Unmount the file system; processes of the nodes may need a moment to end.
+
+    As long as another one has it in a mount namespace of its own, a new mount is the old one, which
+    is without power.
+    """
+    end = time.monotonic() + UNMOUNT_SECONDS
+    while True:
+        done = as_root(["umount", _disks()], check=not time.monotonic() < end)
+        if done.returncode == 0:
+            break
         time.sleep(0.2)
-    as_root(["umount", _disks()])
+    while as_root(["losetup", "--associated", _image()]).stdout:
+        if time.monotonic() > end:
+            raise LabError(f"another process has {_image()} mounted; next: end it, and run again")
+        time.sleep(0.2)
 
 
 def save() -> None:
