@@ -31,7 +31,7 @@ SECONDS = 600
 NOWHERE = "10.168.144.77"
 PCI = "/sys/bus/pci/devices"
 # After a stage has begun, until Ctrl-C is pressed in it.
-PAUSE = 0.5
+PAUSE = 0.1
 
 
 class Site:
@@ -278,18 +278,20 @@ def joined(
     site.was_joined = True
     lines = site.file.read_text().splitlines()
     outputs = {}
+    last = ""
     for stage in request.param:
+        if last and STAGES.index(stage) <= STAGES.index(last):
+            continue  # the one before was quicker than the pause: this one was interrupted
         if stage == "report":  # as after a new installation: the key is gone, the password is not
             on(NEW.name, "rm /root/.ssh/authorized_keys")
             outputs["dry"] = begun(site)
         # Of a first contact that ended before it knew the host key, nothing is noted.
         is_noted = not outputs.keys() <= {"contact"}
         code, output = site.stopped_in(stage, *([] if is_noted else [NEW.address]))
-        assert code == 1, output
+        assert code == 1, (stage, output)
         assert "interrupted" in output and "run the same command to continue" in output
         after = site.file.read_text().splitlines()
         added = [line for line in after if line not in lines]
-        # A stage that is quicker than the pause has ended, and the next one was interrupted.
         last = [each for each in STAGES if f"== {each}: " in output][-1]
         is_entered = STAGES.index(last) > STAGES.index("entry")
         assert added in ([], [ENTRY]) if last == "entry" else added == [ENTRY] * is_entered, output
