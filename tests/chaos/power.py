@@ -83,7 +83,8 @@ def unmount() -> None:
         if done.returncode == 0:
             break
         time.sleep(0.2)
-    while as_root(["losetup", "--associated", _image()]).stdout:
+    # Where a killed lane has left two mounts, the second one is still there.
+    while not os.path.ismount(_disks()) and as_root(["losetup", "--associated", _image()]).stdout:
         if time.monotonic() > end:
             raise LabError(f"another process has {_image()} mounted; next: end it, and run again")
         time.sleep(0.2)
