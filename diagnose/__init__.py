@@ -1,0 +1,1 @@
+"""What a failed job's logs say: the root cause among its consequences."""

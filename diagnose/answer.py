@@ -1,0 +1,168 @@
+"""What the logs of a job say: candidates for the root cause, best first, or nothing known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_node.diagnose.cause import Cause, Confidence, causes
+from gpu_node.diagnose.compared import COMPARISONS, EXPORTS, Compared
+from gpu_node.diagnose.flight import Flight, read_flight
+from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
+from gpu_node.diagnose.scan import Scanner, Size
+from gpu_node.diagnose.sources import Log
+
+# The cause of a program that ends with an exception that no other cause has.
+EXCEPTION = "exception"
+# A failure from which a job recovered is followed by so many lines without another.
+RECOVERED = 15
+CANDIDATES, EVIDENCE = 3, 10
+# Exceptions that say what another process did, or that the program itself did not raise.
+_OF_OTHERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt", "SystemExit")
+_OF_LIBRARIES = ("RuntimeError", "OSError", "TimeoutError", "ConnectionError")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A cause, how sure it is, and at most EVIDENCE lines that show it, the first first."""
+
+    cause: Cause
+    confidence: Confidence
+    evidence: tuple[Evidence, ...]
+    says: str
+
+
+Verdict = Literal["cause", "nothing known", "went on", "healthy"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the logs say: `failing` has the first line of each kind of failure.
+
+    `went_on`: each log goes on after the last of them for RECOVERED lines or more. `size.lost` is
+    what could not be read.
+    """
+
+    candidates: tuple[Candidate, ...]
+    failing: tuple[Evidence, ...]
+    went_on: bool
+    flights: tuple[Flight, ...]
+    size: Size
+    logs: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Unknown is never healthy: neither what was not read, nor a rank that waits."""
+        if self.failing and not self.went_on:
+            return "cause" if self.candidates else "nothing known"
+        if self.size.lost or any(each.waiting or each.error for each in self.flights):
+            return "nothing known"
+        return "went on" if self.failing else "healthy"
+
+
+def diagnose(
+    logs: Iterable[Log], lost: Iterable[str] = (), known: Mapping[str, Cause] | None = None
+) -> Answer:
+    """Read logs, and return what they say; `lost` is what cannot be read of their folders."""
+    known = causes() if known is None else known
+    matcher = Matcher(known.values())
+    compared = Compared()
+    scanner = Scanner(matcher.texts() | {EXPORTS, *(each.has for each in COMPARISONS)})
+    size, read, lines = Size(lost=[*lost]), 0, {}
+    flights: list[Flight] = []
+    for index, log in enumerate(logs):
+        read += 1
+        if log.pickled:
+            flights.append(read_flight(log))
+            continue
+        one = Size()
+        for line in scanner.lines(log, index, one):
+            matcher.take(line)
+            compared.take(line)
+        lines[log.name] = one.lines
+        size.lines, size.bytes = size.lines + one.lines, size.bytes + one.bytes
+        size.lost += one.lost or ([] if one.lines else [f"{log.name}: nothing is in it"])
+    for match in (each for each in compared.matches() if each.name in known):
+        matcher.causes.setdefault(match.name, match)
+    return _judged(matcher, known, lines, size, read, tuple(flights))
+
+
+def _judged(
+    matcher: Matcher,
+    known: Mapping[str, Cause],
+    lines: Mapping[str, int],
+    size: Size,
+    read: int,
+    flights: tuple[Flight, ...],
+) -> Answer:
+    found, unknown = matcher.causes, [*matcher.unknown()]
+    failed = [*found.values(), *unknown]
+    last: dict[str, int] = {}
+    # What a launcher prints at its end belongs to the failure, also where it is none alone.
+    ending = [each for each in found.values() if known[each.name].level == "consequence"]
+    for match in (*ending, *(each for each in failed if each.alone)):
+        for log, number in match.last.items():
+            last[log] = max(number, last.get(log, 0))
+    final = {log for match in failed for log in match.final}
+    went_on = all(lines[log] - last[log] >= RECOVERED and log not in final for log in last)
+    kinds = sorted((each.lines[0] for each in failed if each.alone), key=_place)
+    if not kinds:
+        return Answer((), (), False, flights, size, read)
+    candidates = [*_of_causes(found, known), *_of_exceptions(unknown, known)]
+    ordered = sorted(candidates, key=lambda each: _order(each, candidates))
+    return Answer(tuple(ordered[:CANDIDATES]), tuple(kinds), went_on, flights, size, read)
+
+
+def _place(line: Evidence) -> tuple[bool, str, tuple[int, int]]:
+    return not line.when, line.when, line.order
+
+
+def _of_causes(found: Mapping[str, Match], known: Mapping[str, Cause]) -> Iterator[Candidate]:
+    for match in found.values():
+        cause = known[match.name]
+        if cause.level != "consequence":
+            shown = tuple(sorted(match.lines, key=_place)[:EVIDENCE])
+            yield Candidate(cause, match.confidence, shown, cause.says)
+
+
+def _of_exceptions(unknown: Iterable[Match], known: Mapping[str, Cause]) -> Iterator[Candidate]:
+    """Yield the exception of the user's program that came first, if there is one.
+
+    A line without a traceback may be no more than a text that looks like one.
+    """
+
+    def first(match: Match) -> tuple[object, ...]:
+        return not match.frame, _place(min(match.lines, key=_place))
+
+    for match in sorted(unknown, key=first):
+        name = match.name.rpartition(".")[2]
+        in_users_file = bool(match.frame) and "-packages/" not in match.frame
+        is_of_library = name in _OF_LIBRARIES and not in_users_file
+        if name in (TRACEBACK, *_OF_OTHERS) or is_of_library:
+            continue
+        cause = known[EXCEPTION]
+        lines = tuple(sorted(match.lines, key=_place)[:EVIDENCE])
+        where = f", raised at {match.frame}" if match.frame else ""
+        ranks = sorted({each.rank for each in lines if each.rank is not None})
+        who = f"rank {ranks[0]} ends" if len(ranks) == 1 else "the program ends"
+        says = f"{who} with {match.name}{where}"
+        yield Candidate(cause, "high" if in_users_file else "medium", lines, says)
+        return
+
+
+def _order(
+    candidate: Candidate,
+    candidates: Iterable[Candidate],
+) -> tuple[object, ...]:
+    """Causes before symptoms, then those that no other one explains, the surer, the earlier.
+
+    An exception of the user's program stands between causes of medium and of low confidence.
+    """
+    explained = any(candidate.cause.name in each.cause.explains for each in candidates)
+    return (
+        candidate.cause.level == "symptom",
+        explained,
+        1.5 if candidate.cause.name == EXCEPTION else RANKED.index(candidate.confidence),
+        _place(candidate.evidence[0]),
+    )

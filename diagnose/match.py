@@ -1,0 +1,185 @@
+"""Matches: the lines of logs that show a cause, or an exception that no cause knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from gpu_node.diagnose.cause import Cause, Confidence, Pattern
+from gpu_node.diagnose.origin import Origin, split
+from gpu_node.diagnose.scan import Line
+
+# The texts that an exception of Python has, and its name at the beginning of a line.
+TRACEBACK = "Traceback (most recent call last)"
+EXCEPTIONS = (TRACEBACK, "Error: ", "Exception: ", "Error\n")
+_EXCEPTION = re.compile(
+    r"(?:E\s{1,7})?(?P<name>(?:[A-Za-z_]\w{0,99}\.){0,8}[A-Z]\w{0,99}(?:Error|Exception|Timeout|Exit|Interrupt))"
+    r"(?::\s|$)"
+)
+# The end of a traceback, whatever the name of its class.
+_ENDING = re.compile(r"(?P<name>(?:[A-Za-z_]\w{0,99}\.){0,8}[A-Z]\w{0,99})(?::\s|$)")
+_IGNORED = "Exception ignored in"
+_FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})')
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|<frozen |/opt/conda/lib/")
+# How long a traceback may be, in lines.
+_TRACEBACK = 400
+# How many lines of a cause are kept, and how many exceptions.
+_MOST, _MOST_EXCEPTIONS = 50, 1000
+RANKED: tuple[Confidence, ...] = ("high", "medium", "low")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line that shows something: where it is, who printed it, when."""
+
+    log: str
+    number: int
+    text: str
+    rank: int | None
+    node: str | None
+    when: str
+    order: tuple[int, int]
+
+
+@dataclass
+class Match:
+    """A cause, or an exception by its name, and the lines that show it, the first first.
+
+    `last`: the number of the last line of each log. `final`: the logs in which no job goes on
+    after it. `frames`: where an exception was raised, by the order of its line.
+    """
+
+    name: str
+    confidence: Confidence
+    alone: bool
+    lines: list[Evidence] = field(default_factory=list)
+    last: dict[str, int] = field(default_factory=dict)
+    final: set[str] = field(default_factory=set)
+    frames: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    @property
+    def frame(self) -> str:
+        """Where the first of these exceptions that has a traceback was raised."""
+        return next((found for each in self.lines if (found := self.frames.get(each.order))), "")
+
+
+def evidence(line: Line) -> Evidence:
+    """Return what is kept of a line."""
+    return Evidence(
+        line.log.name,
+        line.number,
+        line.text,
+        line.rank,
+        line.origin.node,
+        line.origin.when,
+        line.order,
+    )
+
+
+class Matcher:
+    """Judges lines by the patterns of causes; collects what matches."""
+
+    def __init__(self, causes: Iterable[Cause]) -> None:
+        self._patterns = [(cause, pattern) for cause in causes for pattern in cause.patterns]
+        self.causes: dict[str, Match] = {}
+        self.exceptions: dict[str, Match] = {}
+        self._known: set[tuple[int, int]] = set()
+        self._ignored: set[tuple[int, int]] = set()
+
+    def texts(self) -> set[str]:
+        """What lines must be found by."""
+        return {pattern.has for _, pattern in self._patterns} | {*EXCEPTIONS}
+
+    def take(self, line: Line) -> None:
+        """Judge a line."""
+        if line.order in self._ignored:
+            return
+        is_raised = bool(_EXCEPTION.match(line.text))
+        for cause, pattern in self._patterns:
+            if pattern.has in line.text and matches(pattern, line):
+                self._known.add(line.order)
+                # What ends a program is a failure, also where its text is a warning elsewhere.
+                alone = (pattern.alone and not line.origin.is_advice) or is_raised
+                match = _add(self.causes, cause.name, pattern.confidence, alone, evidence(line))
+                if pattern.final:
+                    match.final.add(line.log.name)
+        if TRACEBACK in line.text:
+            raised, frame = _raised(line)
+            if _IGNORED in "".join(line.before()[-1:]):
+                self._ignored.add(raised.order)
+            else:
+                self._exception(raised, frame)
+        elif is_raised:
+            self._exception(evidence(line), "")
+
+    def _exception(self, raised: Evidence, frame: str) -> None:
+        match = _EXCEPTION.match(raised.text) or _ENDING.match(raised.text)
+        name = match["name"] if match and TRACEBACK not in raised.text else TRACEBACK
+        before = self.exceptions.get(name)
+        if before is None and len(self.exceptions) >= _MOST_EXCEPTIONS:
+            return
+        if before is None or raised.order not in {each.order for each in before.lines}:
+            before = _add(self.exceptions, name, "medium", True, raised)
+        before.frames.setdefault(raised.order, frame)
+
+    def unknown(self) -> Iterator[Match]:
+        """Yield the exceptions with those of their lines that no cause has."""
+        for match in self.exceptions.values():
+            if lines := [each for each in match.lines if each.order not in self._known]:
+                yield replace(match, lines=lines)
+
+
+def _add(
+    found: dict[str, Match],
+    name: str,
+    confidence: Confidence,
+    alone: bool,
+    line: Evidence,
+) -> Match:
+    match = found.setdefault(name, Match(name, confidence, alone))
+    if RANKED.index(confidence) < RANKED.index(match.confidence):
+        match.confidence = confidence
+    match.alone = match.alone or alone
+    match.last[line.log] = line.number
+    ranks = {each.rank for each in match.lines}
+    if len(match.lines) < _MOST or (line.rank not in ranks and len(ranks) < 10 * _MOST):
+        match.lines.append(line)
+    return match
+
+
+def matches(pattern: Pattern, line: Line) -> bool:
+    """Whether a line that has the text of a pattern is one of its lines."""
+    if pattern.line and not re.search(pattern.line, line.text):
+        return False
+    if not (pattern.near or pattern.without):
+        return True
+    near = "\n".join([*line.before(), line.text, *line.after()])
+    return all(re.search(each, near, re.MULTILINE) for each in pattern.near) and not any(
+        re.search(each, near, re.MULTILINE) for each in pattern.without
+    )
+
+
+def _raised(line: Line) -> tuple[Evidence, str]:
+    """Return the line that a traceback ends with, and the place where it was raised.
+
+    Lines of other processes, which stand between those of this one, are passed over. A traceback
+    without an end is its first line.
+    """
+    place = ""
+    for number, text in enumerate(line.after(_TRACEBACK), line.number + 1):
+        text, origin = split(text)
+        if origin.stream != line.origin.stream:
+            continue
+        if frame := _FRAME.match(text):
+            if not place or not _LIBRARY.search(frame["path"]) or _LIBRARY.search(place):
+                place = f"{frame['path']}:{frame['line']}"
+        elif _EXCEPTION.match(text) or (place and _ENDING.match(text)):
+            return _evidence_after(line, number, text, origin), place
+    return evidence(line), place
+
+
+def _evidence_after(line: Line, number: int, text: str, origin: Origin) -> Evidence:
+    rank = line.rank if origin.rank is None else origin.rank
+    node = origin.node or line.origin.node
+    return Evidence(line.log.name, number, text, rank, node, origin.when, (line.order[0], number))

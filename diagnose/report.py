@@ -1,0 +1,172 @@
+"""The answer for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from gpu_node.diagnose.answer import Answer, Candidate
+from gpu_node.diagnose.cause import PREFIX, Cause
+from gpu_node.diagnose.match import Evidence
+from gpu_node.drift.report.entry import entry
+from gpu_node.facts.probe.redaction import redacted
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.plurals import counted
+
+SCHEMA = 1
+_SIDES = {"machines": "your machines", "code": "your code"}
+_SHOWN, _LISTED = 300, 10
+
+
+@dataclass(frozen=True)
+class Now:
+    """What the nodes have now: by rule those where it is judged, and those with a finding.
+
+    `silent`: the nodes without an answer, and why.
+    """
+
+    judged: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    found: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+
+
+def render(answer: Answer, now: Now | None) -> RenderableType:
+    """Return the candidates, or the first failing lines, and what was read."""
+    parts: list[RenderableType] = [*_verdict(answer)]
+    for number, candidate in enumerate(answer.candidates, 1):
+        parts.append(_body(_head(candidate, number), candidate, now))
+    parts += [_flight(each.log, each.rank, each.waiting, each.error) for each in answer.flights]
+    parts += [Text(visible(f"not read: {each}"), style="bold") for each in answer.size.lost]
+    if now is not None:
+        parts += [Text(visible(f"no answer from {n}: {why}")) for n, why in now.silent.items()]
+    read = f"{counted(answer.size.lines, 'line')} of {counted(answer.logs, 'log')}"
+    return Group(*parts, Text(f"read: {read}", style="dim"))
+
+
+def _verdict(answer: Answer) -> Iterator[Text]:
+    """Yield what stands above the candidates, or in place of them."""
+    if answer.verdict == "healthy":
+        yield Text("healthy: no line is a failure", style="bold green")
+    elif answer.verdict == "nothing known":
+        is_seen = bool(answer.failing) and not answer.went_on
+        why = "no cause of ours has these lines" if is_seen else "not all can be judged, see below"
+        yield Text(f"nothing known: {why}", style="bold yellow")
+        yield from map(_line, answer.failing[:_LISTED])
+        if is_seen:
+            yield Text("Look at the first one, by time and place.")
+    elif answer.verdict == "went on":
+        yield Text("The job went on after each line that looks like a failure:", style="bold")
+        yield from map(_line, answer.failing[:_LISTED])
+        if answer.candidates:
+            yield Text("If it failed all the same, this is why:")
+
+
+def _head(candidate: Candidate, number: int) -> Text:
+    label = "cause" if number == 1 else f"or, {number}"
+    style = "bold red" if number == 1 else "bold"
+    return Text.assemble(
+        (label, style),
+        "  ",
+        (candidate.cause.id, "bold"),
+        f"  {_SIDES[candidate.cause.side]}, confidence {candidate.confidence}",
+    )
+
+
+def _body(title: Text, candidate: Candidate, now: Now | None) -> RenderableType:
+    cause = candidate.cause
+    rows = [("what", redacted(candidate.says)), ("confirm", cause.confirm), ("do", cause.remedy)]
+    head, *others = [(name, visible(text)) for name, text in rows if text]
+    lines = [("evidence", _words(each)) for each in candidate.evidence]
+    checks = [("rule", visible(text)) for text in _rules(cause, now)]
+    return entry(title, [head, *lines, *others, *checks])
+
+
+def _rules(cause: Cause, now: Now | None) -> Iterator[str]:
+    for rule in cause.rules:
+        if now is None:
+            yield f"{rule}: gpu-node drift INVENTORY --only {rule}"
+        elif nodes := now.found.get(rule):
+            have = "have" if len(nodes) > 1 else "has"
+            yield f"{rule}: {', '.join(nodes)} {have} this finding now"
+        elif judged := now.judged.get(rule):
+            yield f"{rule}: no finding now on {', '.join(judged)}"
+        else:
+            yield f"{rule}: not judged on any node (gpu-node explain {rule} says when it is)"
+
+
+def _words(line: Evidence) -> str:
+    who = [f"rank {line.rank}"] if line.rank is not None else []
+    who += [f"on {line.node}"] if line.node else []
+    where = visible(f"{line.log}:{line.number}")
+    words = f" ({visible(' '.join(who))})" if who else ""
+    return f"{where}{words}: {visible(redacted(line.text).strip(), _SHOWN)}"
+
+
+def _line(line: Evidence) -> Text:
+    return Text(f"  {_words(line)}")
+
+
+def _flight(log: str, rank: int | None, waiting: str, error: str) -> Text:
+    who = f"rank {rank}" if rank is not None else log
+    words = error or (f"waits for {waiting}" if waiting else "waits for no collective")
+    return Text(visible(f"flight recorder, {who}: {words}"))
+
+
+def as_json(answer: Answer, now: Now | None) -> dict[str, Any]:
+    """Return the answer as plain data."""
+    return {
+        "schema": SCHEMA,
+        "verdict": answer.verdict,
+        "candidates": [_candidate(each, now) for each in answer.candidates],
+        "failing": [_evidence(each) for each in answer.failing],
+        "flight_recorder": [
+            {
+                "log": each.log,
+                "rank": each.rank,
+                "waiting": redacted(each.waiting) or None,
+                "sequence": each.sequence,
+                "error": each.error or None,
+            }
+            for each in answer.flights
+        ],
+        "no_answer": dict(now.silent) if now is not None else {},
+        "not_read": answer.size.lost,
+        "lines": answer.size.lines,
+        "logs": answer.logs,
+    }
+
+
+def _candidate(candidate: Candidate, now: Now | None) -> dict[str, Any]:
+    cause = candidate.cause
+    return {
+        "cause": cause.id,
+        "says": redacted(candidate.says),
+        "side": candidate.cause.side,
+        "confidence": candidate.confidence,
+        "evidence": [_evidence(each) for each in candidate.evidence],
+        "confirm": cause.confirm,
+        "remedy": cause.remedy,
+        "rules": [
+            {"rule": each, "nodes": None if now is None else list(now.found.get(each, ()))}
+            for each in cause.rules
+        ],
+    }
+
+
+def _evidence(line: Evidence) -> dict[str, Any]:
+    text = redacted(line.text)[:_SHOWN]
+    place = {"file": line.log, "line": line.number, "rank": line.rank, "node": line.node}
+    return {**place, "time": line.when or None, "text": text}
+
+
+def explained(cause: Cause) -> RenderableType:
+    """Return what `gpu-node explain` prints of a cause."""
+    head = Text.assemble((PREFIX + cause.name, "bold"), f"  {cause.level}, {_SIDES[cause.side]}")
+    rows = [("what", cause.says), ("confirm", cause.confirm), ("do", cause.remedy)]
+    rows += [("rules", ", ".join(cause.rules)), ("source", cause.source)]
+    texts = ", ".join(dict.fromkeys(pattern.has for pattern in cause.patterns))
+    return entry(head, [(name, text) for name, text in [*rows, ("lines with", texts)] if text])

@@ -1,0 +1,176 @@
+"""The logs that are read: files, folders, gz and stdin, each bounded."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from gpu_node.inventories.errors import reason, shown, worded
+
+STDIN = "-"
+# Of a log the last bytes count: a longer file is read from there; a longer stream is cut off.
+MOST_BYTES = 4 * 1024**3
+MOST_FILES, _MOST_DEPTH = 10_000, 8
+_BLOCK, _PART = 4 * 1024 * 1024, 64 * 1024
+_GZ = b"\x1f\x8b"
+_UTF_16, _PACKED = (b"\xff\xfe", b"\xfe\xff"), (b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+# At most so many of a text's bytes are zeros: one of 16.
+_FEW = 16
+# Of other files in a folder nothing is expected.
+_OF_LOGS = (".log", ".out", ".err", ".txt", ".xz", ".zst", ".zip")
+_PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+# torchrun --log-dir writes RUN/attempt_0/RANK/stderr.log.
+_OF_RANK = re.compile(r"attempt_\d+/(\d+)/std(?:out|err)\.log|(?:^|[^A-Za-z])rank[-_]?(\d+)(?!\d)")
+
+
+ALLOWED = "log files, folders of them, or - for stdin"
+
+
+class LogError(ValueError):
+    """A log that cannot be read: which, why, what is allowed, and what next."""
+
+    def __init__(self, name: object, why: str, then: str = "") -> None:
+        super().__init__(worded(shown(str(name)), why, ALLOWED, then))
+
+
+class _Readable(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+    def seekable(self) -> bool: ...
+    def tell(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log by its name, as a user knows it, and the rank that the name states.
+
+    Without a path it is stdin, or `data`.
+    """
+
+    name: str
+    path: Path | None
+    rank: int | None = None
+    pickled: bool = False
+    data: bytes | None = None
+
+
+def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
+    """Return the logs that words name, and what of their folders cannot be read, and why."""
+    found: list[Log] = []
+    left: list[str] = []
+    for word in dict.fromkeys(given):
+        if not word:
+            raise LogError(word, "an empty name", "check the variable that it comes from")
+        if word == STDIN:
+            found.append(Log("stdin", None))
+            continue
+        path = Path(word)
+        if path.is_dir():
+            before = len(found)
+            _add_folder(path, found, left)
+            if len(found) == before:
+                raise LogError(word, "; ".join(left) or "a folder without a log", "name the files")
+        elif path.is_file():
+            found.append(_log(path))
+            if why := _why_no_text(path):
+                raise LogError(path, why, "unpack or convert it")
+        else:
+            is_there = path.exists()
+            raise LogError(word, "neither a file nor a folder" if is_there else "no such file")
+    return found, left
+
+
+def _add_folder(folder: Path, found: list[Log], left: list[str]) -> None:
+    def refused(error: OSError) -> None:
+        left.append(f"{error.filename}: {reason(error)}")
+
+    for root, folders, names in os.walk(folder, onerror=refused):
+        folders.sort()
+        if folders and len(Path(root).relative_to(folder).parts) >= _MOST_DEPTH:
+            left.append(f"{root}: more than {_MOST_DEPTH} folders deep")
+            folders.clear()
+        for path in (Path(root, name) for name in sorted(names)):
+            if len(found) >= MOST_FILES:
+                left.append(f"{folder}: only the first {MOST_FILES} files were read")
+                return
+            try:
+                if path.is_symlink():
+                    left.append(f"{path}: a link; name the file that it leads to")
+                elif path.is_file() and path.stat().st_size:
+                    log = _log(path)
+                    if log.pickled or not (why := _why_no_text(path)):
+                        found.append(log)
+                    elif path.suffix in _OF_LOGS:
+                        left.append(f"{path}: {why}")
+            except OSError as error:
+                left.append(f"{path}: {reason(error)}")
+            except LogError as error:
+                left.append(str(error))
+
+
+def _log(path: Path) -> Log:
+    match = _OF_RANK.search(path.as_posix())
+    rank = int((match[1] or match[2])[:6]) if match else None
+    try:
+        with path.open("rb") as file:
+            pickled = file.read(2) in _PICKLE
+    except OSError as error:
+        raise LogError(path, reason(error), "check its mode and owner") from None
+    return Log(str(path), path, rank, pickled)
+
+
+def _why_no_text(path: Path) -> str:
+    """Return why a file is no text; a log has some zeros, and begins with them if it was cut."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head.startswith(_UTF_16):
+        return "UTF-16, not UTF-8"
+    zeros = head.lstrip(b"\0").count(b"\0")
+    is_read = head.startswith((_GZ, *_PICKLE)) or zeros * _FEW <= len(head)
+    return "" if is_read and not head.startswith(_PACKED) else "not a text"
+
+
+@contextmanager
+def _opened(log: Log) -> Iterator[_Readable]:
+    if log.path is None:
+        given = sys.stdin.buffer if log.data is None else io.BytesIO(log.data)
+        yield cast(_Readable, given)
+        return
+    with log.path.open("rb") as file:
+        if file.read(2) == _GZ:
+            file.seek(0)
+            yield gzip.GzipFile(fileobj=file)
+            return
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - MOST_BYTES))
+        yield file
+
+
+def blocks(log: Log, lost: list[str]) -> Iterator[bytes]:
+    """Yield the bytes of a log, at most MOST_BYTES; what is not read is added to `lost`."""
+    left, block = MOST_BYTES, bytearray()
+    try:
+        with _opened(log) as file:
+            if file.seekable() and file.tell():
+                lost.append(f"{log.name}: all but its last {MOST_BYTES >> 30} GiB")
+            while left > 0 and (part := file.read1(min(_PART, left))):
+                left -= len(part)
+                block += part
+                if len(block) >= _BLOCK:
+                    yield bytes(block)
+                    block.clear()
+            if not left and file.read1(1):
+                lost.append(f"{log.name}: what follows {MOST_BYTES >> 30} GiB")
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        lost.append(f"{log.name}: what follows the damage of this gz")
+    except OSError as error:
+        raise LogError(log.name, reason(error)) from None
+    yield bytes(block)

@@ -1,0 +1,23 @@
+"""Failures that people met by hand: each log names its cause first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpu_node.diagnose.answer import diagnose
+from gpu_node.diagnose.sources import Log
+
+NOTES: dict[str, dict[str, str]] = yaml.safe_load(
+    (Path(__file__).parent / "field_notes.yml").read_text()
+)
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_the_cause_is_first(name: str) -> None:
+    """Of a log of that shape."""
+    note = NOTES[name]
+    answer = diagnose([Log("train.log", None, data=note["log"].encode())])
+    assert [each.cause.name for each in answer.candidates][:1] == [note["cause"]]

@@ -1,0 +1,55 @@
+"""Which files are read as logs, and what is reported of the others."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from gpu_node.diagnose.answer import diagnose
+from gpu_node.diagnose.sources import LogError, logs
+
+GOOD = b"step 1\nstep 2\n"
+
+
+def test_what_a_folder_cannot_give_is_named(tmp_path: Path) -> None:
+    """A link, a damaged gz and a file of another kind; a checkpoint beside the logs is no log."""
+    (tmp_path / "a.log").write_bytes(GOOD)
+    (tmp_path / "b.log").symlink_to("a.log")
+    (tmp_path / "c.log.gz").write_bytes(gzip.compress(GOOD * 100_000)[:-20])
+    (tmp_path / "d.txt").write_bytes("step".encode("utf-16"))
+    (tmp_path / "model.bin").write_bytes(bytes(range(256)) * 8 + b"\0" * 2000)
+    deep = tmp_path / "1/2/3/4/5/6/7/8/9"
+    deep.mkdir(parents=True)
+    (deep / "e.log").write_bytes(GOOD)
+    answer = diagnose(*logs((str(tmp_path),)))
+    assert answer.verdict == "nothing known"
+    lost = "\n".join(answer.size.lost)
+    for name in ("b.log", "c.log.gz", "d.txt", "1/2/3/4/5/6/7/8:"):
+        assert f"{tmp_path}/{name}" in lost
+    assert "model.bin" not in lost
+    assert answer.size.lines > 2
+
+
+def test_a_log_with_zeros_is_a_text(tmp_path: Path) -> None:
+    """One that was cut while it grew begins with them, and a killed process may leave some."""
+    (tmp_path / "a.log").write_bytes(b"\0" * 9000 + GOOD + b"\0\0" + GOOD)
+    assert diagnose(*logs((str(tmp_path / "a.log"),))).verdict == "healthy"
+
+
+@pytest.mark.parametrize("data", [b"\xfd7zXZ\0\0", b"PK\x03\x04rest", b"\x28\xb5\x2f\xfdrest"])
+def test_a_packed_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    """But for gzip."""
+    (tmp_path / "a.log").write_bytes(data)
+    with pytest.raises(LogError, match=r"not a text.*next: unpack or convert it"):
+        logs((str(tmp_path / "a.log"),))
+
+
+def test_a_log_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    """And each rank is that of its own file."""
+    (tmp_path / "rank_3.log").write_bytes(b"KeyError: 1\n")
+    name = str(tmp_path / "rank_3.log")
+    answer = diagnose(*logs((name, name)))
+    assert answer.logs == 1
+    assert [each.rank for each in answer.failing] == [3]

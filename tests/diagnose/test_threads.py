@@ -1,0 +1,64 @@
+"""The labelled threads: each names its cause, and has the line of the log that shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+HALVES = {"seen": 35, "held_out": 60}
+FAMILIES = Literal[
+    "nccl",
+    "torch-distributed",
+    "deepspeed",
+    "bitsandbytes",
+    "cuda-driver",
+    "hardware",
+    "memory",
+    "files",
+    "environment",
+    "user-code",
+]
+
+
+class Thread(BaseModel):
+    """A thread in public; `read`: whether log and confirmation were read whole, or parts of them.
+
+    `side`: whether the machines were to be changed (nodes, versions, network, limits, hardware) or
+    the code (the user's script, data and configuration, or a library). `rank` and `node` are those
+    that failed first, where the log shows them.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    url: str
+    date: str
+    read: Literal["whole", "excerpts"]
+    packages: dict[str, str]
+    cause: str
+    slug: str
+    family: FAMILIES
+    side: Literal["machines", "code"]
+    rank: int | None
+    node: str | None
+    decisive: str
+    confirmation: str
+    log: str
+
+
+def threads(half: str) -> list[Thread]:
+    """Return the threads of a half: `held_out` are not read by who writes patterns."""
+    text = (Path(__file__).parent / "threads" / f"{half}.yml").read_text("utf-8")
+    return [Thread.model_validate(each) for each in yaml.safe_load(text)]
+
+
+def test_the_labels_are_whole() -> None:
+    """No thread is in both halves, and each has its decisive line."""
+    halves = {half: threads(half) for half in HALVES}
+    assert {half: len(found) for half, found in halves.items()} == HALVES
+    labelled = [thread for found in halves.values() for thread in found]
+    assert len({thread.url for thread in labelled}) == len(labelled)
+    assert len({thread.log for thread in labelled}) == len(labelled)
+    assert [thread.url for thread in labelled if thread.decisive not in thread.log] == []
