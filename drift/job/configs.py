@@ -1,0 +1,222 @@
+"""The files of a job that others own: DeepSpeed's JSON, accelerate's YAML, the hostfile.
+
+Only the keys that rules judge are taken; any other is passed over. The word "auto" is unknown: the
+program sets the value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from gpu_node.facts.probe.bounds import read_json
+
+_SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,6})")
+_HOST = re.compile(r"([^\s:]+)(?:\s+slots=(\d{1,6})|:(\d{1,6}))?(?:\s.*)?")
+_MOST_HOSTS = 10_000
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def _not_auto(value: Any) -> Any:
+    return None if value == "auto" else value
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, populate_by_name=True)
+
+
+Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(_not_auto)]
+Switch = Annotated[bool | None, BeforeValidator(_not_auto)]
+
+
+class Precision(_Part):
+    enabled: Switch = False
+
+
+class Offload(_Part):
+    device: Literal["none", "cpu", "nvme"] = "none"
+    nvme_path: str | None = None
+
+
+class Zero(_Part):
+    stage: Annotated[Literal[0, 1, 2, 3] | None, BeforeValidator(_not_auto)] = 0
+    offload_optimizer: Offload | None = None
+    offload_param: Offload | None = None
+    cpu_offload: Switch = False
+
+
+class DeepSpeed(_Part):
+    """The keys of DeepSpeed's configuration that are judged."""
+
+    train_batch_size: Count = None
+    train_micro_batch_size_per_gpu: Count = None
+    gradient_accumulation_steps: Count = None
+    bf16: Precision | None = None
+    bfloat16: Precision | None = None
+    fp16: Precision | None = None
+    zero_optimization: Zero | None = None
+
+    @property
+    def precision(self) -> str | None:
+        """The number format; None where it is unknown."""
+        for name, part in (("bf16", self.bf16 or self.bfloat16), ("fp16", self.fp16)):
+            if part is not None and part.enabled is not False:
+                return name if part.enabled else None
+        return "fp32"
+
+    @property
+    def offload(self) -> str | None:
+        """Where optimizer or parameters are, if not in the GPUs: cpu or nvme."""
+        zero = self.zero_optimization or Zero()
+        parts = (zero.offload_optimizer, zero.offload_param)
+        devices = [part.device for part in parts if part is not None and part.device != "none"]
+        return devices[0] if devices else "cpu" if zero.cpu_offload else None
+
+
+class AccelerateDeepSpeed(_Part):
+    deepspeed_config_file: str | None = None
+    zero_stage: Literal[0, 1, 2, 3] | None = None
+    offload_optimizer_device: str | None = None
+
+
+class Accelerate(_Part):
+    """The keys of accelerate's configuration that are judged."""
+
+    num_machines: Count = None
+    num_processes: Count = None
+    main_process_ip: str | None = None
+    main_process_port: int | None = None
+    mixed_precision: Literal["no", "fp16", "bf16", "fp8"] | None = None
+    deepspeed_config: AccelerateDeepSpeed = AccelerateDeepSpeed()
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong in a file: its line (0: unknown), the key, what was found, what is allowed."""
+
+    found: str
+    allowed: str
+    key: str = ""
+    line: int = 0
+
+
+def deepspeed(text: str) -> DeepSpeed | Wrong:
+    """Return DeepSpeed's configuration in a text, as DeepSpeed reads it."""
+    try:
+        value = read_json(text)
+    except json.JSONDecodeError as error:
+        return Wrong(f"no JSON: {error.msg}", "a JSON object", line=error.lineno)
+    except ValueError as error:
+        return Wrong(str(error), "a JSON object with each key once")
+    return _model(DeepSpeed, value, text, '"{}"')
+
+
+def accelerate(text: str) -> Accelerate | Wrong:
+    """Return accelerate's configuration in a text."""
+    try:
+        if re.search(r"^[^#]*[&*]\w", text, re.MULTILINE):
+            return Wrong("an anchor or an alias", "plain YAML, as accelerate config writes it")
+        value = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        return Wrong(f"no YAML: {error.problem}", "a mapping", line=line)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return Wrong(f"no YAML: {type(error).__name__}", "a mapping")
+    return _model(Accelerate, value, text, "{}:")
+
+
+def _model(model: type[T], value: Any, text: str, quoted: str) -> T | Wrong:
+    if not isinstance(value, Mapping):
+        return Wrong(f"a {type(value).__name__}", "a mapping with keys")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        keys = [str(each) for each in first["loc"] if isinstance(each, str)]
+        shown = json.dumps(first["input"], default=str)[:40]
+        allowed = first["msg"].removeprefix("Input should be ")
+        return Wrong(shown, allowed, ".".join(keys), _line(text, keys, quoted))
+
+
+def _line(text: str, keys: Sequence[str], quoted: str) -> int:
+    """Return the line of a key: each is looked for behind those above it."""
+    at = 0
+    for key in keys:
+        found = text.find(quoted.format(key), at)
+        at = found if found >= 0 else at
+    return text.count("\n", 0, at) + 1
+
+
+def deepspeed_hosts(text: str) -> dict[str, int] | Wrong:
+    """Return the slots of each host, as DeepSpeed's launcher reads a hostfile."""
+    hosts: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.strip()
+        if not words or words.startswith("#"):
+            continue
+        match = _SLOTS.match(words)
+        if match is None:
+            return Wrong(repr(words[:60]), "HOST slots=NUMBER", line=number)
+        if match[1] in hosts:
+            return Wrong(f"{match[1]} a second time", "each host once", line=number)
+        hosts[match[1]] = int(match[2])
+    if not hosts or len(hosts) > _MOST_HOSTS:
+        return Wrong(f"{len(hosts)} hosts", f"1 to {_MOST_HOSTS} lines: HOST slots=NUMBER")
+    return hosts
+
+
+def mpi_hosts(entries: Sequence[str]) -> dict[str, int | None] | Wrong:
+    """Return the slots of each host of mpirun's -H or of its hostfile; None where none is given."""
+    hosts: dict[str, int | None] = {}
+    for number, entry in enumerate(entries, 1):
+        words = entry.partition("#")[0].strip()
+        match = _HOST.fullmatch(words) if words else None
+        if words and match is None:
+            return Wrong(repr(words[:60]), "HOST, HOST:NUMBER or HOST slots=NUMBER", line=number)
+        if match:
+            slots = match[2] or match[3]
+            hosts[match[1]] = (hosts.get(match[1]) or 0) + int(slots) if slots else None
+    return hosts or Wrong("no host", "a host")
+
+
+def filtered(
+    hosts: Mapping[str, int], include: str | None, exclude: str | None
+) -> dict[str, tuple[int, ...]] | Wrong:
+    """Return the GPUs of each host that --include or --exclude leave, as DeepSpeed reads them."""
+    pool = {host: tuple(range(min(slots, 4096))) for host, slots in hosts.items()}
+    if include and exclude:
+        return Wrong("--include and --exclude", "one of them")
+    chosen: dict[str, tuple[int, ...]] = {}
+    for host, gpus in _chosen(include or exclude or ""):
+        if host not in pool:
+            return Wrong(host, f"a host of the hostfile: {', '.join(pool)[:200]}")
+        wrong = sorted(set(gpus or ()) - {*pool[host]})
+        if wrong:
+            numbers = ", ".join(map(str, wrong))
+            return Wrong(f"{host}:{numbers}", f"GPUs 0 to {hosts[host] - 1} of its slots")
+        chosen[host] = pool[host] if gpus is None else gpus
+    if include:
+        return chosen or Wrong(repr(include), "HOST or HOST:0,1, between them @")
+    out = {(host, gpu) for host, gpus in chosen.items() for gpu in gpus}
+    left = {
+        host: kept
+        for host, gpus in pool.items()
+        if (kept := tuple(gpu for gpu in gpus if (host, gpu) not in out))
+    }
+    return left or Wrong("no GPU is left", "one host or more that is not excluded")
+
+
+def _chosen(words: str) -> Iterator[tuple[str, tuple[int, ...] | None]]:
+    """Yield host and GPUs of HOST:0,1@HOST; None: all of its GPUs."""
+    for part in words.split("@"):
+        host, has_gpus, gpus = part.strip().partition(":")
+        if host:
+            numbers = [each for each in gpus.split(",") if each.strip().isdecimal()]
+            yield host, tuple(int(each[:9]) for each in numbers) if has_gpus else None

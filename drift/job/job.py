@@ -1,0 +1,484 @@
+"""A job put together: its line, its files and the nodes that it starts on."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gpu_node.drift.engine.nodes import plain
+from gpu_node.drift.engine.rule import Fault
+from gpu_node.drift.engine.subject import FileLine, Path, Thing
+from gpu_node.drift.job import configs
+from gpu_node.drift.job.configs import Accelerate, DeepSpeed, Wrong, Zero
+from gpu_node.drift.job.launch import ACCELERATE, DEEPSPEED, MPIRUN, PYTHON, SRUN, Launch
+from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.facts.job.state import JobState
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.request import JobAsked
+from gpu_node.inventories.wanted import JobsWanted
+
+CONFIG, NODES = "job.config", "job.nodes"
+# Where DeepSpeed and accelerate look without an option.
+_HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
+_PORT, _RENDEZVOUS_PORT = 29500, 29400
+_CONFIGS = ("deepspeed_config", "deepspeed", "ds_config", "deepspeed_config_file")
+_OUT = re.compile(r"output|out_|save|log|tensorboard|cache|tmp|temp|checkpoint|ckpt")
+_IN = re.compile(r"resume|load|init|pretrained|input|data")
+_OF_PATHS = re.compile(r"(^|_)(dir|path|file|folder|config)$")
+_SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model|safetensors)$")
+_ADDRESS = re.compile(r"([^:]+|\[.*\])(?::(\d{1,5}))?")
+# A name of a host, as it may stand in a hostfile.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+_MOST_PATHS = 64
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a command knows of a job before any node is asked: its line, `folder` it starts in.
+
+    `config_name` is the DeepSpeed configuration that a person names, `config` its text, where it is
+    of this machine. Without a `folder` it is unknown, and so is what a relative path leads to.
+    """
+
+    launch: Launch
+    folder: str | None
+    config: str | None = None
+    config_name: str = ""
+
+    @property
+    def arguments(self) -> tuple[tuple[str, str], ...]:
+        """The arguments of the job's own program: option and value; "" where one is missing."""
+        return tuple(_pairs(self.launch.innermost.arguments))
+
+    def argument(self, *names: str) -> str | None:
+        """Return the value of the first of these arguments; None where it is not known."""
+        found = [text for name, text in self.arguments if name in names]
+        return found[-1] if found and UNKNOWN not in found[-1] else None
+
+    @property
+    def hostfile(self) -> str:
+        """The hostfile of the launcher; empty where it reads none."""
+        names = ("hostfile", "H", "machinefile", "deepspeed_hostfile", "f")
+        named = self.launch.option(*(n for n in names if n != "H" or self.is_deepspeed))
+        default = _HOSTFILE if self.is_deepspeed else ""
+        return self._known(named) if named is not None else default
+
+    @property
+    def is_deepspeed(self) -> bool:
+        return self.launch.kind == DEEPSPEED
+
+    @property
+    def accelerate_file(self) -> str:
+        """The configuration that accelerate reads; empty where it is not the launcher."""
+        launch = self.launch.innermost
+        if launch.kind != ACCELERATE:
+            return ""
+        named = launch.option("config_file")
+        return self._known(named) if named is not None else _ACCELERATE
+
+    @property
+    def config_file(self) -> str:
+        """The DeepSpeed configuration on the nodes: the given one, or that of the line."""
+        named = self.config_name or self._known(self.argument(*_CONFIGS))
+        named = named or self._known(self.launch.innermost.option(*_CONFIGS))
+        return named if "." in named or "/" in named else ""
+
+    @property
+    def paths(self) -> dict[str, bool]:
+        """The paths in the line, and whether the job writes there."""
+        launch = self.launch.innermost
+        paths = {launch.script: False} if launch.script and not launch.is_module else {}
+        if self.config_file and self.config is None:
+            paths[self.config_file] = False
+        for name, text in self.arguments:
+            if _is_path(name, text):
+                paths.setdefault(text, bool(_OUT.search(name)) and not _IN.search(name))
+        known = {path: out for path, out in paths.items() if self._known(path)}
+        return dict([*known.items()][:_MOST_PATHS])
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs of the line that a shell looks for: launcher, or the Python before it."""
+        names = [self._program(each.python or each.program) for each in self.launch.nested]
+        return tuple(dict.fromkeys(name for name in names if name and UNKNOWN not in name))
+
+    def _program(self, name: str) -> str:
+        prefix = self.launch.prefix
+        if "/" in name:
+            return posixpath.join(self.folder or "", self._known(name))
+        # An environment's program comes first in PATH once it is activated.
+        is_in = prefix.startswith("/") and name not in (MPIRUN, SRUN)
+        return f"{prefix}/bin/{name}" if is_in else "" if prefix else name
+
+    def asked(self) -> JobAsked:
+        """Return what the nodes are asked about the job."""
+        address = self.launch.innermost.address
+        files = (self.hostfile, self.accelerate_file, "" if self.config else self.config_file)
+        names = [*self._listed(), *([address] if address else [])]
+        return JobAsked(
+            folder=self.folder or "",
+            hostfile=self.hostfile and posixpath.join(self.folder or "", self.hostfile),
+            files=tuple(dict.fromkeys(filter(None, files))),
+            paths=tuple(self.paths),
+            programs=self.programs,
+            names=tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name))),
+        )
+
+    def _known(self, path: str | None) -> str:
+        """Return a path if it is known where it leads, else nothing."""
+        if not path or UNKNOWN in path:
+            return ""
+        return path if path[0] in "/~" or self.folder is not None else ""
+
+    def _listed(self) -> list[str]:
+        """Return the hosts in the line: mpirun's -H, srun's --nodelist."""
+        named = self.launch.option("H", "host", "hosts", "nodelist") or ""
+        if self.is_deepspeed or UNKNOWN in named or "[" in named:
+            return []
+        return [entry.partition(":")[0] for entry in named.split(",") if entry]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job on the nodes of an inventory.
+
+    `members` are the nodes that it starts on, the first of them first, with the number of ranks on
+    each; None: unknown. `launcher` is the node that starts it. `faults` are what reading its files
+    has found, by the id of the rule that reports it.
+    """
+
+    given: Given
+    launcher: str
+    members: Mapping[str, int | None]
+    # The GPUs that the line names on a node, by number.
+    gpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    config: DeepSpeed | None = None
+    accelerate: Accelerate | None = None
+    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
+    # The files of the launching node that were read.
+    read: tuple[str, ...] = ()
+
+    @property
+    def world(self) -> int | None:
+        """How many ranks there are in all; None where it is unknown."""
+        counts = [count for count in self.members.values() if count is not None]
+        return sum(counts) if counts and len(counts) == len(self.members) else None
+
+    @property
+    def master(self) -> tuple[str | None, int | None]:
+        """Address and port at which the ranks meet; None: unknown, or the launcher chooses."""
+        launch, file = self.given.launch.innermost, self.accelerate or Accelerate()
+        endpoint = _ADDRESS.fullmatch(launch.option("rdzv_endpoint") or "")
+        if endpoint:
+            return endpoint[1], int(endpoint[2] or _RENDEZVOUS_PORT)
+        names = ("master_port", "main_process_port")
+        port = launch.count(*names) if launch.option(*names) else file.main_process_port or _PORT
+        is_free = "standalone" in launch.options or launch.kind == PYTHON
+        return launch.address or file.main_process_ip, None if is_free else port
+
+    @property
+    def config_name(self) -> str:
+        """The DeepSpeed configuration, as a person finds it."""
+        part = self.accelerate.deepspeed_config if self.accelerate else None
+        return self.given.config_file or (part and part.deepspeed_config_file) or ""
+
+    @property
+    def precision(self) -> str | None:
+        """The number format that its files and its line say; None: neither does."""
+        found = self.config.precision if self.config else None
+        if found is None and self.accelerate and self.accelerate.mixed_precision != "no":
+            found = self.accelerate.mixed_precision
+        word = self.given.launch.innermost.option("mixed_precision")
+        word = word or self.given.argument("mixed_precision")
+        found = word if word in ("bf16", "fp16", "fp8") else found
+        for name in ("fp8", "bf16", "fp16"):
+            text = self.given.argument(name)
+            if text is not None and text.lower() in ("", "true", "1"):
+                found = name
+        return found
+
+    @property
+    def has_flash_attention(self) -> bool:
+        """Whether an argument asks for flash-attn 2."""
+        return any(
+            ("flash_att" in name and text.lower() in ("", "true", "1"))
+            or text == "flash_attention_2"
+            for name, text in self.given.arguments
+        )
+
+    def wanted(self, jobs: JobsWanted | None) -> JobsWanted:
+        """Return what the job asks of its nodes; `jobs` of the inventory for what no file says."""
+        zero = (self.config.zero_optimization or Zero()).stage if self.config else None
+        offload = self.config.offload if self.config else None
+        if self.config is None and self.accelerate is not None:
+            part = self.accelerate.deepspeed_config
+            zero, offload = part.zero_stage, part.offload_optimizer_device
+        stated = {
+            "precision": self.precision,
+            "flash_attention": self.has_flash_attention or None,
+            "zero": zero,
+            "offload": "cpu" if offload == "cpu" else None if zero is None else "none",
+        }
+        made = (jobs or JobsWanted()).model_copy(
+            update={name: each for name, each in stated.items() if each is not None}
+        )
+        # What is on NVMe has no estimate.
+        return made.model_copy(update={"zero": None}) if offload == "nvme" else made
+
+
+def job_of(
+    given: Given, launcher: str, states: Mapping[str, JobState], peers: Iterable[Peer]
+) -> Job:
+    """Return a job, of the answers of the nodes that could be asked; `launcher` may lack one."""
+    return _Making(given, launcher, states.get(launcher, JobState()), tuple(peers)).job()
+
+
+@dataclass
+class _Making:
+    given: Given
+    launcher: str
+    state: JobState
+    peers: tuple[Peer, ...]
+    faults: dict[str, list[Fault]] = field(default_factory=dict)
+    accelerate: Accelerate | None = None
+    gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def job(self) -> Job:
+        self.accelerate = self._accelerate()
+        config = self._config()
+        members = self._members()
+        return Job(
+            self.given,
+            self.launcher,
+            members,
+            self.gpus,
+            config,
+            self.accelerate,
+            {rule: tuple(faults) for rule, faults in self.faults.items()},
+            tuple(each.path for each in self.state.files or () if not each.problem),
+        )
+
+    def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:
+        subject = about if isinstance(about, FileLine | Path) else Thing(str(about))
+        fault = Fault(subject, found, wanted, more.get("cause", ""), more.get("fix", ""))
+        self.faults.setdefault(rule, []).append(fault)
+
+    def _wrong(self, rule: str, path: str, wrong: Wrong) -> None:
+        key = f"{wrong.key}: " if wrong.key else ""
+        about = FileLine(path, wrong.line) if wrong.line else Path(path)
+        self._add(rule, about, f"{key}{wrong.found}", wrong.allowed)
+
+    def _text(self, path: str, is_needed: bool = True) -> str | None:
+        """Return the text of a file of the launching node; a fault says why there is none."""
+        found = next((each for each in self.state.files or () if each.path == path), None)
+        if found is None or (found.problem == "missing" and not is_needed):
+            return None
+        if found.problem:
+            self._add(CONFIG, Path(path), found.problem, "a file that the job can read")
+            return None
+        return found.text
+
+    def _accelerate(self) -> Accelerate | None:
+        path = self.given.accelerate_file
+        text = self._text(path, path != _ACCELERATE) if path else None
+        read = configs.accelerate(text) if text is not None else None
+        if isinstance(read, Wrong):
+            self._wrong(CONFIG, path, read)
+            return None
+        return read
+
+    def _config(self) -> DeepSpeed | None:
+        name, text = self.given.config_name, self.given.config
+        if text is None:
+            part = self.accelerate.deepspeed_config if self.accelerate else None
+            name = self.given.config_file or (part and part.deepspeed_config_file) or ""
+            text = self._text(name) if name and name != "none" else None
+        read = configs.deepspeed(text) if text is not None else None
+        if isinstance(read, Wrong):
+            self._wrong(CONFIG, name, read)
+            return None
+        both = read and read.fp16 and read.fp16.enabled and read.precision == "bf16"
+        if both:
+            self._add(CONFIG, Path(name), "bf16 and fp16 enabled", "one of them")
+        return read
+
+    def _members(self) -> dict[str, int | None]:
+        """Return the nodes of the job; what is wrong with their list is kept as a fault."""
+        launch = self.given.launch
+        if launch.kind == DEEPSPEED:
+            return self._of_deepspeed()
+        if launch.kind == MPIRUN:
+            return self._of_mpirun()
+        return self._of_agents()
+
+    def _of_deepspeed(self) -> dict[str, int | None]:
+        launch, path = self.given.launch, self.given.hostfile
+        named = launch.option("hostfile", "H") is not None
+        found = next((each for each in self.state.files or () if each.path == path), None)
+        is_missing = found is not None and found.problem == "missing"
+        if is_missing and named:
+            why = "DeepSpeed finds no hostfile, and trains on this node alone, without an error"
+            self._add(NODES, Path(path), "missing", "the hostfile of the line", cause=why)
+        text = None if is_missing else self._text(path) if path else None
+        if text is None:
+            known = is_missing and not launch.is_unknown("num_gpus", "include", "exclude")
+            count = launch.count("num_gpus") if known else None
+            return {self.launcher: count}
+        hosts = configs.deepspeed_hosts(text)
+        if isinstance(hosts, Wrong):
+            self._wrong(NODES, path, hosts)
+            return {self.launcher: None}
+        include, exclude = (launch.option(*names) for names in (("include", "i"), ("exclude", "e")))
+        if UNKNOWN in f"{include}{exclude}":
+            return self._placed({host: None for host in hosts}, path)
+        chosen = configs.filtered(hosts, include, exclude)
+        if isinstance(chosen, Wrong):
+            about = f"--{'include' if include else 'exclude'}"
+            self._add(NODES, about, chosen.found, chosen.allowed)
+            return {self.launcher: None}
+        most, gpus = launch.count("num_nodes"), launch.count("num_gpus")
+        if most and most > len(chosen):
+            self._add(NODES, "--num_nodes", str(most), f"at most {len(chosen)}, as {path} has")
+        kept = dict([*chosen.items()][:most] if most else chosen)
+        if gpus:
+            kept = {host: tuple(range(gpus)) for host in kept}
+        return self._placed({host: len(each) for host, each in kept.items()}, path, kept)
+
+    def _of_mpirun(self) -> dict[str, int | None]:
+        launch, path = self.given.launch, self.given.hostfile
+        named, ranks = launch.option("H", "host", "hosts"), launch.count("np", "n", "c")
+        text = self._text(path) if path and named is None else None
+        entries = named.split(",") if named else text.split("\n") if text else []
+        if not entries or UNKNOWN in "".join(entries):
+            return {self.launcher: ranks if not entries and not path else None}
+        hosts = configs.mpi_hosts(entries)
+        if isinstance(hosts, Wrong):
+            self._wrong(NODES, path or "-H", hosts)
+            return {self.launcher: None}
+        # -H alone names a slot a host; without -np each slot has a rank.
+        slots = {host: count or 1 for host, count in hosts.items()}
+        total = sum(slots.values())
+        if ranks and ranks > total and all(hosts.values()):
+            is_over = "oversubscribe" not in launch.options
+            if is_over:
+                self._add(NODES, "-np", str(ranks), f"at most {total}, the slots of the hosts")
+        per = launch.count("N", "npernode", "ppn")
+        placed: dict[str, int | None] = {}
+        left = ranks if ranks is not None else total
+        for host, count in slots.items():
+            placed[host] = min(per or count, left) if all(hosts.values()) or per else None
+            left -= placed[host] or 0
+        used = {host: count for host, count in placed.items() if count != 0}
+        return self._placed(used, path or "-H")
+
+    def _of_agents(self) -> dict[str, int | None]:
+        """Return the nodes of a launcher that is started on each of them, or by Slurm."""
+        outer, launch = self.given.launch, self.given.launch.innermost
+        nodes, each = self._counts(outer, launch)
+        listed = self.given._listed()
+        names = [peer.name for peer in self.peers]
+        if listed:
+            placed = self._placed(dict.fromkeys(listed, each), "--nodelist")
+        elif nodes == 1:
+            return {self.launcher: each}
+        else:
+            ordered = [self.launcher, *(name for name in names if name != self.launcher)]
+            placed = dict.fromkeys(ordered, each)
+        if nodes and nodes != len(placed):
+            why = f"{len(placed)} nodes: {', '.join([*placed][:8])}"
+            fix = "choose the nodes of the job with --limit, or correct the number in the line"
+            self._add(NODES, "number of nodes", str(nodes), why, fix=fix)
+        return placed
+
+    def _counts(self, outer: Launch, launch: Launch) -> tuple[int | None, int | None]:
+        """Return how many nodes there are, and how many ranks on each; None where unknown."""
+        if launch.kind == ACCELERATE:
+            return self._of_accelerate(launch)
+        nodes = launch.option("nnodes")
+        least = (nodes or "").partition(":")[0]  # of MIN:MAX
+        count = int(least[:9]) if least.isdecimal() else None
+        is_one = nodes is None and launch.is_whole
+        if outer.kind == SRUN:
+            tasks, each = outer.count("ntasks"), outer.count("ntasks_per_node")
+            count = outer.count("nodes") or count
+            if launch is outer or launch.kind == PYTHON:
+                each = each or (tasks // count if tasks and count else None)
+                return count, each
+            is_one = False
+        ranks = launch.count("nproc_per_node")
+        if ranks is None and launch.option("nproc_per_node") is None and launch.is_whole:
+            ranks = 1  # torchrun's default
+        return 1 if is_one else count, ranks
+
+    def _of_accelerate(self, launch: Launch) -> tuple[int | None, int | None]:
+        file = self.accelerate or Accelerate()
+        nodes = launch.count("num_machines") or file.num_machines
+        if nodes is None and not launch.is_unknown("num_machines") and self.accelerate is None:
+            nodes = 1
+        total = launch.count("num_processes") or file.num_processes
+        if launch.is_unknown("num_processes"):
+            total = launch.count("num_processes")
+        if nodes and total and total % nodes:
+            wanted = f"a multiple of num_machines, {nodes}: it counts the ranks of all nodes"
+            self._add(NODES, "num_processes", str(total), wanted)
+        return nodes, total // nodes if nodes and total else None
+
+    def _placed(
+        self,
+        hosts: Mapping[str, int | None],
+        place: str,
+        gpus: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> dict[str, int | None]:
+        """Return hosts by the names of the inventory; one that it does not have is a fault."""
+        placed: dict[str, int | None] = {}
+        for host, count in hosts.items():
+            name = self._name(host)
+            if name is None:
+                fix = "correct the name, or add the node: gpu-node onboard NAME ADDRESS"
+                found = f"no node of the inventory, in {place}"
+                self._add(NODES, host, found, "a node of the inventory", fix=fix)
+                continue
+            placed[name] = count
+            if gpus:
+                self.gpus[name] = gpus[host]
+        return placed or {self.launcher: None}
+
+    def _name(self, host: str) -> str | None:
+        """Return the node that a host of the job is: by name, by address, or as it resolves."""
+        if host in ("localhost", "127.0.0.1"):
+            return self.launcher
+        means = {plain(each) for each in (host, *((self.state.names or {}).get(host) or ()))}
+        for peer in self.peers:
+            if host == peer.name or plain(peer.address) in means:
+                return peer.name
+        return None
+
+
+def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield option and value of words; a word without an option has the option ""."""
+    waiting = ""
+    for word in words:
+        if word.startswith("--"):
+            if waiting:
+                yield waiting, ""
+            name, has_value, text = word[2:].partition("=")
+            waiting = "" if has_value else name.replace("-", "_")
+            if has_value:
+                yield name.replace("-", "_"), text
+        else:
+            yield waiting, word
+            waiting = ""
+    if waiting:
+        yield waiting, ""
+
+
+def _is_path(name: str, text: str) -> bool:
+    """Whether an argument is a path; a model of a hub looks like a relative one."""
+    if "\n" in text or "://" in text or len(text) > 4000:
+        return False
+    if text.startswith(("/", "./", "../", "~/")):
+        return len(text.strip("/.")) > 0
+    is_hub = name.endswith("name_or_path") or "tokenizer" in name or not text or text[0] == "-"
+    return not is_hub and bool(_SUFFIX.search(text) or ("/" in text and _OF_PATHS.search(name)))

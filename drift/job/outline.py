@@ -1,0 +1,98 @@
+"""What a job is, and what of the nodes' findings stops it, for the person who is to start it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.job.job import Job
+from gpu_node.drift.job.launch import DEEPSPEED, MPIRUN
+from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.problems import problems
+from gpu_node.inventories.plurals import counted
+
+
+def stopping(report: Report, job: Job) -> Report:
+    """Return the report of the job's nodes, with the findings that bear on the job alone.
+
+    These are the errors of rules that stop such a job, what could not be read, everything about
+    what the job asks, and the findings that explain one of these.
+    """
+    kinds = {"every"}
+    if len(job.members) > 1:
+        kinds.add("several")
+        kinds |= {"logins"} if job.given.launch.kind in (DEEPSPEED, MPIRUN) else set()
+
+    def bears(finding: Finding) -> bool:
+        rule = RULES.get(finding.rule)
+        if rule is None or rule.command or rule.stops == "asks":
+            return True
+        return finding.severity == "error" and rule.stops in kinds
+
+    nodes = [name for name in report.hosts if name in job.members or name == job.launcher]
+    kept = {
+        (name, each.rule, each.subject): each.root
+        for name in nodes
+        for each in report.hosts[name].findings
+        if bears(each)
+    }
+    roots = {(root.node, root.rule, root.subject) for root in kept.values() if root is not None}
+    found = kept.keys() | roots
+    part = report.kept(lambda name, each: (name, each.rule, each.subject) in found, nodes)
+    return part.model_copy(update={"differences": []})
+
+
+def lines(job: Job, report: Report) -> Iterator[str]:
+    """Yield what the job is, what was read of it, and what is unknown; then what stops it."""
+    given, launch = job.given, job.given.launch
+    where = ", ".join(
+        name if count is None else f"{name} ({counted(count, 'rank')})"
+        for name, count in job.members.items()
+    )
+    zero = job.config.zero_optimization if job.config else None
+    parts = [job.precision or "", f"ZeRO {zero.stage}" if zero and zero.stage is not None else ""]
+    parts += [f"offload to {job.config.offload}"] if job.config and job.config.offload else []
+    known = "".join(f"; {each}" for each in parts if each)
+    yield f"{launch.kind} on {where}{known}; started on {job.launcher}"
+    here = f"{given.config_name} of this machine" if given.config is not None else ""
+    there = [each for each in job.read if each]
+    of = f"{', '.join(there)} of {job.launcher}" if there else ""
+    if read := "; ".join(filter(None, (here, of))):
+        yield f"read: {read}"
+    if unknown := list(_unknown(job)):
+        yield f"unknown, not judged: {', '.join(unknown)}"
+    yield ""
+    listed = [
+        each
+        for each in problems(report.hosts)
+        if any(one.finding.rule in RULES for one in each.all)
+    ]
+    count = sum(each.severity == "error" for each in listed)
+    may = sum(each.severity == "warning" for each in listed)
+    if count:
+        yield "This thing will stop it:" if count == 1 else f"These {count} things will stop it:"
+    elif may:
+        yield f"Nothing will stop it for certain; {counted(may, 'thing')} may:"
+    else:
+        yield "Nothing was found that will stop it."
+
+
+def _unknown(job: Job) -> Iterator[str]:
+    """Yield the options, arguments and variables whose values only the shell knows."""
+    launch = job.given.launch
+    for each in launch.nested:
+        yield from (f"--{name}" for name, text in each.options.items() if UNKNOWN in text)
+        if not each.is_whole:
+            yield f"an option of {each.kind}"
+    yield from (
+        f"--{name}" if name else "an argument"
+        for name, text in job.given.arguments
+        if UNKNOWN in text
+    )
+    yield from (name for name, text in launch.variables.items() if UNKNOWN in text)
+    if job.given.folder is None:
+        yield "the working directory"
+    if launch.prefix and not launch.prefix.startswith("/"):
+        yield "which folder the activated environment is"

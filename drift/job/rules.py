@@ -1,0 +1,407 @@
+"""Job rules: the job's own files and line against the nodes that it starts on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift.engine.nodes import Nodes, plain
+from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import Path, Variable
+from gpu_node.drift.host.rules_job import found_gpus
+from gpu_node.drift.job.job import CONFIG, NODES, Job
+from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.drift.network.ifname import oldest
+from gpu_node.drift.network.interfaces import candidates, selected
+from gpu_node.facts.job.state import JobState, Program, Python
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.addresses import is_address, is_loopback
+from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.nccl_variables import is_unknown, misread, suggestion
+from gpu_node.inventories.schema import NodeWanted
+
+_COMMAND = "check-job"
+
+
+def job_in(nodes: Nodes) -> Job:
+    """Return the job that the nodes are judged for."""
+    if not isinstance(nodes.task, Job):
+        raise TypeError(f"{nodes.task!r} is no job")
+    return nodes.task
+
+
+def _first(job: Job, nodes: Nodes) -> JobState | None:
+    """Return what the launching node has of the job; None where it gave no answer."""
+    state = nodes.states.get(job.launcher)
+    return state.job if state and job.launcher != nodes.name else None
+
+
+@rule(
+    "job.config",
+    "error",
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="the job ends before its first step: each rank reads this file",
+    manual="correct the file on every node, or copy that of the launching node",
+)
+def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """A configuration of the job cannot be read, or is another one on this node."""
+    job = job_in(nodes)
+    if nodes.name == job.launcher:
+        yield from job.faults.get(CONFIG, ())
+        return
+    first = _first(job, nodes)
+    mine = {file.path: file for file in state.job.files or () if not file.problem}
+    for file in (first.files if first else None) or ():
+        own = mine.get(file.path)
+        if file.path == job.config_name and own and not file.problem and own.text != file.text:
+            yield Fault(
+                Path(file.path),
+                "another text",
+                f"that of {job.launcher}",
+                "ranks with other settings wait for collectives that the others do not call",
+            )
+
+
+@rule(
+    "job.nodes",
+    "error",
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="the launcher ends at once, waits for ranks that do not start, or starts fewer than meant",
+    manual="correct the hostfile or the option; gpu-node hostfile INVENTORY prints a hostfile",
+)
+def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """The nodes that the job names are not nodes of the inventory, or not as many."""
+    job = job_in(nodes)
+    if nodes.name == job.launcher:
+        yield from job.faults.get(NODES, ())
+
+
+@rule(
+    "job.slots",
+    "error",
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="a rank without a GPU ends with 'CUDA error: invalid device ordinal', and the others wait",
+    manual="start at most one rank for each GPU: slots of the hostfile, or --nproc_per_node",
+)
+def slots(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """The job starts more ranks on the node than it has GPUs, or names a GPU that it lacks."""
+    job = job_in(nodes)
+    gpus = wanted.gpu.count if wanted.gpu else found_gpus(state)
+    ranks = job.members.get(nodes.name)
+    if gpus is None or nodes.name not in job.members:
+        return
+    named = job.gpus.get(nodes.name, ())
+    words = job.given.launch.variables.get("CUDA_VISIBLE_DEVICES", "")
+    chosen = [int(each) for each in words.split(",") if each.isdecimal() and len(each) < 5]
+    if ranks is not None and ranks > gpus:
+        yield Fault("ranks", str(ranks), f"at most {gpus}, its GPUs")
+    elif named and max(named) >= gpus:
+        yield Fault("GPUs", ", ".join(map(str, named)), f"0 to {gpus - 1}")
+    elif chosen and max(chosen) >= gpus:
+        yield Fault(Variable("CUDA_VISIBLE_DEVICES"), words, f"0 to {gpus - 1}")
+    elif chosen and ranks is not None and ranks > len(chosen):
+        yield Fault("ranks", str(ranks), f"at most {len(chosen)}: CUDA_VISIBLE_DEVICES={words}")
+
+
+@rule(
+    "job.batch",
+    "error",
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="DeepSpeed ends with 'Check batch related parameters. train_batch_size is not equal to "
+    "micro_batch_per_gpu * gradient_acc_step * world_size'",
+    manual="leave one of the three out of the configuration: DeepSpeed computes it",
+)
+def batch(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """The batch sizes of DeepSpeed's configuration do not fit the number of ranks."""
+    job = job_in(nodes)
+    if nodes.name != job.launcher or job.config is None:
+        return
+    sizes, world = job.config, job.world
+    micro, steps = sizes.train_micro_batch_size_per_gpu, sizes.gradient_accumulation_steps
+    for name, own in (
+        ("per_device_train_batch_size", micro),
+        ("gradient_accumulation_steps", steps),
+    ):
+        text = job.given.argument(name)
+        if own and text and text.isdecimal() and int(text) != own:
+            yield Fault(
+                f"--{name}",
+                text,
+                f"{own}, as in {job.config_name}, or auto there",
+                "transformers ends with 'Please correct the following DeepSpeed config values "
+                "that mismatch TrainingArguments values'",
+            )
+    total = sizes.train_batch_size
+    if total is None or world is None:
+        return
+    if micro and steps and micro * steps * world != total:
+        found = f"{micro} x {steps} x {world} ranks = {micro * steps * world}"
+        yield Fault("train_batch_size", str(total), found)
+    elif (part := (micro or 1) * (steps or 1) * world) and total % part:
+        known = " x ".join(str(each) for each in (micro, steps) if each)
+        factors = f"{known} x {world} ranks" if known else f"{world} ranks"
+        yield Fault("train_batch_size", str(total), f"a multiple of {factors}")
+
+
+@rule(
+    "job.path",
+    ("error", "warning"),
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="the ranks of this node end with 'No such file or directory', and the others wait for them",
+    manual="copy it to the node (workspace: in the inventory), or mount what the others have",
+)
+def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """A path of the job is missing on the node, closed, or local where others share it."""
+    job = job_in(nodes)
+    outputs = job.given.paths
+    first = _first(job, nodes)
+    theirs = {each.path: each for each in (first.paths if first else None) or ()}
+    for each in state.job.paths or ():
+        is_output = outputs.get(each.path, True)
+        need = "w" if is_output else "r"
+        if each.kind == "missing" and not is_output:
+            yield Fault(Path(each.path), "missing", "a file or folder that the job reads")
+        elif need not in each.access or (each.kind == "directory" and "x" not in each.access):
+            verb = "write" if is_output else "read"
+            yield Fault(
+                Path(each.path),
+                f"closed to the training user ({each.access or 'no right'})",
+                f"a place that the training user can {verb}",
+                "the ranks of this node end with 'Permission denied'",
+            )
+        other = theirs.get(each.path)
+        places = each.place, other.place if other else None
+        if places[0] and places[1] and places[0].is_network != places[1].is_network:
+            here, there = ("shared" if place and place.is_network else "local" for place in places)
+            yield Fault(
+                Path(each.path),
+                f"{here} ({places[0].kind})",
+                f"{there} ({places[1].kind}), as on {job.launcher}",
+                "the nodes see different files under one path: a checkpoint that one writes, "
+                "another does not find",
+                severity="warning",
+            )
+
+
+# Bytes of a checkpoint for a parameter: 2 of the model, 12 of the optimizer and the copy in fp32
+# (DeepSpeed's states; the gradients are not saved).
+_SAVED = 14
+# Without the number of parameters: no model that needs a GPU fits below. Proposed, no source.
+_LEAST_FREE = 1 << 30
+
+
+@rule(
+    "job.space",
+    "error",
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="the job runs until its first checkpoint, and ends with 'No space left on device'",
+    manual="free the space, or write to another file system",
+)
+def space(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """A path that the job writes to has no room for one checkpoint."""
+    job = job_in(nodes)
+    outputs = job.given.paths
+    parameters = wanted.jobs.parameters if wanted.jobs else None
+    needed = parameters * _SAVED if parameters else _LEAST_FREE
+    for each in state.job.paths or ():
+        shares = 1 if each.place and each.place.is_network else max(len(job.members), 1)
+        if outputs.get(each.path) and each.free is not None and each.free < needed // shares:
+            least = f"{_gib(needed // shares)} GiB"
+            of = f" for a checkpoint of {parameters:.3g} parameters" if parameters else ""
+            yield Fault(Path(each.path), f"{_gib(each.free)} GiB free", f"{least}{of}")
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f}"
+
+
+_COMPARED = ("torch", "deepspeed", "accelerate")
+
+
+@rule(
+    "job.program",
+    ("error", "warning"),
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="a launcher starts its ranks in a shell that is not a login: ~/.bashrc of Debian and "
+    "Ubuntu ends there before its last lines, and conda is not activated",
+    manual="name the program by its whole path, of an environment that each node has",
+)
+def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """A program of the line, its Python or its torch is missing on the node, or unlike."""
+    job = job_in(nodes)
+    pythons = {each.path: each for each in state.job.pythons or ()}
+    first = _first(job, nodes)
+    # DeepSpeed's launcher runs on its own node alone, and gives each node the path of its Python.
+    is_sent = job.given.is_deepspeed and first is not None
+    programs = (first.programs if is_sent and first else state.job.programs) or ()
+    there = {each.path: each for each in (first.pythons if first else None) or ()}
+    for each in programs:
+        if not is_sent and not each.path:
+            yield Fault(each.name, "not in the PATH of a launcher's shell", "a program")
+            continue
+        own = pythons.get(each.python)
+        yield from _installed(each, own, is_sent)
+        other = there.get(_python_of(first, each.name)) if first else None
+        yield from _unlike(job, own, other)
+
+
+def _python_of(state: JobState | None, name: str) -> str:
+    programs = (state.programs if state else None) or ()
+    return next((each.python for each in programs if each.name == name), "")
+
+
+def _installed(each: Program, own: Python | None, is_sent: bool) -> Iterator[Fault]:
+    if own is None:
+        return
+    if not own.version and "torch" not in own.packages:
+        wanted = "the torch of the job, which cannot be seen"
+        yield Fault(Path(each.python), "a Python of unknown version", wanted, severity="warning")
+    elif own.version == "missing":
+        yield Fault(
+            Path(each.python),
+            "missing",
+            "the Python of the line",
+            "DeepSpeed starts each rank with the Python of the launching node, by its path"
+            if is_sent
+            else "the program's first line names this Python",
+        )
+    elif "torch" not in own.packages:
+        yield Fault(Path(each.python), "no torch", "the torch of the job")
+
+
+def _unlike(job: Job, own: Python | None, other: Python | None) -> Iterator[Fault]:
+    if own is None or other is None or "missing" in (own.version, other.version):
+        return
+    if own.version and other.version and own.version != other.version:
+        yield Fault(
+            Path(own.path),
+            f"Python {own.version}",
+            f"Python {other.version}, as on {job.launcher}",
+            "objects that ranks exchange (pickle) may not be readable",
+            severity="warning",
+        )
+    names = [*_COMPARED, *(name for name in other.packages if name.startswith("nvidia-nccl"))]
+    for name in names:
+        mine, theirs = own.packages.get(name), other.packages.get(name)
+        if theirs and mine != theirs:
+            yield Fault(
+                Path(own.path),
+                f"{name} {mine}" if mine else f"no {name}",
+                f"{name} {theirs}, as on {job.launcher}",
+                "ranks with unlike versions hang, or end in 'unhandled system error'",
+            )
+
+
+@rule(
+    "job.master",
+    "error",
+    between=True,
+    command=_COMMAND,
+    stops="every",
+    why="all ranks meet at this address and port: without it they wait, and end with a time-out",
+    manual="name the address of the first node that the others reach, and a free port above 1023",
+)
+def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """The ranks cannot meet: the master address or port is wrong, or taken."""
+    job = job_in(nodes)
+    address, port = job.master
+    several = len(job.members) > 1
+    if address and UNKNOWN not in address and several:
+        yield from _address(state, nodes, job, address)
+    is_there = nodes.name == next(iter(job.members), None)
+    if port is None or not is_there:
+        return
+    about = f"port {port}"
+    first = state.job.first_free_port
+    if not 0 < port < 65536:
+        yield Fault(about, str(port), "1 to 65535")
+    elif listening := (state.job.listening or {}).get(port):
+        where = "loopback" if all(map(_listens_on_loopback, listening)) else "all or some addresses"
+        cause = "rank 0 ends with 'EADDRINUSE', 'The server socket has failed to listen'"
+        fix = f"ss -ltnp 'sport = :{port}' shows the program: often a job that was left"
+        yield Fault(about, f"taken: a program listens ({where})", "a free port", cause, fix)
+    elif first is not None and state.job.uid and port < first:
+        yield Fault(about, f"below {first}, which root alone may use", f"{first} to 65535")
+
+
+def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator[Fault]:
+    means = (state.job.names or {}).get(address, (plain(address),) if is_address(address) else ())
+    if means is None:
+        return
+    about = "master address"
+    first = next(iter(job.members))
+    if not means:
+        if address in (state.job.names or {}):
+            yield Fault(about, f"{address} does not resolve", "an address of the first node")
+        return
+    if all(map(is_loopback, means)):
+        cause = "each node would wait for itself"
+        found = address if address in means else f"{address} means {means[0]}"
+        yield Fault(about, f"{found}, loopback", "an address that all nodes reach", cause)
+        return
+    own = {each.address.partition("/")[0] for each in state.network.addresses or ()}
+    is_first = nodes.name == first and job.given.is_deepspeed
+    if is_first and own and own.isdisjoint(means):
+        found = f"{address} is not an address of {first}"
+        yield Fault(about, found, "an address of the first node")
+
+
+def _listens_on_loopback(listening: str) -> bool:
+    """Whether an address as the kernel writes it is loopback: 127.x, its bytes turned, or ::1."""
+    return (listening.endswith("7F") and len(listening) == 8) or listening == "0" * 24 + "01000000"
+
+
+@rule(
+    "job.variable",
+    ("error", "warning"),
+    between=True,
+    command=_COMMAND,
+    stops="several",
+    why="the line gives this variable to every rank, over what the node has",
+    manual="correct it in the line, or leave it out",
+)
+def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """A variable that the line sets is unknown, is misread, or does not fit the node."""
+    job = job_in(nodes)
+    for name, value in job.given.launch.variables.items():
+        if UNKNOWN in value:
+            continue
+        if name == IFNAME and len(job.members) > 1:
+            yield from _interface(state, value)
+        if nodes.name != job.launcher:
+            continue
+        if is_unknown(name):
+            near = suggestion(name)
+            yield Fault(
+                Variable(name),
+                f"no library reads {name}",
+                near or "a name that a library reads",
+                severity="warning",
+            )
+        elif wrong := misread(name, value):
+            yield Fault(Variable(name), f"{value!r} {wrong}", "a valid value", severity="warning")
+
+
+def _interface(state: NodeState, value: str) -> Iterator[Fault]:
+    names = candidates(state.network, oldest(state)) if state.network.links else []
+    if names and not selected(value, names):
+        yield Fault(
+            Variable(IFNAME),
+            f"{value} selects no interface",
+            f"one of {', '.join(names)}",
+            "NCCL ends with 'Bootstrap : no socket interface found' on this node",
+            "name a prefix of each node's interface (bond0,eno1), or leave it to /etc/nccl.conf",
+        )

@@ -1,0 +1,47 @@
+# The programs $@ as a launcher's shell finds them: `program<tab>NAME<tab>PATH<tab>PYTHON`. Then, of each
+# Python, what is installed beside it: `python<tab>PATH<tab>VERSION<tab>NAME-VERSION ...`. Nothing is
+# started: names of folders say it.
+pythons=
+for name; do
+  found=$(command -v "$name" 2>/dev/null) || found=
+  case $found in (/*) ;; (*) found= ;; esac
+  python=
+  if [ -n "$found" ]; then
+    case ${name##*/} in
+      (python | python[0-9]*) python=$found ;;
+      (*) python=$(head -n 1 "$found" 2>/dev/null | tr -d '\000' |
+        sed -n 's/^#! *\(\/[^ ]*\).*/\1/p')
+        # A long prefix does not fit into #!: pip writes a line for sh.
+        [ "$python" != /bin/sh ] || python=$(sed -n "2s/^'*'exec' \"*\(\/[^ \"]*\).*/\1/p" "$found")
+        case $python in (*/env) python=$(command -v python3) || python= ;; esac ;;
+    esac
+  fi
+  printf 'program\t%s\t%s\t%s\n' "$name" "$found" "$python"
+  case " $pythons " in (*" $python "*) ;; (*) pythons="$pythons $python" ;; esac
+done
+for python in $pythons; do
+  # An environment's python is a link to another installation's, but for that its folder counts.
+  prefix=${python%/*} prefix=${prefix%/bin}
+  version='' packages=
+  for site in "$prefix"/lib/python3*/site-packages "$prefix"/lib64/python3*/site-packages \
+    "$prefix"/local/lib/python3*/dist-packages "$prefix"/lib/python3/dist-packages \
+    "$HOME"/.local/lib/python3*/site-packages; do
+    [ -d "$site" ] || continue
+    case ${site#"$prefix/"} in
+      (lib*/python3.*) version=${site%/*} version=${version##*/python} ;;
+    esac
+    for each in torch deepspeed accelerate transformers nvidia_nccl_cu11 nvidia_nccl_cu12 \
+      nvidia_nccl_cu13; do
+      for info in "$site/$each"-*.dist-info "$site/$each"-*.egg-info; do
+        [ ! -e "$info" ] || { info=${info##*/}; packages="$packages ${info%.*-info}"; }
+      done
+    done
+  done
+  # Debian's folder of packages names no version: python3 is a link to one that does.
+  if [ -z "$version" ] && [ -d "$prefix/lib/python3/dist-packages" ]; then
+    version=$(readlink "$python") && version=${version##*/}
+    case $version in (python3.*) version=${version#python} ;; (*) version='' ;; esac
+  fi
+  [ -e "$python" ] || version=missing
+  printf 'python\t%s\t%s\t%s\n' "$python" "$version" "${packages# }"
+done

@@ -1,0 +1,227 @@
+"""Job: what the command line of a job, and the files that it names, lead to on a node.
+
+Nothing of it is asked unless a command gives a job. What a user's file names is looked at as the
+training user.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeVar
+
+from pydantic import Field
+from typing_extensions import override
+
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.file_systems import PLACES, Place, parse_places
+from gpu_node.facts.probe.limited import LIMITED
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.training_user import SHARED as AS_USER
+from gpu_node.facts.probe.training_user import USE
+
+# Of a file that a job reads; how many names of a hostfile are resolved, how many ports are listed.
+MOST_BYTES, _MOST_NAMES, _MOST_PORTS = 65536, 64, 4096
+_FILES = shell("job/files", most=MOST_BYTES)
+_PATHS = PLACES + LIMITED + shell("job/paths")
+_NAMES = LIMITED + shell("job/names", most=MOST_BYTES, names=_MOST_NAMES)
+_HOME = 'home=$(cd && pwd) || home=\n[ -n "$folder" ] || folder=$home\n'
+# The time limits add up: a file server that does not answer takes 5 seconds a path.
+_SECONDS = 60
+
+T = TypeVar("T")
+
+
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections about a job; none where no command gives one."""
+    job = request.job
+    if job is None:
+        return ()
+    configs = "\n".join(each for each in job.files if each.endswith(".json"))
+    given = {"folder": job.folder, "configs": configs, "hostfile": job.hostfile}
+    programs = _in_launcher("programs", request, job.programs, shell("job/programs"))
+    return (
+        _as_user("files", request, given, job.files, _FILES),
+        _as_user("paths", request, given, job.paths, _PATHS),
+        *((programs,) if job.programs else ()),
+        Section("job.ports", assigned(user=request.user) + shell("job/ports", most=_MOST_PORTS)),
+        _as_user("names", request, given, job.names, _NAMES),
+    )
+
+
+def _as_user(
+    name: str, request: ProbeRequest, given: dict[str, str], words: Sequence[str], script: str
+) -> Section:
+    script = f"{assigned(**given)}{_HOME}set -- {shlex.join(words)}\n{script}"
+    command = f"{assigned(user=request.user)}{USE}as_user {shlex.quote(script)}"
+    shared, apart = (AS_USER,), request.trains_apart
+    return Section(f"job.{name}", command, _SECONDS, shared, root=apart)
+
+
+def _in_launcher(name: str, request: ProbeRequest, words: Sequence[str], script: str) -> Section:
+    script = f"set -- {shlex.join(words)}\n{script}"
+    command = f"{assigned(user=request.user)}{USE}as_launcher {shlex.quote(script)}"
+    return Section(f"job.{name}", command, shared=(AS_USER,), root=request.trains_apart)
+
+
+class File(State):
+    """A file that the job reads, and its text; `problem` is why there is none."""
+
+    path: str
+    text: str = ""
+    problem: str = ""
+
+
+class JobPath(State):
+    """What is at a path for the training user: of what is missing, `access` is that of above.
+
+    `access` has some of r, w and x; `free` bytes are None where the file system did not answer.
+    """
+
+    path: str
+    kind: Literal["file", "directory", "other", "missing"]
+    access: str
+    free: int | None
+    place: Place | None = None
+
+
+class Program(State):
+    """A program of the job in a launcher's shell; `path` is empty where there is none.
+
+    `python` is the interpreter that its first line names.
+    """
+
+    name: str
+    path: str
+    python: str
+
+
+class Python(State):
+    """A Python and the packages beside it; `version` is empty where it cannot be seen."""
+
+    path: str
+    version: str
+    packages: dict[str, str]
+
+
+class JobState(State):
+    """What a node has of the job; all of it is None where no job is given."""
+
+    files: tuple[File, ...] | None = None
+    paths: tuple[JobPath, ...] | None = None
+    programs: tuple[Program, ...] | None = None
+    pythons: tuple[Python, ...] | None = None
+    # The addresses that programs listen on, as the kernel writes them, by port.
+    listening: dict[int, tuple[str, ...]] | None = None
+    uid: int | None = None
+    first_free_port: int | None = None
+    # None: no answer.
+    names: dict[str, tuple[str, ...] | None] | None = Field(default=None)
+
+
+def parse_files(text: str) -> tuple[File, ...]:
+    """Parse `file<tab>PATH<tab>STATUS`, each before its lines, which begin with =."""
+    files: list[tuple[str, str, list[str]]] = []
+    for line in text.split("\n"):
+        if line.startswith("="):
+            files[-1][2].append(line[1:])
+        elif line:
+            _, path, status = line.split("\t")
+            files.append((path, status, []))
+    return tuple(
+        File(path=path, text="\n".join(lines), problem="" if status == "read" else status)
+        for path, status, lines in files
+    )
+
+
+def parse_paths(text: str) -> tuple[JobPath, ...]:
+    """Parse `path<tab>...`, each before its `place<tab>...`."""
+    rows = [line.split("\t") for line in text.split("\n") if line]
+    places: dict[str, Place] = {}
+    for row in rows:
+        if row[0] == "place":
+            places.update(parse_places("\t".join(row[1:])))
+    return tuple(_path(row, places.get(row[1])) for row in rows if row[0] == "path")
+
+
+def _path(row: Sequence[str], place: Place | None) -> JobPath:
+    _, path, kind, access, free = row
+    known = {"path": path, "kind": kind, "access": access, "place": place}
+    return JobPath.model_validate({**known, "free": checked.number(free, 2**63) if free else None})
+
+
+def parse_programs(text: str) -> tuple[tuple[Program, ...], tuple[Python, ...]]:
+    """Parse the lines `program<tab>...` and `python<tab>...`; a shell may print others."""
+    programs, pythons = [], []
+    for kind, *row in (line.split("\t") for line in text.split("\n")):
+        if kind == "program" and len(row) == 3:
+            programs.append(Program(name=row[0], path=row[1], python=row[2]))
+        elif kind == "python" and len(row) == 3:
+            packages = dict(_packages(row[2].split()))
+            pythons.append(Python(path=row[0], version=row[1], packages=packages))
+    if not programs:
+        raise Unreadable(f"a launcher's shell ended first: {text.strip()[-80:]!r}")
+    return tuple(programs), tuple(pythons)
+
+
+def _packages(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        name, _, version = word.partition("-")
+        yield name.replace("_", "-"), checked.version(version.partition("-py")[0])
+
+
+def parse_ports(text: str) -> tuple[dict[int, tuple[str, ...]], int, int]:
+    """Parse the line `uid<tab>...`, and `port<tab>PORT<tab>ADDRESS`."""
+    (_, uid, first), *rows = [line.split("\t") for line in text.split("\n") if line]
+    ports: dict[int, list[str]] = {}
+    for _, port, address in rows:
+        ports.setdefault(checked.number(port, 65535), []).append(address)
+    listening = {port: tuple(addresses) for port, addresses in ports.items()}
+    return listening, checked.number(uid), checked.number(first, 65536)
+
+
+def parse_names(text: str) -> dict[str, tuple[str, ...] | None]:
+    """Parse `name<tab>NAME<tab>ADDRESS ...`."""
+    rows = [line.split("\t") for line in text.split("\n") if line]
+    return {
+        name: None if found == "?" else checked.addresses(found.split()) for _, name, found in rows
+    }
+
+
+def parse(readings: Readings) -> JobState:
+    """Return the state of the job; what cannot be read is added to `readings.unread`."""
+
+    def taken(name: str, parse: Callable[[str], T]) -> T | None:
+        section = f"job.{name}"
+        return readings.take(section, parse) if section in readings.sections else None
+
+    programs, pythons = taken("programs", parse_programs) or (None, None)
+    listening, uid, first = taken("ports", parse_ports) or (None, None, None)
+    return JobState(
+        files=taken("files", parse_files),
+        paths=taken("paths", parse_paths),
+        programs=programs,
+        pythons=pythons,
+        listening=listening,
+        uid=uid,
+        first_free_port=first,
+        names=taken("names", parse_names),
+    )
+
+
+class Jobs(AreaFact):
+    """Returns `JobState` as a dict; without a job all of it is None."""
+
+    state = JobState
+
+    @staticmethod
+    @override
+    def parse(readings: Readings) -> JobState:
+        return parse(readings)
+
+    @override
+    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
+        return sections(request)

@@ -1,0 +1,45 @@
+"""What a node says of a job's paths and programs, in each shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu_node.facts.job.state import parse_paths, parse_programs, sections
+from gpu_node.facts.probe.request import JobAsked, ProbeRequest
+from tests import shells
+
+
+def asked(shell: str, name: str, job: JobAsked) -> str:
+    """Return what a section about a job answers on this machine."""
+    wanted = [each for each in sections(ProbeRequest(job=job)) if each.name == name]
+    return shells.ask(shell, wanted).sections[name].require()
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_a_folder_that_is_not_absolute(shell: str) -> None:
+    """The search for what is above a path ends where no slash is left."""
+    job = JobAsked(folder="nowhere", paths=("train.py", "a/b", "/nowhere/c"))
+    found = parse_paths(asked(shell, "job.paths", job))
+    assert [(each.path, each.kind) for each in found] == [
+        *(("train.py", "missing"), ("a/b", "missing"), ("/nowhere/c", "missing"))
+    ]
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_the_version_of_a_python_without_a_folder_of_its_version(
+    shell: str, tmp_path: Path
+) -> None:
+    """Debian's: python3 is a link to python3.11, and its packages are in python3."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib/python3/dist-packages/torch-2.1.2.dist-info").mkdir(parents=True)
+    (tmp_path / "bin/python3.11").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/python3.11").chmod(0o755)
+    (tmp_path / "bin/python3").symlink_to("python3.11")
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    job = JobAsked(programs=(f"{tmp_path}/bin/python3",))
+    _, (python,) = parse_programs(asked(shell, "job.programs", job))
+    assert python.version == "3.11"
+    assert python.packages == {"torch": "2.1.2"}
