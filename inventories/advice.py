@@ -84,7 +84,7 @@ def advised(
         return problem._replace(then=f"write, for example, {example}")
     is_in_quotes = isinstance(value, str) and not isinstance(right, str) and as_yaml(right) == value
     found = quoted(f'"{value}"') if is_in_quotes else problem.found
-    has_more = isinstance(value, str) and not all(each in value for each in _leaves(right))
+    has_more = isinstance(value, str) and not all(leaf in value for leaf in _leaves(right))
     then = f"write{', for example,' if has_more else ''} {_line(whole, right)}"
     return problem._replace(found=found, then=then)
 
@@ -137,7 +137,7 @@ def _filled(example: object, text: str) -> object:
 def _pairs(text: str) -> Iterator[dict[str, str]]:
     """Yield a text of KEY=VALUE words, or one KEY: VALUE, as a mapping."""
     words = [each for each in re.split(r"[,;\s]+", text) if each not in ("", "export")]
-    pairs = [each.partition("=") for each in words]
+    pairs = [word.partition("=") for word in words]
     if all(key and sign for key, sign, _ in pairs):
         yield {key: value for key, _, value in pairs}
     if pair := _PAIR.fullmatch(text.strip(_QUOTES)):
@@ -151,7 +151,8 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     if not isinstance(value, str | int | float) or len(written) > _LONGEST:
         return
     text = written.strip(_QUOTES)
-    digits = re.sub(r"(?<=[0-9])[_, ](?=[0-9])", "", text)
+    # In a name, such as a100_02, the sign stands between two numbers.
+    digits = text if text[:1].isalpha() else re.sub(r"(?<=[0-9])[_, ](?=[0-9])", "", text)
     if re.fullmatch(r"-?[0-9]+(\.0+)?", digits):
         yield int(digits.partition(".")[0])
     yield digits
@@ -199,8 +200,8 @@ def _leaves(value: object) -> Iterator[str]:
 
 def _sizes(text: str) -> Iterator[object]:
     """Yield a number with a unit as a size and as a number, and one without as a size."""
-    if found := _UNIT.fullmatch(text):
-        count = int(float(found[1]) * UNITS[found[2].upper()])
+    if match := _UNIT.fullmatch(text):
+        count = int(float(match[1]) * UNITS[match[2].upper()])
         yield format_size(count)
         yield count
     elif text.isdecimal() and int(text) >= UNITS["K"]:
@@ -218,8 +219,8 @@ def _is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     same = tuple(0 if isinstance(key, int) else key for key in path)
     for key in reversed(path):
         value = [value] if isinstance(key, int) else {key: value}
-    found = complaints(model, value, partial=True)
-    return not any(problem.path[: len(same)] == same for problem in found)
+    problems = complaints(model, value, partial=True)
+    return not any(problem.path[: len(same)] == same for problem in problems)
 
 
 def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> str:
@@ -248,7 +249,9 @@ def _example(model: type[BaseModel], path: KeyPath, whole: KeyPath) -> str:
     holder, field = field_at(model, path)
     if field is not None and keys_of_model(holder).get(str(path[-1])) is not field:
         whole = whole[:-1]
-    return next((_line(whole, each) for each in examples(model, path)), "one of the allowed values")
+    return next(
+        (_line(whole, example) for example in examples(model, path)), "one of the allowed values"
+    )
 
 
 def _nested(path: KeyPath, value: object) -> str:

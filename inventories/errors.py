@@ -5,7 +5,10 @@
 A part that does not exist is left out; the order never changes; a line is one problem.
 """
 
+import errno
+import os
 import re
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -35,6 +38,7 @@ _NEAR = 0.65
 _MOST_LISTED = 60
 # Of the next step: a line of a file can have any length.
 _MOST = 400
+_LONGEST_NAME = 255
 
 
 def worded(found: str, why: str = "", allowed: str = "", then: str = "") -> str:
@@ -65,6 +69,41 @@ def as_printed(text: str) -> str:
     return "\n".join(
         line if line[:1] in ("", " ") else f"{PROGRAM}: {line}" for line in text.split("\n")
     )
+
+
+def failed(error: Exception, name: str = "") -> str:
+    """Return why a command ended, as problems one a line; `name` is the node that it is about.
+
+    Raises BrokenPipeError where the reader of stdout has ended: no failure of the command.
+    """
+    if isinstance(error, BrokenPipeError):
+        sys.stdout.flush()
+    return "\n".join(
+        line if line[:1] in ("", " ") else about(name, line)
+        for line in _reason_of(error).split("\n")
+    )
+
+
+def _reason_of(error: Exception) -> str:
+    """Return why a command ended, with the file where the system names one."""
+    if not isinstance(error, OSError):
+        return str(error)
+    words = reason(error)
+    if error.filename is not None:
+        name = str(error.filename)
+        return f"{name if len(name) <= _LONGEST_NAME else quoted(name)}: {worded(words)}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return worded(words, "writing to stdout, or to a temporary file")
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return worded("a working directory that was deleted", then="cd to one that exists")
+    return worded(words)
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 class Problem(NamedTuple):
@@ -98,6 +137,10 @@ class InventoryError(ValueError):
     def __init__(self, lines: Iterable[str], problems: Iterable[Problem] = ()) -> None:
         self.lines, self.problems = tuple(lines), tuple(problems)
         super().__init__("\n".join(self.lines))
+
+
+class Unconfirmed(Exception):
+    """A user did not confirm a change, or could not be asked; `str()` is for the user."""
 
 
 class Wrong(ValueError):

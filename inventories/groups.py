@@ -1,3 +1,3 @@
-"""What an inventory file imports; in the root of the repository as `inventories.groups`, too."""
+"""What an inventory file imports."""
 
 from gpu_node.inventories.pyinfra_groups import groups_of as groups_of

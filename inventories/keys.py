@@ -29,11 +29,11 @@ def flat_key(path: KeyPath) -> str:
 @cache
 def leaf_paths(model: type[BaseModel]) -> tuple[KeyPath, ...]:
     """The path of every value that a model holds, sections left out."""
-    found: list[KeyPath] = []
+    paths: list[KeyPath] = []
     for name, field in keys_of_model(model).items():
         inner = section(field)
-        found += [(name, *each) for each in leaf_paths(inner)] if inner else [(name,)]
-    return tuple(found)
+        paths += [(name, *path) for path in leaf_paths(inner)] if inner else [(name,)]
+    return tuple(paths)
 
 
 def keys_of_model(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -46,7 +46,7 @@ def complaints(model: type[BaseModel], value: object, *, partial: bool = False) 
 
     A partial value may leave out keys of its sections: another level can set them.
     """
-    found = {problem.path: problem for problem in _left_empty(model, value)}
+    problems = {problem.path: problem for problem in _left_empty(model, value)}
     try:
         model.model_validate(value, context=fields.WRITTEN)
     except ValidationError as error:
@@ -56,8 +56,8 @@ def complaints(model: type[BaseModel], value: object, *, partial: bool = False) 
             is_of_a_section = len(place) > 1 and not any(isinstance(key, int) for key in place)
             if not (partial and detail["type"] == "missing" and is_of_a_section):
                 problem = _problem(model, detail)
-                found.setdefault(problem.path, problem)
-    return list(found.values())
+                problems.setdefault(problem.path, problem)
+    return list(problems.values())
 
 
 def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath, object]]:
@@ -216,7 +216,7 @@ def examples(model: type[BaseModel], path: KeyPath) -> Iterator[object]:
 def words(model: type[BaseModel], path: KeyPath) -> list[str]:
     """Return the words that the key at a path takes, where it takes some alone."""
     _, field = field_at(model, path)
-    return [] if field is None else [each for each in _literals(field.annotation)]
+    return [] if field is None else [literal for literal in _literals(field.annotation)]
 
 
 def _literals(kind: object) -> Iterator[str]:

@@ -1,27 +1,32 @@
-"""What an inventory file hands to pyinfra, or the reasons why it does not."""
+"""What pyinfra gets of a cluster file, or the reasons why it gets nothing.
 
-import logging
+`pyinfra @gpu-node/site.yml` gets each host with all of its data. `pyinfra site.py` gets the levels
+of the file as groups, which the file may edit, and the hosts by the same connector.
+"""
+
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import click
+from pyinfra.api import State
 from pyinfra.api.arguments import all_argument_meta
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.ssh import ConnectorData
+from pyinfra.context import ctx_state
 from pyinfra_cli.exceptions import CliError
 from pyinfra_cli.util import parse_cli_arg
 from typing_extensions import override
 
 from gpu_node.facts.areas import AREAS
-from gpu_node.inventories import terminal
-from gpu_node.inventories.cluster import Cluster, PyinfraGroup
-from gpu_node.inventories.connection import handshake
-from gpu_node.inventories.connection.refused_keys import explain
+from gpu_node.inventories import pyinfra_patches
+from gpu_node.inventories.cluster import Cluster, Data, PyinfraGroup
+from gpu_node.inventories.connection.names import INVENTORY, NAME
 from gpu_node.inventories.errors import (
     InventoryError,
     as_printed,
@@ -36,18 +41,28 @@ from gpu_node.inventories.keys import flat_key, leaf_paths
 from gpu_node.inventories.schema import NodeWanted, load
 from gpu_node.inventories.wanted import Areas
 
-# pyinfra reports a node that hangs up in one line; without a handler paramiko's log of it, with
-# its traceback, would go to stderr as well.
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
-# pyinfra connects once it has read its inventory.
-handshake.install()
-
 # What a run may do beyond harmless repairs; no cluster file has them.
 SWITCHES = ("allow_disruption", "allow_deletions", "override_locks", "reboot")
 # What a run repairs alone: of the areas, these; of the nodes, these, the others being asked only.
 PARTS = ("areas", "change")
 # What a run tries beside that: with `all`, every login between the nodes of a large cluster.
 MESH, EVERY_LOGIN = "mesh", "all"
+# A host for pyinfra: its name, its data, its groups.
+NodeData = tuple[str, Data, list[str]]
+
+
+class _Given(NamedTuple):
+    """What an inventory file (.py) got: its cluster, groups that it may edit, the list of `all`."""
+
+    cluster: Cluster
+    groups: dict[str, PyinfraGroup]
+    names: list[str]
+
+
+# By the path of the inventory file.
+_given: dict[str, _Given] = {}
+# By run and path: pyinfra makes each inventory twice.
+_read: WeakKeyDictionary[State, dict[str, Cluster]] = WeakKeyDictionary()
 
 
 class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[misc]
@@ -72,18 +87,95 @@ class InventoryRefused(InventoryError, PyinfraError, CliError):  # type: ignore[
 
 
 def groups_of(inventory_file: str) -> dict[str, PyinfraGroup]:
-    """The groups in the cluster file beside an inventory file: `lab.yml` for `lab.py`."""
+    """The groups in the cluster file beside an inventory file: `lab.yml` for `lab.py`.
+
+    They may be edited: a host that no group names any more is left out. In `all`, one name stands
+    for all hosts.
+    """
     # Not above: pyinfra's command sets up its output first.
-    terminal.install()
+    pyinfra_patches.install()
+    cluster = _loaded(Path(inventory_file).with_suffix(".yml"))
+    groups = cluster.pyinfra_groups()
+    path = os.path.abspath(inventory_file)
+    _, data = groups["all"]
+    names = [f"@{NAME}/{path}"]
+    groups["all"] = (names, {**data, INVENTORY: shown_path(inventory_file)})
+    _given[path] = _Given(cluster, groups, names)
+    return groups
+
+
+def names_data(path: str) -> Iterator[NodeData]:
+    """Yield the hosts of `@gpu-node/PATH`: those of a cluster file, or of an inventory file."""
+    if path in _given:
+        yield from _left(path, _given[path])
+        return
+    pyinfra_patches.install()
+    if Path(path).suffix != ".yml":
+        why = "pyinfra splits INVENTORY at each comma" if _inventories() > 1 else ""
+        if Path(path).suffix == ".py":
+            why = "a .py file is named without @gpu-node/"
+        allowed = f"@{NAME}/PATH with a cluster file (.yml), and no comma in PATH"
+        raise InventoryRefused([f"INVENTORY: {worded(repr(f'@{NAME}/{path}'), why, allowed)}"])
+    cluster = _read_once(path)
+    of_all = [cluster.file.stem] if cluster.file.stem not in cluster.groups else []
+    for name, host in cluster.hosts.items():
+        groups = [host.group] if host.group is not None else []
+        data = {**cluster.data_of(name), INVENTORY: shown_path(path)}
+        yield name, data, [*groups, *of_all]
+
+
+def _left(path: str, given: _Given) -> Iterator[NodeData]:
+    """Yield the hosts that are in a group yet, or never were in one, with their own data.
+
+    pyinfra adds the groups, and the data of those.
+    """
+    cluster, groups, names = given
+    of_all = _entries(groups.get("all", []))
+    if of_all is not names and of_all == names:  # a filter by names, which would leave all hosts in
+        why = "a new list of the one name that stands for all hosts"
+        allowed = "the list as it was, or one with further hosts"
+        then = "remove a host from its group, or give --exclude"
+        raise InventoryRefused([f"{shown_path(path)}: all: {worded(why, '', allowed, then)}"])
+    named: dict[str, Data] = {}
+    for group, value in groups.items():
+        for entry in _entries(value) if group != "all" else ():
+            name, data = entry if isinstance(entry, tuple) else (entry, {})
+            named[name] = {**named.get(name, {}), **data}
+    for name, host in cluster.hosts.items():
+        if host.group is None or name in named:
+            yield name, dict(named.get(name) or host.data), []
+
+
+def _entries(group: PyinfraGroup | list[Any]) -> list[Any]:
+    return group[0] if isinstance(group, tuple) else group
+
+
+def _read_once(path: str) -> Cluster:
+    """Return the cluster of a file, which a run reads once."""
+    if not ctx_state.isset():
+        return _loaded(Path(path))
+    known = _read.setdefault(ctx_state.get(), {})
+    if path not in known:
+        known[path] = _loaded(Path(path))
+    return known[path]
+
+
+def _loaded(file: Path) -> Cluster:
+    """Return the cluster of a file, checked, also against the options of the command line."""
     try:
-        cluster = load(Path(inventory_file).with_suffix(".yml"))
-        context = click.get_current_context(silent=True)
-        if context:
+        cluster = load(file)
+        if (context := click.get_current_context(silent=True)) and _inventories() < 2:
             _check_options(cluster, context.params)
     except InventoryError as error:
         raise InventoryRefused(error.lines) from None
-    explain(shown_path(inventory_file), {each["address"]: each["name"] for each in cluster.nodes()})
-    return cluster.pyinfra_groups()
+    return cluster
+
+
+def _inventories() -> int:
+    """Return how many inventories pyinfra's command line names; 0 where there is none."""
+    context = click.get_current_context(silent=True)
+    given = str(context.params.get("inventory") or "") if context else ""
+    return 0 if not given else 1 if Path(given).exists() else given.count(",") + 1
 
 
 def shown_path(file: str) -> str:
@@ -94,7 +186,7 @@ def shown_path(file: str) -> str:
 
 def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:
     """Refuse a name that matches no host: pyinfra would do nothing, and exit 0."""
-    limit, exclude = (_words(options.get(option)) for option in ("limit", "exclude"))
+    limit, exclude = (_repeated(options.get(option)) for option in ("limit", "exclude"))
     problems = [
         _unmatched(cluster, option, word)
         for option, words in (("--limit", limit), ("--exclude", exclude))
@@ -107,12 +199,12 @@ def _check_options(cluster: Cluster, options: dict[str, Any]) -> None:
         problems.append(
             f"--exclude: {worded('every host', '', 'fewer, so that at least one host is left')}"
         )
-    problems += _bad_data(cluster, sorted(chosen), _words(options.get("data")))
+    problems += _bad_data(cluster, sorted(chosen), _repeated(options.get("data")))
     if problems:
         raise InventoryError(problems)
 
 
-def _words(option: Any) -> list[str]:
+def _repeated(option: Any) -> list[str]:
     return [option] if isinstance(option, str) else [str(word) for word in option or ()]
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from gpu_node.inventories.errors import reason
 
 MOST_BYTES = 1_000_000
+# What was found in a file whose bytes are no text.
+NOT_UTF8 = "bytes that are not UTF-8 text"
 _KINDS = (
     (stat.S_ISFIFO, "is a named pipe, not a file"),
     (stat.S_ISSOCK, "is a socket, not a file"),
@@ -52,8 +54,8 @@ def content(file: Path, most: int = MOST_BYTES) -> bytes:
         for is_kind, what in _KINDS:
             if is_kind(mode):
                 raise OSError(errno.EINVAL, what, str(file))
-        found = opened.read(most + 1)
-        if len(found) > most:
-            size = max(os.fstat(descriptor).st_size, len(found))
+        data = opened.read(most + 1)
+        if len(data) > most:
+            size = max(os.fstat(descriptor).st_size, len(data))
             raise OSError(errno.EFBIG, f"is too large: {size:,} bytes", str(file))
-    return found
+    return data

@@ -72,6 +72,7 @@ __all__ = [
 # What a host says directly, in place of `ssh: {...}`.
 OF_SSH = ("user", "port", "key")
 RESERVED = ("all", "self")  # pyinfra needs these words for itself where group names go
+IS_RESERVED = "pyinfra needs this name"
 
 
 class SshSettings(SshWanted):
@@ -183,8 +184,8 @@ def _count(path: Path, text: str) -> int:
 def sources_named(path: Path, name: str) -> list[str]:
     """Where a cluster file names a host as the source of copies: FILE:LINE: KEY."""
     document = read(path)
-    found = naming(document, (layer for layer, _ in _layers(document)), name)
-    return [f"{path}:{document.line(each)}: {dotted(each)}" for each in found]
+    paths = naming(document, (layer for layer, _ in _layers(document)), name)
+    return [f"{path}:{document.line(each)}: {dotted(each)}" for each in paths]
 
 
 def _is_read_wrong(document: Document, problem: Problem) -> bool:
@@ -238,6 +239,7 @@ def _under_ssh(document: Document, host: str, entry: dict[str, object], key: str
     document.lines[inner] = document.lines[direct]
     document.lines.setdefault(inner[:-1], document.lines[direct])
     document.written[inner] = document.written[direct]
+    document.move(direct, inner)
 
 
 def _said_twice(document: Document) -> Iterator[Problem]:
@@ -285,8 +287,8 @@ def _misplaced(document: Document, path: KeyPath) -> str:
 
 
 def _entries(document: Document, section: str) -> dict[str, object]:
-    found = at(document.value, (section,))
-    return found if isinstance(found, dict) else {}
+    entries = at(document.value, (section,))
+    return entries if isinstance(entries, dict) else {}
 
 
 def _layers(document: Document) -> Iterator[tuple[KeyPath, object]]:
@@ -323,13 +325,13 @@ def _bad_names(document: Document) -> Iterator[Problem]:
         for problem in complaints(_Group, {"name": name}):
             yield _renamed(_Group, problem, ("groups", name))
         if name in RESERVED:
-            why, allowed, then = "pyinfra needs this name", "another name", f"rename group {name}"
+            why, allowed, then = IS_RESERVED, "another name", f"rename group {name}"
             yield Problem(("groups", name), shown(name), why, allowed, then)
     for name in _entries(document, "hosts"):
         for problem in complaints(_Host, {"name": name}):
             yield _renamed(_Host, problem, ("hosts", name))
         if name in groups or name in taken:
-            why = "a group has this name" if name not in RESERVED else "pyinfra needs this name"
+            why = "a group has this name" if name not in RESERVED else IS_RESERVED
             then = "rename the host" if name in (*RESERVED, *groups) else "rename it, or the file"
             yield Problem(("hosts", name), shown(name), why, "another name", then)
 

@@ -13,10 +13,11 @@ from pydantic import BeforeValidator, Field
 
 from gpu_node.inventories.errors import InventoryError, Problem, reason, shown
 from gpu_node.inventories.fields import kinds as fields
-from gpu_node.inventories.fields.addresses import is_address
+from gpu_node.inventories.fields.addresses import is_address, login_of
 from gpu_node.inventories.keys import complaints
 from gpu_node.inventories.model import Model
-from gpu_node.inventories.regular_file import content
+from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.schema import one_spelling
 
 _COLUMNS = ("name", "address", "group", "fingerprint")
@@ -97,22 +98,22 @@ def read_csv(path: Path) -> list[Newcomer]:
 
     The first line may name the columns; blank lines and those that begin with # are passed over.
     """
-    found: list[Newcomer] = []
+    newcomers: list[Newcomer] = []
     rows = list(_rows(_text(path)))
     columns = _named_columns(path, *rows[0]) if rows else None
     problems: list[str] = []
     for line, written in rows[1:] if columns else rows:
         row = _by_column(columns, _cells(written))
-        problems += [each.at(path, line) for each in _problems_of(row, written, found, columns)]
+        problems += [each.at(path, line) for each in _problems_of(row, written, newcomers, columns)]
         if row is not None:
             name, address = row.get("name", ""), row.get("address", "")
             group, key = row.get("group"), row.get("fingerprint")
-            found.append(Newcomer(name, address, group, line, key))
-    if not found and not problems:
+            newcomers.append(Newcomer(name, address, group, line, key))
+    if not newcomers and not problems:
         problems = [Problem((), "no line with a machine", "", _ORDER).at(path, 1)]
     if problems:
         raise InventoryError(problems)
-    return found
+    return newcomers
 
 
 def _text(path: Path) -> str:
@@ -124,7 +125,7 @@ def _text(path: Path) -> str:
         raise InventoryError([problem.at(path)]) from None
     except UnicodeDecodeError:
         allowed = "a file saved as CSV in UTF-8"
-        problem = Problem((), "bytes that are not UTF-8 text", "", allowed)
+        problem = Problem((), NOT_UTF8, "", allowed)
         raise InventoryError([problem.at(path)]) from None
 
 
@@ -139,13 +140,13 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
 
 def _named_columns(path: Path, line: int, written: str) -> tuple[str, ...] | None:
     """Return the columns that a first line names; None where it is a machine's."""
-    named = tuple(each.lower() for each in _cells(written))
+    named = tuple(cell.lower() for cell in _cells(written))
     is_known = bool(named) and set(named) <= set(_COLUMNS)
     if named[:2] != _NEEDED and not is_known:
         return None
     whys = (
         *(f"{each} is not a column" for each in named if each not in _COLUMNS),
-        *(f"{each} twice" for each in _COLUMNS if named.count(each) > 1),
+        *(f"{column} twice" for column in _COLUMNS if named.count(column) > 1),
         *(f"no {each}" for each in _NEEDED if each not in named),
     )
     for why in whys:
@@ -183,10 +184,10 @@ def _problems_of(
     """Yield what is wrong with a line, by itself and beside those before it."""
     if row is None:
         count = len(_cells(written))
-        counted = f"{count} column{'s'[: count != 1]}{_other_separator(written, count)}"
-        yield Problem((), shown(written), counted, ",".join(columns) if columns else _ORDER)
+        why = counted(count, "column") + _other_separator(written, count)
+        yield Problem((), shown(written), why, ",".join(columns) if columns else _ORDER)
         return
-    yield from complaints(_Newcomer, row)
+    yield from (_of_a_list(complaint, row) for complaint in complaints(_Newcomer, row))
     name, address = row.get("name", ""), row.get("address", "")
     for each in before:
         if each.name == name:
@@ -194,6 +195,18 @@ def _problems_of(
         if one_spelling(each.address) == one_spelling(address):
             why = f"{each.name} has it too, on line {each.line}"
             yield Problem(("address",), shown(address), why, "one address a host")
+
+
+def _of_a_list(problem: Problem, row: dict[str, str]) -> Problem:
+    """Return a problem of a line; what a cluster file has keys for is an option here."""
+    keys = login_of(row.get("address", ""))
+    given = [key for key in ("user", "port") if key in keys]
+    if problem.path != ("address",) or not given:
+        return problem
+    why = f"a list has no {' and no '.join(given)}"
+    options = " ".join(f"--{key} {keys[key]}" for key in given)
+    then = f"write {keys['address']}, and give {options} for all lines"
+    return problem._replace(why=why, then=then)
 
 
 def _other_separator(written: str, columns: int) -> str:

@@ -15,9 +15,6 @@ from types import TracebackType
 from typing import Any
 
 import click
-from gevent import get_hub
-from pyinfra.api import output
-from pyinfra_cli.exceptions import UnexpectedExternalError, UnexpectedInternalError
 from typing_extensions import override
 
 from gpu_node.inventories.escape import visible, visible_lines
@@ -34,47 +31,25 @@ _NEXT_LINE = "      | "
 _TAB = 8
 
 
-def install() -> None:
-    """Have pyinfra's log, output and errors pass the escape; a second call changes nothing."""
-    logger = logging.getLogger("pyinfra")
-    if not any(isinstance(each, Visible) for each in logger.filters):
-        logger.addFilter(Visible())
-    for handler in logging.getLogger().handlers:  # of --debug-all: what paramiko logs
-        if not any(isinstance(each, Visible) for each in handler.filters):
-            handler.addFilter(Visible())
-    _install_output()
-    for kind in (UnexpectedExternalError, UnexpectedInternalError):
-        _install_error(kind)
-    sys.excepthook = show_error
-    get_hub().exception_stream = _Errors()
-
-
-def _install_output() -> None:
-    if output.is_output_active() and output._echo is not _echo:
-        output.set_formatter(_style)
-        output.set_echo(_echo)
-
-
-def _install_error(kind: Any) -> None:
-    if "get_exception" not in vars(kind):
-        shown = kind.get_exception
-        kind.get_exception = lambda self: in_lines(shown(self))
-
-
-class _Errors:
-    """Where gevent prints the error that ends a greenlet."""
+class Errors:
+    """A stream to stderr whose text is made visible."""
 
     def write(self, text: str) -> None:
+        """Print a text."""
         sys.stderr.write(visible_lines(text))
 
     def flush(self) -> None:
+        """Print what is held back."""
         sys.stderr.flush()
 
 
 def show_error(
     kind: type[BaseException], error: BaseException, where: TracebackType | None
 ) -> None:
-    """Print an error that ends the process as Python does, made visible."""
+    """Print an error that ends the process as Python does, made visible: a sys.excepthook.
+
+    Only our own programs set it; pyinfra's command prints its errors itself.
+    """
     lines = "".join(traceback.format_exception(kind, error, where))
     print(visible_lines(lines), file=sys.stderr, end="", flush=True)
 
@@ -123,11 +98,12 @@ def _styled(line: str) -> str:
     return "".join(parts)
 
 
-def _style(text: str, *given: Any, **named: Any) -> str:
+def style(text: str, *given: Any, **named: Any) -> str:
     """Style as click does; the styles carry the secret."""
     before, _, after = click.style("\0", *given, **named).partition("\0")
     return f"{_marked(before)}{text}{_marked(after)}"
 
 
-def _echo(message: Any = None, **named: Any) -> None:
+def echo(message: Any = None, **named: Any) -> None:
+    """Print as click does, made visible."""
     click.echo(in_lines(message) if isinstance(message, str) else message, **named)

@@ -225,12 +225,12 @@ class JobsWanted(Model):
     )
 
 
-def _apart(found: tuple[WorkspaceWanted, ...]) -> tuple[WorkspaceWanted, ...]:
+def _apart(workspaces: tuple[WorkspaceWanted, ...]) -> tuple[WorkspaceWanted, ...]:
     """Return workspaces of which none shares a directory with another."""
-    places = [{each.path, each.origin or each.path} for each in found]
+    places = [{each.path, each.origin or each.path} for each in workspaces]
     if len(set().union(*places)) < sum(map(len, places)):
         raise ValueError("a directory is in two of them")
-    return found
+    return workspaces
 
 
 Workspaces = Annotated[
@@ -316,7 +316,7 @@ class NodeWanted(Areas):
                 _put(nested, path, value)
         problems = [*unknown, *complaints(cls, nested), *unsigned_by_http(nested)]
         if problems:
-            raise InventoryError(_in_data(each, nested, paths) for each in problems)
+            raise InventoryError(_in_data(problem, nested, paths) for problem in problems)
         return cls.model_validate(nested, context=fields.WRITTEN)
 
 
@@ -326,8 +326,8 @@ def _in_data(problem: Problem, nested: Mapping[str, Any], paths: Iterable[KeyPat
     leaf = next((each for each in paths if path[: len(each)] == each), path)
     key = flat_key(leaf)
     name = key if leaf == path else str(path[-1])
-    found = advised(NodeWanted, problem, at(nested, path), name=name)
-    return f"{dotted((key, *path[len(leaf) :]))}: {found}"
+    advice = advised(NodeWanted, problem, at(nested, path), name=name)
+    return f"{dotted((key, *path[len(leaf) :]))}: {advice}"
 
 
 def wanted_part(layer: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpu_node.inventories.cluster import FILES, NO_FILE, full_path
 from gpu_node.inventories.errors import KeyPath, Problem, at, shown
+from gpu_node.inventories.fields.kinds import EXISTING_FILE
 from gpu_node.inventories.yaml.read import Document
 
 # Names, the type of a key, and the key.
@@ -31,7 +32,7 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
         file = full_path(document.file, written)
         if not os.path.isfile(file) or not os.access(file, os.R_OK):
             why = f"no readable file {file}"
-            allowed = "an existing file; a relative path starts at the cluster file"
+            allowed = EXISTING_FILE
             then = f"ls -l {shlex.quote(file)}, and write the right path"
             yield Problem((*layer, *path), shown(written), why, allowed, then)
         elif not _is_text(file):

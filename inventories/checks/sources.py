@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, nearest, shown
-from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
+from gpu_node.inventories.fields.paths import CONTROLLER, NODE_NAME, is_below, relative
 from gpu_node.inventories.yaml.read import Document
 
 _FEW = 8
@@ -27,8 +27,8 @@ def naming(document: Document, layers: Iterable[KeyPath], node: str) -> Iterator
 
 def _listed(document: Document, layer: KeyPath) -> list[object]:
     """The workspaces of a list; a list under `workspace` may not have been moved yet."""
-    found = [at(document.value, (*layer, key)) for key in ("workspace", "workspaces")]
-    return [each for value in found if isinstance(value, list) for each in value]
+    values = [at(document.value, (*layer, key)) for key in ("workspace", "workspaces")]
+    return [each for value in values if isinstance(value, list) for each in value]
 
 
 def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -> Iterator[Problem]:
@@ -37,7 +37,7 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
         path, known = (*layer, *key), [*hosts, *words]
         written = at(document.value, path)
         if isinstance(written, str) and written not in known:
-            allowed = ", or ".join((*words, "the name of a node under hosts"))
+            allowed = ", or ".join((*words, NODE_NAME))
             why = f"no such node{did_you_mean(written, known)}"
             yield Problem(path, shown(written), why, allowed, _meant(written, known))
     known = [*hosts, CONTROLLER]
@@ -45,7 +45,7 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
         written = at(each, ("source",))
         if isinstance(written, str) and written not in known:
             why = f"no such node{did_you_mean(written, known)}"
-            allowed = f"{CONTROLLER}, or the name of a node under hosts"
+            allowed = f"{CONTROLLER}, or {NODE_NAME}"
             then = _meant(written, known)
             yield Problem((*layer, "workspaces"), shown(written), why, allowed, then)
 
@@ -53,7 +53,7 @@ def unknown_source(document: Document, layer: KeyPath, hosts: Collection[str]) -
 def _meant(written: str, known: list[str]) -> str:
     near = nearest(written, known)
     if near or len(known) > _FEW:
-        return f"write {near or 'the name of a node under hosts'}"
+        return f"write {near or NODE_NAME}"
     return f"write one of {', '.join(known)}"
 
 

@@ -32,10 +32,10 @@ def _requirement(key: object) -> str:
 
 def _sums(sums: object) -> tuple[str, ...]:
     listed = sums if isinstance(sums, list | tuple) else [sums]
-    found = [_SHA256.fullmatch(str(each).lower()) for each in listed]
-    if not found or not all(found):
+    matches = [_SHA256.fullmatch(str(each).lower()) for each in listed]
+    if not matches or not all(matches):
         raise ValueError("not the sha256 of its wheels, 64 hex digits each")
-    return tuple(match[1] for match in found if match)
+    return tuple(match[1] for match in matches if match)
 
 
 Hashes = Annotated[
@@ -65,7 +65,10 @@ class SupplyWanted(Model):
 
         Where one requirement has a hash the others need one, too: pip refuses them.
         """
-        given, pairs = self.hashes or {}, [each.partition("==") for each in requirements]
+        given, pairs = (
+            self.hashes or {},
+            [requirement.partition("==") for requirement in requirements],
+        )
         names = [f"{canonicalize_name(name)}=={version}" for name, _, version in pairs]
         if not any(name in given for name in names):
             return ""

@@ -1,5 +1,6 @@
 """Check names and values under `env`: what no library reads would be set on all nodes, in vain."""
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
@@ -11,6 +12,9 @@ from gpu_node.inventories.yaml.read import Document
 
 # The rules that report such a name or value on nodes: where one is turned off, all is as meant.
 _NAMES, _VALUES = "env.unknown-variable", "env.invalid-value"
+# How many threads each process has; OpenMP takes a number for each level of nested threads.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_COUNTS = re.compile(r"\s*[1-9][0-9]*\s*(,\s*[1-9][0-9]*\s*)*")
 
 
 def misspelt_variables(
@@ -41,6 +45,10 @@ def _misspelt(path: KeyPath, name: str) -> Iterator[Problem]:
 
 
 def _misread(path: KeyPath, name: str, value: str) -> Iterator[Problem]:
+    if name in _THREADS and value and not _COUNTS.fullmatch(value):
+        why = "it is ignored: each process then has a thread for each core"
+        then = _or_keep(f'write, for example, {name}: "8"', _VALUES)
+        yield Problem(path, shown(value), why, "a number in quotes", then)
     if why := misread(name, value):
         upper = value.strip().upper()
         allowed = WORDS_OF.get(name, ())

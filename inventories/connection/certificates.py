@@ -34,24 +34,27 @@ def authority_of(key: PKey) -> bytes:
 
 def require_certified(key: PKey, authorities: Collection[PKey], name: str) -> None:
     """Raise NotCertified unless one of the authorities has signed a server's key for a name."""
-    found = _read(key)
-    signer = next((each for each in authorities if each.asbytes() == found.authority), None)
+    certificate = _read(key)
+    signer = next(
+        (authority for authority in authorities if authority.asbytes() == certificate.authority),
+        None,
+    )
     if signer is None:
         raise NotCertified("no @cert-authority line names its signer")
-    signature = Message(found.signature)
+    signature = Message(certificate.signature)
     if signature.get_text() == _SHA1:
         raise NotCertified("its signature uses SHA-1")
     signature.rewind()
-    if not _is_signed(signer, found.signed, signature):
+    if not _is_signed(signer, certificate.signed, signature):
         raise NotCertified("its signature is wrong")
-    if found.kind != _HOST:
+    if certificate.kind != _HOST:
         raise NotCertified("it is a user's certificate, not a host's")
-    if not found.after <= time.time() < found.before:
+    if not certificate.after <= time.time() < certificate.before:
         raise NotCertified("it is not valid now")
-    if found.options:
+    if certificate.options:
         raise NotCertified("it has critical options, which no host's certificate has")
-    if found.names and not any(_is_like(name.lower(), each) for each in found.names):
-        raise NotCertified(f"it is for {', '.join(found.names)[:200]}, not for {name}")
+    if certificate.names and not any(_is_like(name.lower(), each) for each in certificate.names):
+        raise NotCertified(f"it is for {', '.join(certificate.names)[:200]}, not for {name}")
 
 
 def _is_like(name: str, principal: str) -> bool:
@@ -119,7 +122,7 @@ class _Certificate:
 
 
 def _strings(packed: bytes) -> list[str]:
-    message, found = Message(packed), []
+    message, strings = Message(packed), []
     while len(message.get_so_far()) < len(packed):
-        found.append(message.get_string().decode("utf-8", "replace").lower())
-    return found
+        strings.append(message.get_string().decode("utf-8", "replace").lower())
+    return strings

@@ -10,15 +10,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException, Transport
-from pyinfra.connectors import ssh
-from pyinfra.connectors.sshuserclient import client
+from paramiko import MissingHostKeyPolicy, PKey, SSHClient, SSHException, Transport
 from typing_extensions import override
 
-from gpu_node.inventories.connection import commands, transport
 from gpu_node.inventories.connection.certificates import (
     SUFFIX,
     NotCertified,
@@ -26,14 +23,12 @@ from gpu_node.inventories.connection.certificates import (
     is_certificate,
     require_certified,
 )
-from gpu_node.inventories.connection.ssh_config import destination
+from gpu_node.inventories.connection.transport import BoundedTransport
 from gpu_node.inventories.connection.trusted import GLOBAL, Trusted, trusted, without_port
 
 _RSA = "ssh-rsa"
 # How often a busy node is looked at while it agrees on keys.
 _POLL_SECONDS = 0.1
-_CHECKING, _FORWARDING = "_pyinfra_ssh_strict_host_key_checking", "_pyinfra_ssh_forward_agent"
-_CONFIG_FILE = "_pyinfra_ssh_config_file"
 # The algorithms that prove each kind of key, in the order in which OpenSSH prefers them.
 _ALGORITHMS = (
     "ssh-ed25519",
@@ -46,7 +41,7 @@ _ALGORITHMS = (
 )
 
 
-class PinnedFirst(Transport):
+class PinnedFirst(BoundedTransport):
     """A transport that prefers the algorithms of the `pinned` kinds of host key to all others.
 
     Those of certificates come first where an authority is trusted for the server.
@@ -55,13 +50,22 @@ class PinnedFirst(Transport):
     pinned: frozenset[str] = frozenset()
     is_certified = False
 
+    def __init__(self, sock: Any, **options: Any) -> None:
+        super().__init__(sock, **options)
+        security = self.get_security_options()
+        # The other ciphers need a MAC, which paramiko computes in Python.
+        security.ciphers = sorted(security.ciphers, key=lambda name: "-gcm@" not in name)
+        if isinstance(sock, socket.socket):  # behind a jump host it is a channel
+            # Else a small packet of the handshake waits about 40 ms for the answer to the last one.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
     @property
     @override
     def preferred_keys(self) -> Sequence[str]:
         given = super().preferred_keys
-        kinds = [each for each in _ALGORITHMS if each in given]
-        first = [f"{each}{SUFFIX}" for each in kinds if self.is_certified]
-        first += [each for each in kinds if _kind(each) in self.pinned]
+        kinds = [algorithm for algorithm in _ALGORITHMS if algorithm in given]
+        first = [f"{kind}{SUFFIX}" for kind in kinds if self.is_certified]
+        first += [kind for kind in kinds if _kind(kind) in self.pinned]
         return (*first, *(each for each in given if each not in first))
 
     @override
@@ -91,10 +95,6 @@ def _kind(algorithm: str) -> str:
 
 class RevokedHostKey(SSHException):
     """A server whose key, or whose authority's, known_hosts revokes; str() says what to do."""
-
-
-class RefusedJumpHost(SSHException):
-    """A jump host that cannot be believed or logged in to; str() says why, and what to do."""
 
 
 class _Keys:
@@ -153,7 +153,7 @@ class _Keys:
         return ""
 
 
-class _Pins:
+class Pins:
     """What known_hosts files say of every name; the transport asks for the kinds of one's keys."""
 
     def __init__(self, files: Sequence[str], made: PinnedFirst) -> None:
@@ -170,14 +170,6 @@ class _Pins:
         return keys
 
 
-class _Files(HostKeys):
-    """The names of known_hosts files, which are read when a connection looks a name up."""
-
-    def __init__(self, files: Sequence[str]) -> None:
-        super().__init__()
-        self.files = tuple(files)
-
-
 class UnknownHostKey(SSHException):
     """A server shows a key, and known_hosts has none for it."""
 
@@ -186,67 +178,9 @@ class UnknownHostKey(SSHException):
         self.key = key
 
 
-class _Strict(MissingHostKeyPolicy):
+class Strict(MissingHostKeyPolicy):
+    """Refuses a server whose key is not pinned."""
+
     @override
     def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:
         raise UnknownHostKey(hostname, key)
-
-
-class Client(client.SSHClient):
-    """pyinfra's client, as strict as ssh with StrictHostKeyChecking=yes and ForwardAgent=no.
-
-    That is so for jump hosts as well, which pyinfra connects to without a word of the inventory.
-    """
-
-    @override
-    def connect(
-        self,
-        hostname: str,
-        *given: Any,
-        _pyinfra_ssh_paramiko_connect_kwargs: Mapping[str, Any] | None = None,
-        **named: Any,
-    ) -> None:
-        options = {"transport_factory": self._begin, **(_pyinfra_ssh_paramiko_connect_kwargs or {})}
-        named["_pyinfra_ssh_paramiko_connect_kwargs"] = options
-        destination(hostname, named.get(_CONFIG_FILE))  # what pyinfra reads without a check
-        is_jump_host = _CHECKING not in named
-        named |= {_CHECKING: "yes", _FORWARDING: False}
-        try:
-            super().connect(hostname, *given, **named)  # type: ignore[no-untyped-call]
-        except SSHException as error:
-            if not is_jump_host or isinstance(error, RefusedJumpHost):
-                raise
-            raise RefusedJumpHost(
-                f"the jump host {hostname}: {error}; log in to it once with ssh, and compare the "
-                "fingerprint that it shows with the one on its console; then run this again"
-            ) from error
-
-    @override
-    def set_missing_host_key_policy(
-        self, policy: type[MissingHostKeyPolicy] | MissingHostKeyPolicy
-    ) -> None:
-        super().set_missing_host_key_policy(_Strict())
-
-    def _begin(self, sock: Any, **options: Any) -> Transport:
-        made = PinnedFirst(sock, **options)
-        _prefer_gcm(made)
-        if isinstance(sock, socket.socket):  # behind a jump host it is a channel
-            # Else a small packet of the handshake waits about 40 ms for the answer to the last one.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._host_keys = _Pins(getattr(self._host_keys, "files", ()), made)
-        return made
-
-
-def _prefer_gcm(made: Transport) -> None:
-    """Prefer AES-GCM: the other ciphers need a MAC, which paramiko computes in Python."""
-    security = made.get_security_options()
-    security.ciphers = sorted(security.ciphers, key=lambda name: "-gcm@" not in name)
-
-
-def install() -> None:
-    """Have pyinfra connect with `Client`, through jump hosts as well, and read with limits."""
-    transport.install()
-    commands.install()
-    client.get_host_keys = _Files
-    ssh.SSHClient = Client  # type: ignore[misc]
-    client.SSHClient = Client  # type: ignore[misc]

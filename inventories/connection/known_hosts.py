@@ -84,23 +84,23 @@ def repinned(text: str, names: Collection[str], key: str, offered: Collection[st
     done: set[str] = set()
     lines: list[str] = []
     for line in lines_of(text):
-        found = _LINE.fullmatch(line)
-        patterns = found[2].split(",") if found else []
-        own = [each for each in patterns if any(_is(each, name) for name in names)]
-        if not found or not own or f"{found[4]} {found[6]}" in offered:
+        match = _LINE.fullmatch(line)
+        patterns = match[2].split(",") if match else []
+        own = [pattern for pattern in patterns if any(_is(pattern, name) for name in names)]
+        if not match or not own or f"{match[4]} {match[6]}" in offered:
             lines.append(line)
-            if found and f"{found[4]} {found[6]}" == key:
+            if match and f"{match[4]} {match[6]}" == key:
                 done.update(own)
             continue
         fresh = [each for each in own if each not in done]
         done.update(fresh)
-        end = "" if found[7].endswith("\n") else "\n"
-        others = [each for each in patterns if each not in own]
+        end = "" if match[7].endswith("\n") else "\n"
+        others = [pattern for pattern in patterns if pattern not in own]
         if fresh:
-            tail = "\n" if others else found[7]
-            lines.append(f"{found[1]}{','.join(fresh)}{found[3]}{key}{tail}")
+            tail = "\n" if others else match[7]
+            lines.append(f"{match[1]}{','.join(fresh)}{match[3]}{key}{tail}")
         if others:
-            kept = f"{found[1]}{','.join(others)}{found[3]}{found[4]}{found[5]}{found[6]}{found[7]}"
+            kept = f"{match[1]}{','.join(others)}{match[3]}{match[4]}{match[5]}{match[6]}{match[7]}"
             lines.append(kept + (end if fresh else ""))
     result = "".join(lines)
     first = next(iter(names))
@@ -118,13 +118,13 @@ def without(text: str, names: Collection[str]) -> str:
     """
     lines: list[str] = []
     for line in lines_of(text):
-        found = _LINE.fullmatch(line)
-        patterns = found[2].split(",") if found else []
-        others = [each for each in patterns if not any(_is(each, name) for name in names)]
-        if not found or others == patterns:
+        match = _LINE.fullmatch(line)
+        patterns = match[2].split(",") if match else []
+        others = [pattern for pattern in patterns if not any(_is(pattern, name) for name in names)]
+        if not match or others == patterns:
             lines.append(line)
         elif others:
-            lines.append(found[1] + ",".join(others) + line[found.end(2) :])
+            lines.append(match[1] + ",".join(others) + line[match.end(2) :])
     return "".join(lines)
 
 
@@ -149,9 +149,9 @@ def _is(pattern: str, name: str) -> bool:
 
 def is_among(patterns: Collection[str], name: str) -> bool:
     """Whether patterns stand for a name, as ssh reads them."""
-    if any(each.startswith("!") and _is_like(each[1:], name) for each in patterns):
+    if any(pattern.startswith("!") and _is_like(pattern[1:], name) for pattern in patterns):
         return False
-    return any(_is_like(each, name) for each in patterns)
+    return any(_is_like(pattern, name) for pattern in patterns)
 
 
 def _is_like(pattern: str, name: str) -> bool:

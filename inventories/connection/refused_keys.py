@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shlex
-import sys
-from collections.abc import Mapping
 from typing import TypeGuard
 
 from paramiko import (
@@ -16,12 +13,10 @@ from paramiko import (
     PKey,
     SSHException,
 )
-from typing_extensions import override
 
-from gpu_node.inventories.connection.handshake import RefusedJumpHost, UnknownHostKey
+from gpu_node.inventories.connection.client import RefusedJumpHost
+from gpu_node.inventories.connection.handshake import UnknownHostKey
 
-# The end of pyinfra's message about a changed host key.
-_CHANGED = re.compile(r"SSH host key error( \(.*\))?$")
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
 # From the program ssh, which shows a fingerprint and no key (facts/ask/via/login.py).
 _OFFERED = re.compile(r"Host key changed: offered (SHA256:[A-Za-z0-9+/=]+|unknown)")
@@ -90,60 +85,17 @@ def _offered(refused: SSHException) -> tuple[str, str]:
     if isinstance(refused, BadHostKeyException):
         keys = f"pinned {_shown(refused.expected_key)}, offered {_shown(refused.key)}; "
         return keys, refused.key.fingerprint
-    found = _OFFERED.fullmatch(str(refused))
-    if found is None or found[1] == "unknown":
+    match = _OFFERED.fullmatch(str(refused))
+    if match is None or match[1] == "unknown":
         return "", ""
-    return f"offered {found[1]}; ", found[1]
+    return f"offered {match[1]}; ", match[1]
 
 
 def explained(message: str, refused: SSHException, inventory: str, node: str) -> str:
-    """Return pyinfra's message with the next step behind it, or in place of its last words."""
+    """Return a message with the next step behind it; of a changed key, the step has all of it."""
     step = next_step(refused, inventory, node)
-    if _is_change(refused) and (head := _CHANGED.search(message)):
-        return message[: head.start()] + step
-    return f"{message}: {step}"
+    return step if _is_change(refused) else f"{message}: {step}"
 
 
 def _shown(key: PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"
-
-
-class _Explaining(logging.Filter):
-    """Adds the next step to what pyinfra logs about a refused key.
-
-    It takes away pyinfra's own advice, which is to forget the pinned key unseen.
-    """
-
-    def __init__(self, inventory: str, names: Mapping[str, str]) -> None:
-        super().__init__()
-        self.inventory, self.names = inventory, names
-
-    @override
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = sys.exc_info()[1]
-        refused = refusal(error)
-        if refused is None:
-            return True
-        if record.levelno < logging.ERROR or error is refused:
-            return False
-        node = self.names.get(_address(refused), "NODE")
-        record.msg = explained(record.getMessage(), refused, self.inventory, node)
-        record.args = ()
-        return True
-
-
-def _address(refused: SSHException) -> str:
-    """The address that was connected to, without its port."""
-    if isinstance(refused, BadHostKeyException):
-        return str(refused.hostname)
-    found = _UNKNOWN.search(str(refused))
-    name = found[1] if found else ""
-    return re.sub(r"^\[(.*)\]:\d+$", r"\1", name)
-
-
-def explain(inventory: str, names: Mapping[str, str]) -> None:
-    """Add the next step to pyinfra's log; `names` are those of the nodes by their addresses."""
-    logger = logging.getLogger("pyinfra")
-    for before in [each for each in logger.filters if isinstance(each, _Explaining)]:
-        logger.removeFilter(before)
-    logger.addFilter(_Explaining(inventory, names))

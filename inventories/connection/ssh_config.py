@@ -8,15 +8,13 @@ import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import paramiko.config
 from paramiko import SSHException
-from pyinfra.connectors.sshuserclient.client import get_ssh_config
+from pyinfra.connectors.sshuserclient.config import SSHConfig
 
 from gpu_node.inventories.errors import quoted, reason, worded
-from gpu_node.inventories.regular_file import content
+from gpu_node.inventories.regular_file import NOT_UTF8, content
 
 _DEFAULT_FILE = "~/.ssh/config"
 _LAST_PORT = 65535
@@ -40,10 +38,43 @@ def _is_met(command: str) -> bool:
         return False
 
 
-# pyinfra's own gives the command to the shell as the name of a script: it never succeeds.
-paramiko.config.invoke = SimpleNamespace(  # type: ignore[attr-defined]
-    run=lambda command, **_: SimpleNamespace(ok=_is_met(command))
-)
+class _Config(SSHConfig):
+    """pyinfra's ssh_config, whose `Match exec` has the shell run a command, as ssh has.
+
+    pyinfra gives the command to the shell as the name of a script: it never succeeds.
+    """
+
+    def _does_match(
+        self, match_list: list[dict[str, Any]], target_hostname: str, *others: Any
+    ) -> Any:
+        kinds = [each["type"] for each in match_list]
+        if "exec" not in kinds:
+            return super()._does_match(match_list, target_hostname, *others)  # type: ignore[misc]
+        at = kinds.index("exec")
+        before, command, after = match_list[:at], match_list[at], match_list[at + 1 :]
+        if before and not self._does_match(before, target_hostname, *others):
+            return False
+        _, _, options = others
+        written = self._tokenize(  # type: ignore[attr-defined]
+            options, target_hostname, "match-exec", command["param"]
+        )
+        if _is_met(written) is command["negate"]:
+            return False
+        return self._does_match(after, target_hostname, *others) if after else [command]
+
+
+def parsed(file: str | None = None) -> SSHConfig:
+    """Return an ssh_config, read once; one that does not exist says nothing of any host."""
+    return _parsed(Path(file or _DEFAULT_FILE).expanduser())
+
+
+@cache
+def _parsed(path: Path) -> SSHConfig:
+    config = _Config()
+    if path.exists():
+        with path.open(encoding="utf-8") as written:
+            config.parse(written)  # type: ignore[no-untyped-call]
+    return config
 
 
 class BadConfig(SSHException):
@@ -64,10 +95,9 @@ def settings(name: str, file: str | None = None) -> dict[str, Any]:
     shown = file or _DEFAULT_FILE
     try:
         _check_kind(Path(shown).expanduser())
-        config = get_ssh_config(str(Path(shown).expanduser()))
-        found = config.lookup(name) if config is not None else {}
+        options = parsed(shown).lookup(name)
     except UnicodeDecodeError:
-        problem = worded("bytes that are not UTF-8 text", "", "text")
+        problem = worded(NOT_UTF8, "", "text")
         raise BadConfig(f"{shown}: {problem}") from None
     except OSError as error:
         raise BadConfig(f"{shown}: {worded(reason(error), 'cannot be read')}") from None
@@ -79,19 +109,19 @@ def settings(name: str, file: str | None = None) -> dict[str, Any]:
             raise
         problem = worded(repr(loop[1]), "included twice, or by itself", "each file once")
         raise BadConfig(f"{shown}: Include: {problem}") from None
-    numbers = [(key, found.get(key.lower()), most) for key, most in _NUMBERS.items()]
-    numbers += [("ProxyJump", port, _LAST_PORT) for port in _hop_ports(found)]
+    numbers = [(key, options.get(key.lower()), most) for key, most in _NUMBERS.items()]
+    numbers += [("ProxyJump", port, _LAST_PORT) for port in _hop_ports(options)]
     for key, written, most in numbers:
         if written is not None and not (_is_number(written) and int(written) <= most):
             allowed = f"a number of at most {most}"
             problem = worded(quoted(written), f"for {name}", allowed, "correct that line")
             raise BadConfig(f"{shown}: {key}: {problem}")
-    return dict(found)
+    return dict(options)
 
 
-def _hop_ports(found: Mapping[str, Any]) -> list[str]:
+def _hop_ports(options: Mapping[str, Any]) -> list[str]:
     """Return the ports that ProxyJump names; one with more colons is an IPv6 address alone."""
-    hops = [hop.rpartition("@")[2] for hop in (found.get("proxyjump") or "").split(",")]
+    hops = [hop.rpartition("@")[2] for hop in (options.get("proxyjump") or "").split(",")]
     return [hop.partition(":")[2] for hop in hops if hop.count(":") == 1]
 
 
@@ -104,9 +134,9 @@ def destination(name: str, file: str | None = None) -> tuple[str, int | None]:
 
     Raises BadConfig, as `settings` does.
     """
-    found = settings(name, file)
-    port = found.get("port")
-    return found.get("hostname", name), int(port) if port else None
+    options = settings(name, file)
+    port = options.get("port")
+    return options.get("hostname", name), int(port) if port else None
 
 
 def login(name: str, file: str | None = None) -> tuple[str | None, int | None, bool]:
@@ -115,9 +145,9 @@ def login(name: str, file: str | None = None) -> tuple[str | None, int | None, b
     An alias is a name that ssh_config has an address for: what it says is about this server, not
     about all. Raises BadConfig, as `settings` does.
     """
-    found = settings(name, file)
-    port = int(found["port"]) if "port" in found else None
-    return found.get("user"), port, found.get("hostname", name) != name
+    options = settings(name, file)
+    port = int(options["port"]) if "port" in options else None
+    return options.get("user"), port, options.get("hostname", name) != name
 
 
 def keys(name: str, file: str | None = None) -> list[Path]:
@@ -128,8 +158,3 @@ def keys(name: str, file: str | None = None) -> list[Path]:
     written = settings(name, file).get("identityfile") or []
     listed = [written] if isinstance(written, str) else written
     return [path for path in (Path(each).expanduser() for each in listed) if path.is_file()]
-
-
-def check(data: Mapping[str, Any]) -> None:
-    """Raise BadConfig where the ssh_config of a node's host data is not usable."""
-    destination(data["ssh_hostname"], data.get("ssh_config_file"))

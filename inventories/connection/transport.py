@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, ClassVar
 
 from paramiko import Channel, Message, SSHException, Transport
-from paramiko import transport as paramiko_transport
 from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
 from paramiko.packet import Packetizer
 from typing_extensions import override
@@ -78,9 +79,21 @@ def _require_window(channel: Channel) -> None:
         raise Unlawful("it sent more than its SSH window allows")
 
 
-def heard(transport: Transport | None) -> float | None:
-    """Return when a connection last brought a packet, by the monotonic clock; None if unknown."""
-    return getattr(getattr(transport, "packetizer", None), "heard", None)
+class BoundedTransport(Transport):
+    """A connection with the limits; nothing is compressed: a few bytes could become any number."""
+
+    _channel_handler_table: ClassVar[dict[int, Any]] = {
+        **Transport._channel_handler_table,  # type: ignore[attr-defined]
+        MSG_CHANNEL_DATA: _fed,
+        MSG_CHANNEL_EXTENDED_DATA: _fed_extended,
+    }
+
+    def __init__(self, sock: Any, **options: Any) -> None:
+        super().__init__(sock, **{**options, "packetizer_class": Bounded})
+
+    @override
+    def use_compression(self, compress: bool = True) -> None:
+        """Leave it off, whatever the inventory says."""
 
 
 def cut(transport: Transport) -> None:
@@ -89,17 +102,22 @@ def cut(transport: Transport) -> None:
     transport.packetizer.close()
 
 
-@contextmanager
-def within(transport: Transport, seconds: float) -> Iterator[None]:
-    """Cut a connection if the work with it takes longer; what waits for it ends with an error.
+def within(transport: Transport, seconds: float) -> AbstractContextManager[None]:
+    """Cut a connection if the work with it takes longer; raises TimeoutError then."""
+    return ended_after(seconds, partial(cut, transport), "end")
 
-    Raises TimeoutError then.
+
+@contextmanager
+def ended_after(seconds: float, end: Callable[[], object], awaited: str) -> Iterator[None]:
+    """Call `end` if the work takes longer: what waits in it must end with an error then.
+
+    Raises TimeoutError in place of that error; it names what was `awaited`.
     """
     expired = threading.Event()
 
     def expire() -> None:
         expired.set()
-        cut(transport)
+        end()
 
     timer = threading.Timer(seconds, expire)
     timer.daemon = True
@@ -108,23 +126,7 @@ def within(transport: Transport, seconds: float) -> Iterator[None]:
         yield
     except Exception as error:
         if expired.is_set():
-            raise TimeoutError(f"no end within {seconds:.0f} s") from error
+            raise TimeoutError(f"no {awaited} within {seconds:.0f} s") from error
         raise
     finally:
         timer.cancel()
-
-
-def _uncompressed(self: Transport, compress: bool = True) -> None:
-    """Stand in for paramiko's switch."""
-
-
-def install() -> None:
-    """Put the limits on every connection that paramiko makes from now on.
-
-    None is compressed: a few bytes could become any number here.
-    """
-    Transport.use_compression = _uncompressed  # type: ignore[method-assign]
-    paramiko_transport.Packetizer = Bounded  # type: ignore[attr-defined]
-    Transport._channel_handler_table.update(  # type: ignore[attr-defined]
-        {MSG_CHANNEL_DATA: _fed, MSG_CHANNEL_EXTENDED_DATA: _fed_extended}
-    )

@@ -61,7 +61,7 @@ def trusted(files: Sequence[str], name: str) -> Trusted:
     barred = {each.asbytes() for each in (*pinned, *authorities)} & revoked
     return Trusted(
         tuple(each for each in pinned if each.asbytes() not in barred),
-        tuple(each for each in authorities if each.asbytes() not in barred),
+        tuple(authority for authority in authorities if authority.asbytes() not in barred),
         frozenset(revoked),
     )
 
@@ -78,8 +78,8 @@ def revoked_keys(text: str, names: Collection[str]) -> list[str]:
 
 def without_port(name: str) -> str:
     """Return the host of a name in known_hosts."""
-    found = _PORT.fullmatch(name)
-    return found[1] if found else name
+    match = _PORT.fullmatch(name)
+    return match[1] if match else name
 
 
 class _Entry(NamedTuple):
@@ -103,7 +103,7 @@ def _entries_of(file: Path, names: Collection[str]) -> Iterable[_Entry]:
     except OSError as error:
         raise SSHException(f"cannot read {file}: {error.strerror}") from None
     lines, by_name, by_pattern = _index(text)
-    places = set(by_pattern).union(*(by_name.get(each.lower(), ()) for each in names))
+    places = set(by_pattern).union(*(by_name.get(name.lower(), ()) for name in names))
     return [lines[place] for place in sorted(places)]
 
 
@@ -113,14 +113,16 @@ def _index(text: str) -> tuple[list[_Entry], dict[str, list[int]], list[int]]:
 
     For N nodes, N connections would match N lines each.
     """
-    found = (_LINE.fullmatch(line) for line in lines_of(text))
-    lines = [_Entry(each[1] or "", each[2].split(","), each[3], each[4]) for each in found if each]
+    matches = (_LINE.fullmatch(line) for line in lines_of(text))
+    lines = [
+        _Entry(each[1] or "", each[2].split(","), each[3], each[4]) for each in matches if each
+    ]
     by_name: dict[str, list[int]] = defaultdict(list)
     by_pattern: list[int] = []
     for place, line in enumerate(lines):
-        if all(_PLAIN.fullmatch(each) for each in line.patterns):
-            for each in line.patterns:
-                by_name[each.lower()].append(place)
+        if all(_PLAIN.fullmatch(pattern) for pattern in line.patterns):
+            for pattern in line.patterns:
+                by_name[pattern.lower()].append(place)
         else:
             by_pattern.append(place)
     return lines, dict(by_name), by_pattern

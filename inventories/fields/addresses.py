@@ -6,6 +6,8 @@ import ipaddress
 import re
 from functools import lru_cache
 
+# What a message allows for an address.
+ADDRESS = "an IP address or a host name"
 # Of a large cluster every node asks about every other.
 _KEPT = 1 << 14
 # What people write for a server: a URL, USER@HOST:PORT, or the words of a command line.
@@ -33,19 +35,19 @@ def is_address(word: str) -> bool:
 
 def is_of_no_machine(address: str) -> bool:
     """Whether an IP address can never be one machine's."""
-    found = ipaddress.ip_address(address)
-    return found.is_unspecified or found.is_multicast or str(found) == "255.255.255.255"
+    ip = ipaddress.ip_address(address)
+    return ip.is_unspecified or ip.is_multicast or str(ip) == "255.255.255.255"
 
 
 def login_of(text: str) -> dict[str, str | int]:
     """Return the keys of a host for a URL or a command line; nothing for any other text."""
-    found = _LOGIN.fullmatch(text.strip())
-    words = found["options"].split() if found else []
+    match = _LOGIN.fullmatch(text.strip())
+    words = match["options"].split() if match else []
     options = dict(zip(words[::2], words[1::2], strict=True))
-    if not found or not options.keys() <= _OPTIONS.keys():
+    if not match or not options.keys() <= _OPTIONS.keys():
         return {}
-    port = found["port"] if found["scheme"] in (None, "ssh") else None
-    keys = {"address": found["address"].strip("[]"), "user": found["user"], "port": port}
+    port = match["port"] if match["scheme"] in (None, "ssh") else None
+    keys = {"address": match["address"].strip("[]"), "user": match["user"], "port": port}
     keys |= {_OPTIONS[option]: value for option, value in options.items()}
     return {
         key: int(value) if key == "port" and value.isdecimal() else value

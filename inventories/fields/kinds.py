@@ -1,9 +1,9 @@
 """The kinds of value a cluster file holds: what each accepts, and the words that say so."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
@@ -12,7 +12,7 @@ from packaging.version import Version as AnyVersion
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, ValidationInfo
 
 from gpu_node.inventories.errors import Wrong
-from gpu_node.inventories.fields.addresses import is_address, is_of_no_machine, login_of
+from gpu_node.inventories.fields.addresses import ADDRESS, is_address, is_of_no_machine, login_of
 from gpu_node.inventories.fields.sizes import ALLOWED as A_SIZE
 from gpu_node.inventories.fields.sizes import parse_size
 
@@ -142,15 +142,20 @@ def _folders(value: object) -> tuple[str, ...]:
     for folder in listed:
         if not re.fullmatch(r"/[A-Za-z0-9._+/-]*", _text(folder)):
             raise ValueError(f"{folder!r} is not an absolute path without blanks")
+    require_once(listed)
+    return tuple(listed)
+
+
+def require_once(listed: Sequence[str]) -> None:
+    """Raise ValueError for a list that has a word twice."""
     if len(set(listed)) < len(listed):
         raise ValueError("one of them is listed twice")
-    return tuple(listed)
 
 
 def _of_environments(folders: tuple[str, ...]) -> tuple[str, ...]:
     """Folders, of which none is the Python in one."""
-    right = [re.sub(r"/bin/(python[0-9.]*)?/?$", "", each) for each in folders]
-    if wrong := [each for each in folders if each not in right]:
+    right = [re.sub(r"/bin/(python[0-9.]*)?/?$", "", folder) for folder in folders]
+    if wrong := [folder for folder in folders if folder not in right]:
         then = f"write [{', '.join(right)}]"
         raise Wrong(f"{wrong[0]} is in the folder of an environment, which is meant", then)
     return folders
@@ -203,8 +208,7 @@ def _system_packages(value: object) -> tuple[str, ...]:
             raise ValueError(f"{name!r}: set the version with driver.version")
         if not _SYSTEM_PACKAGE.fullmatch(text):
             raise ValueError(f"{name!r} is not a package name")
-    if len(set(listed)) < len(listed):
-        raise ValueError("one of them is listed twice")
+    require_once(listed)
     return tuple(listed)
 
 
@@ -228,10 +232,10 @@ def _parameters(value: object) -> int:
     """A number of parameters: 7000000000, 7e9 or 7B; 70 is a size that lacks its unit."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("")
-    found = _PARAMETERS.fullmatch(str(value))
-    if found is None:
+    match = _PARAMETERS.fullmatch(str(value))
+    if match is None:
         raise ValueError("")
-    digits, power, unit = found.groups()
+    digits, power, unit = match.groups()
     exponent = int(power) if power else _SCALES[unit.upper()] if unit else 0
     count = int(Decimal(digits).scaleb(exponent))
     if count < 10**5:
@@ -239,6 +243,21 @@ def _parameters(value: object) -> int:
     if count > _MOST_PARAMETERS:
         raise ValueError("no model has so many")
     return count
+
+
+def _without_blank(value: object) -> object:
+    """Refuse a person's name in place of a user's: no one knows the user of `zhang li`."""
+    if isinstance(value, str) and " " in value.strip():
+        raise Wrong(
+            "a user name has no blank", "write what id -un prints on the node, as that user"
+        )
+    return value
+
+
+def _number_of(things: str, *, least: int, most: int, example: int) -> Any:
+    """A number of things within bounds, and the words that say so."""
+    allowed = f"a whole number of {things}, {least} to {most}, without unit or quotes"
+    return Field(ge=least, le=most, examples=[example], description=allowed)
 
 
 def reason(error: Exception) -> str:
@@ -263,20 +282,19 @@ HostName = Annotated[
 Address = Annotated[
     str,
     BeforeValidator(_address),
-    Field(examples=["10.0.0.4"], description="an IP address or a host name"),
+    Field(examples=["10.0.0.4"], description=ADDRESS),
 ]
 User = Annotated[
     str,
     _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
+    BeforeValidator(_without_blank),
     Field(examples=["root"], description="a user name, such as root"),
 ]
+EXISTING_FILE = "an existing file; a relative path starts at the cluster file"
 FilePath = Annotated[
     str,
     _matching(r"[^\x00-\x1f]+"),
-    Field(
-        examples=["id_ed25519"],
-        description="an existing file; a relative path starts at the cluster file",
-    ),
+    Field(examples=["id_ed25519"], description=EXISTING_FILE),
 ]
 # What people write in place of {node}; other words in braces are the shell's, or awk's.
 _NO_PLACE = r"(?!.*(?<!\$)\{(?:hosts?|hostname|name|nodes|nodename)\})"
@@ -320,22 +338,10 @@ Memlock = Annotated[
 Nofile = Annotated[
     StrictInt,
     BeforeValidator(_nofile),
-    Field(
-        ge=1024,
-        le=1 << 30,
-        examples=[65536],
-        description="a whole number of files, 1024 to 1073741824, without unit or quotes",
-    ),
+    _number_of("files", least=1024, most=1 << 30, example=65536),
 ]
-Nproc = Annotated[
-    StrictInt,
-    Field(
-        ge=1024,
-        le=1 << 22,  # the kernel's PID_MAX_LIMIT
-        examples=[65536],
-        description="a whole number of processes, 1024 to 4194304, without unit or quotes",
-    ),
-]
+# The kernel's PID_MAX_LIMIT.
+Nproc = Annotated[StrictInt, _number_of("processes", least=1024, most=1 << 22, example=65536)]
 Version = Annotated[
     str,
     _matching(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?"),

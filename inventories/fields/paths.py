@@ -19,10 +19,20 @@ from pydantic import (
 from typing_extensions import Self
 
 from gpu_node.inventories.errors import Wrong
-from gpu_node.inventories.fields.kinds import _LABEL, WRITTEN, Size, Switch, User, _matching, _text
+from gpu_node.inventories.fields.kinds import (
+    _LABEL,
+    WRITTEN,
+    Size,
+    Switch,
+    User,
+    _matching,
+    _text,
+    require_once,
+)
 
 # The word for the machine that all this runs on, where the name of a node may stand.
 CONTROLLER = "controller"
+NODE_NAME = "the name of a node under hosts"
 
 
 def relative(pattern: object, folders: Iterable[str]) -> str:
@@ -55,10 +65,9 @@ def filled(value: object) -> object:
     return value
 
 
-def _each_once(found: tuple[Directory, ...]) -> tuple[Directory, ...]:
-    if len({each.path for each in found}) < len(found):
-        raise ValueError("one of them is listed twice")
-    return found
+def _each_once(directories: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    require_once([each.path for each in directories])
+    return directories
 
 
 def _directory_mode(value: object) -> str:
@@ -158,12 +167,12 @@ Group = Annotated[
 Source = Annotated[
     str,
     _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
-    Field(examples=["controller"], description="controller, or the name of a node under hosts"),
+    Field(examples=["controller"], description=f"{CONTROLLER}, or {NODE_NAME}"),
 ]
 Node = Annotated[
     str,
     _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
-    Field(examples=["a100-01"], description="the name of a node under hosts"),
+    Field(examples=["a100-01"], description=NODE_NAME),
 ]
 Patterns = Annotated[
     tuple[str, ...],

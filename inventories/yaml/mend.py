@@ -49,9 +49,9 @@ _MENDS: tuple[Callable[[str], str], ...] = (
 )
 
 
-def _in_quotes(found: re.Match[str]) -> str:
-    text = found[2].rstrip().replace('"', "").replace("'", "")
-    return f'{found[1]}"{text}"'
+def _in_quotes(match: re.Match[str]) -> str:
+    text = match[2].rstrip().replace('"', "").replace("'", "")
+    return f'{match[1]}"{text}"'
 
 
 def unparsed(error: yaml.YAMLError, text: str, count: Callable[[str], int]) -> tuple[int, Problem]:
@@ -115,8 +115,8 @@ def _mended(text: str, lines: list[str], tried: list[int]) -> Iterator[tuple[str
 
 def _indented(lines: list[str], at: int) -> Iterator[str]:
     """Yield a line with the indentations of the lines around it."""
-    around = [*reversed(lines[:at]), *lines[at + 1 :]]
-    widths = [len(each) - len(each.lstrip()) for each in around[:4] if each.strip()]
+    others = [*reversed(lines[:at]), *lines[at + 1 :]]
+    widths = [len(each) - len(each.lstrip()) for each in others[:4] if each.strip()]
     for width in widths[:2]:
         yield f"{' ' * width}{lines[at].strip()}"
 

@@ -14,7 +14,7 @@ import yaml
 from typing_extensions import override
 
 from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, dotted, quoted, reason
-from gpu_node.inventories.regular_file import MOST_BYTES, content
+from gpu_node.inventories.regular_file import MOST_BYTES, NOT_UTF8, content
 from gpu_node.inventories.yaml.mend import unparsed
 
 _TAG = "tag:yaml.org,2002:"
@@ -55,12 +55,19 @@ class Document:
             self._places.add(place)
             self.problems.append((place[0], problem))
 
+    def move(self, old: KeyPath, new: KeyPath) -> None:
+        """Make the problems of a value those of the key that it has now."""
+        before, self.problems, self._places = self.problems, [], set()
+        for line, problem in before:
+            moved = problem._replace(path=new) if problem.path == old else problem
+            self.add(moved, line)
+
     def finish(self) -> None:
         """Raise all the problems kept so far, in the order of the file."""
         if self.problems:
-            found = sorted(self.problems, key=lambda entry: (entry[0], dotted(entry[1].path)))
-            lines = (problem.at(self.file, line) for line, problem in found)
-            raise InventoryError(lines, (problem for _, problem in found))
+            entries = sorted(self.problems, key=lambda entry: (entry[0], dotted(entry[1].path)))
+            lines = (problem.at(self.file, line) for line, problem in entries)
+            raise InventoryError(lines, (problem for _, problem in entries))
 
 
 class _TooLarge(Exception):
@@ -163,7 +170,7 @@ def _text(file: Path) -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         why, allowed = f"{raw[error.start]:#04x}", "a cluster file (YAML)"
         then = f"iconv -f LATIN1 -t UTF-8 {shlex.quote(file.name)}, or write plain letters"
-        problem = Problem((), "bytes that are not UTF-8 text", why, allowed, then)
+        problem = Problem((), NOT_UTF8, why, allowed, then)
         raise InventoryError([problem.at(file, line)]) from None
 
 
@@ -173,7 +180,7 @@ def _odd_blanks(text: str) -> Iterator[tuple[int, Problem]]:
     Those in a comment or in quotes do no harm.
     """
     for number, line in enumerate([] if text.isascii() else text.split("\n"), 1):
-        for at, sign in enumerate(_HARMLESS.sub(lambda found: "x" * len(found[0]), line), 1):
+        for at, sign in enumerate(_HARMLESS.sub(lambda match: "x" * len(match[0]), line), 1):
             kind = unicodedata.category(sign)
             if kind in ("Zs", "Cf") and sign != " ":
                 name = unicodedata.name(sign, "odd sign").lower()

@@ -49,9 +49,11 @@ def style_of(text: str, key: Node, value: Node, above: int) -> Style:
         column=column,
         step=abs(inner - column),
         flow=is_flow,
-        inner_flow=all(each.flow_style for each in mappings[1:]),
+        inner_flow=all(mapping.flow_style for mapping in mappings[1:]),
         padded=any(
-            text[each.start_mark.index + 1].isspace() for each in mappings if each.flow_style
+            text[mapping.start_mark.index + 1].isspace()
+            for mapping in mappings
+            if mapping.flow_style
         ),
         quotes={name: each.style for name, each in scalars if isinstance(each, ScalarNode)},
     )

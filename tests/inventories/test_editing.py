@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +22,8 @@ from gpu_node.inventories.yaml.edit import (
 )
 from tests import case_files
 from tests.examples import examples
+from tests.inventories.test_inventory_errors import CASES as BAD
+from tests.inventories.test_inventory_errors import written
 
 HERE = Path(__file__).parent
 LAB = (HERE.parents[1] / "inventories" / "lab.yml").read_text()
@@ -300,11 +303,11 @@ def test_the_last_host_stays() -> None:
         without_host("hosts:\n  a: {group: g}\n", "a")
 
 
-@pytest.mark.parametrize("path", sorted((HERE / "bad").glob("*.yml")), ids=lambda path: path.stem)
-def test_whatever_a_file_holds(path: Path) -> None:
+@pytest.mark.parametrize("case", BAD, ids=lambda case: str(case["name"]))
+def test_whatever_a_file_holds(case: dict[str, Any], tmp_path: Path) -> None:
     """It is edited and can be edited back, or the error gives the reason."""
     try:
-        text = path.read_bytes().decode()
+        text = written(case, tmp_path).read_bytes().decode()
         assert without_host(with_host(text, "new", ENTRY), "new") == text
     except (EditError, UnicodeDecodeError) as error:
         assert str(error)

@@ -318,7 +318,7 @@ def test_a_plain_key_beside_an_authority(sshd: Sshd, authority: Path) -> None:
     line = f"@cert-authority * {public(authority)}"
     assert "it has no certificate" in connected(sshd, line)
     assert connected(sshd, line, f"NAME {text(HOST)}") == "here"
-    assert "does not match" in connected(sshd, line, f"NAME {text(OTHER)}")
+    assert "its host key has changed" in connected(sshd, line, f"NAME {text(OTHER)}")
 
 
 @pytest.mark.parametrize("word", ["no", "accept-new", "ask", "off"])

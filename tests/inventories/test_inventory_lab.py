@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.running import Ended, run
+from tests.commands import Ended, run
 
 ROOT = Path(__file__).parents[2]
 

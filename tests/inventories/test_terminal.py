@@ -21,8 +21,8 @@ from pyinfra_cli.exceptions import UnexpectedInternalError, WrappedError
 from pyinfra_cli.log import LogFormatter
 from typing_extensions import override
 
-from gpu_node.inventories import terminal
-from gpu_node.inventories.connection import commands
+from gpu_node.inventories import pyinfra_patches, terminal
+from gpu_node.inventories.connection.connector import Connector
 from tests.fork_server import BIN, REPOSITORY
 from tests.hostile_nodes import reply
 from tests.onboarding.serving import PASSWORD, at_home, serving
@@ -49,7 +49,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(click, "echo", lambda message="", **_: lines.append(str(message)))
     handler = Handler()
     logger.addHandler(handler)
-    terminal.install()
+    pyinfra_patches.install()
     yield lines
     logger.removeHandler(handler)
 
@@ -113,7 +113,7 @@ def test_an_error_that_ends_the_process(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_an_error_that_ends_a_greenlet(capsys: pytest.CaptureFixture[str]) -> None:
     """gevent prints it by itself."""
-    terminal.install()
+    pyinfra_patches.install()
 
     def fail() -> None:
         raise ValueError(HOSTILE)
@@ -176,11 +176,10 @@ def test_on_a_terminal(tmp_path: Path) -> None:
 
 def test_it_is_there_once() -> None:
     """A second call changes nothing."""
-    terminal.install()
-    terminal.install()
+    pyinfra_patches.install()
+    pyinfra_patches.install()
     filters = logging.getLogger("pyinfra").filters
     assert sum(isinstance(each, terminal.Visible) for each in filters) == 1
-    assert sys.excepthook is terminal.show_error
 
 
 @pytest.mark.parametrize("parameters", [0, 8999])
@@ -202,7 +201,6 @@ def test_the_lines_of_a_node_that_sends_many(
 ) -> None:
     """The first and the last ones are printed, as it runs and of a failure; a fact has them all."""
     at_home(monkeypatch, tmp_path)
-    commands.install()
     many = b"".join(b"line %d\n" % number for number in range(100_000))
     with serving(tmp_path / "server") as sshd:
         sshd.accepts_none = True
@@ -211,8 +209,9 @@ def test_the_lines_of_a_node_that_sends_many(
         known = {"ssh_port": sshd.port, "ssh_user": "root", "ssh_password": PASSWORD}
         known["ssh_known_hosts_file"] = str(tmp_path / "known_hosts")
         inventory = Inventory(([("127.0.0.1", known)], {}))
-        state = State(inventory, Config())
         (node,) = inventory
+        node.connector_cls = Connector
+        state = State(inventory, Config())
         node.connect(raise_exceptions=True)
         try:
             done, output = node.run_shell_command("work", print_output=True)

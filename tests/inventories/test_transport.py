@@ -10,10 +10,11 @@ from collections.abc import Callable
 from contextlib import closing
 
 import pytest
-from paramiko import Channel, Message, SSHException, Transport
+from paramiko import Channel, Message, SSHException
 from paramiko.common import cMSG_CHANNEL_DATA
 
 from gpu_node.inventories.connection import capped
+from gpu_node.inventories.connection.transport import BoundedTransport
 from tests.inventories.conftest import MINE, ask
 from tests.onboarding.serving import Sshd
 
@@ -29,9 +30,9 @@ def endless(data: bytes, stderr: bool = False) -> Callable[[Channel, bytes], Non
     return answer
 
 
-def connection(sshd: Sshd) -> Transport:
+def connection(sshd: Sshd) -> BoundedTransport:
     """A connection to it, logged in."""
-    made = Transport(socket.create_connection(("127.0.0.1", sshd.port)))
+    made = BoundedTransport(socket.create_connection(("127.0.0.1", sshd.port)))
     made.start_client(timeout=10)
     made.auth_publickey("root", MINE)
     return made
@@ -166,7 +167,7 @@ def test_a_first_contact_without_end(sshd: Sshd, sent: bytes) -> None:
     sshd.instead = instead
     began = time.monotonic()
     with pytest.raises(SSHException):
-        made = Transport(socket.create_connection(("127.0.0.1", sshd.port)))
+        made = BoundedTransport(socket.create_connection(("127.0.0.1", sshd.port)))
         made.start_client(timeout=20)
     assert time.monotonic() - began < 5
     assert heard.wait(5), "the connection was not closed"
@@ -174,7 +175,7 @@ def test_a_first_contact_without_end(sshd: Sshd, sent: bytes) -> None:
 
 def test_no_compression(sshd: Sshd) -> None:
     """Whatever an inventory says: some bytes could become any number."""
-    made = Transport(socket.create_connection(("127.0.0.1", sshd.port)))
+    made = BoundedTransport(socket.create_connection(("127.0.0.1", sshd.port)))
     with closing(made):
         made.use_compression(True)
         made.start_client(timeout=10)

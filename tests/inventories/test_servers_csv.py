@@ -90,9 +90,16 @@ BAD = {
             "numbers, each 0 to 255",
             f"2: group: found '-g' (a leading - would be read as an option); {GROUP}",
             f"3: name: found ''; {NAME}",
-            f"4: address: found '192.0.2.4:22' (give the port as ssh.port); {ADDRESS}; next: write "
-            "address: 192.0.2.4 and port: 22",
+            f"4: address: found '192.0.2.4:22' (a list has no port); {ADDRESS}; next: write "
+            "192.0.2.4, and give --port 22 for all lines",
             "4: name: found 'b' (also on line 2); allowed: one line each",
+        ],
+    ),
+    "a login in place of an address": (
+        "a,root@192.0.2.4:2311\n",
+        [
+            f"1: address: found 'root@192.0.2.4:2311' (a list has no user and no port); {ADDRESS}; "
+            "next: write 192.0.2.4, and give --user root --port 2311 for all lines",
         ],
     ),
     "more than the columns that are named": (
