@@ -4,21 +4,45 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-# In the order of a report.
-AREAS = (
-    "driver",
-    "shm",
-    "limits",
-    "toolchain",
-    "nccl",
-    "ssh",
-    "network",
-    "env",
-    "workspace",
-    "clock",
-    "host",
-)
+if TYPE_CHECKING:  # the names alone must be quick to have: --help and inventories list them
+    from gpu_node.facts.clock import ClockState
+    from gpu_node.facts.driver.state import DriverState
+    from gpu_node.facts.env.state import EnvState
+    from gpu_node.facts.fabric import FabricState
+    from gpu_node.facts.host.state import HostState
+    from gpu_node.facts.job.state import JobState
+    from gpu_node.facts.limits.state import LimitsState
+    from gpu_node.facts.nccl.state import NcclState
+    from gpu_node.facts.network.state import NetworkState
+    from gpu_node.facts.shm.state import ShmState
+    from gpu_node.facts.ssh.state import SshState
+    from gpu_node.facts.toolchain.state import ToolchainState
+    from gpu_node.facts.workspace.state import WorkspaceState
+
+
+class Areas:
+    """The state of each area, in the order of a report."""
+
+    driver: DriverState
+    fabric: FabricState
+    shm: ShmState
+    limits: LimitsState
+    toolchain: ToolchainState
+    nccl: NcclState
+    ssh: SshState
+    network: NetworkState
+    env: EnvState
+    workspace: WorkspaceState
+    clock: ClockState
+    host: HostState
+    job: JobState
+
+
+AREAS = tuple(Areas.__annotations__)
+# The id of a rule, AREA.NAME, as a pattern.
+RULE_ID = r"[a-z][a-z0-9]*\.[a-z][a-z0-9-]*"
 
 
 def area_folder(room: str, area: str, needed: str) -> ModuleType:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pydantic import create_model
 from typing_extensions import override
 
-from gpu_node.facts.areas import AREAS, area_folder
-from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
+from gpu_node.facts.areas import AREAS, Areas, area_folder
+from gpu_node.facts.probe.base import NOT_ASKED, AreaFact, ProbeFact, State
 from gpu_node.facts.probe.file_systems import Places
-from gpu_node.facts.probe.protocol import Section, Times, read
+from gpu_node.facts.probe.protocol import Readings, Section, Times, read
 from gpu_node.facts.probe.request import ProbeRequest
-
-if TYPE_CHECKING:
-    from gpu_node.facts.driver.state import DriverState
-    from gpu_node.facts.env.state import EnvState
-    from gpu_node.facts.host.state import HostState
-    from gpu_node.facts.limits.state import LimitsState
-    from gpu_node.facts.nccl.state import NcclState
-    from gpu_node.facts.network.state import NetworkState
-    from gpu_node.facts.shm.state import ShmState
-    from gpu_node.facts.ssh.state import SshState
-    from gpu_node.facts.toolchain.state import ToolchainState
-    from gpu_node.facts.workspace.state import WorkspaceState
 
 
 def _fact_of(area: str) -> type[AreaFact]:
@@ -69,66 +56,59 @@ class UnreadSection(State):
     reason: str
 
 
-if TYPE_CHECKING:
+class NodeState(State, Areas):
+    """The state of each area of a node, and the sections that gave no usable answer."""
 
-    class NodeState(State):
-        """The state of each area of a node, and the sections that gave no usable answer.
-
-        At runtime it has a field for each area of the register. The areas here are those that rules
-        of other areas use as attributes: mypy then knows their types.
-        """
-
-        driver: DriverState
-        shm: ShmState
-        limits: LimitsState
-        toolchain: ToolchainState
-        nccl: NcclState
-        ssh: SshState
-        network: NetworkState
-        env: EnvState
-        workspace: WorkspaceState
-        host: HostState
-        unreadable: tuple[UnreadSection, ...] = ()
-else:
-    NodeState = create_model(
-        "NodeState",
-        __base__=State,
-        __module__=__name__,
-        __doc__="The state of each area of a node, and the sections that gave no usable answer.",
-        **{area: (fact.state, ...) for area, fact in AREA_FACTS.items()},
-        unreadable=(tuple[UnreadSection, ...], ()),
-    )
+    unreadable: tuple[UnreadSection, ...] = ()
 
 
-S = TypeVar("S", bound=State)
+# The register names the states; only here they are imported.
+NodeState.model_rebuild(
+    _types_namespace={fact.state.__name__: fact.state for fact in AREA_FACTS.values()}
+)
 
 
-def unread_areas() -> dict[str, dict[str, None]]:
-    """Return the empty state of each area, in plain types, without reading a fact."""
-    return {area: dict.fromkeys(fact.state.model_fields) for area, fact in AREA_FACTS.items()}
+def state_of(facts: Mapping[str, Any]) -> NodeState:
+    """Return the state that has these facts, in plain types; what they lack is None, not read."""
+    areas = {
+        area: {**_unread(fact.state), **facts.get(area, {})} for area, fact in AREA_FACTS.items()
+    }
+    return NodeState.model_validate({**facts, **areas})
 
 
-def area_of(found: NodeState, kind: type[S]) -> S:
-    """Return the state of an area by its class: of any area, also one without an attribute here."""
-    return next(each for each in vars(found).values() if isinstance(each, kind))
+def _unread(state: type[State]) -> dict[str, None]:
+    return dict.fromkeys(name for name, field in state.model_fields.items() if field.is_required())
 
 
-def placed(prefix: str, found: NodeState) -> Places | None:
+def placed(prefix: str, state: NodeState) -> Places | None:
     """Return where the files of a Python environment are on a node; None if that is unknown."""
-    return (found.nccl.places or {}).get(prefix)
+    return (state.nccl.places or {}).get(prefix)
 
 
 def parse(
     output: list[str], asked: Sequence[Section] = SECTIONS, times: Times | None = None
 ) -> NodeState:
     """Return the state from the lines of a probe's `output`."""
-    readings = read(output, asked, times)
+    return parse_readings(read(output, asked, times))
+
+
+def parse_readings(readings: Readings) -> NodeState:
+    """Return the state from the answers of a probe."""
     areas = {area: fact.parse(readings) for area, fact in AREA_FACTS.items()}
     unreadable = [
         UnreadSection(area=each.section.split(".")[0], section=each.section, reason=each.reason)
         for each in readings.unread
     ]
     return NodeState.model_validate({**areas, "unreadable": unreadable})
+
+
+def parse_part(readings: Readings) -> NodeState:
+    """Return the state of a node that was asked only some sections; the others are None."""
+    for section in SECTIONS:
+        readings.sections.setdefault(section.name, NOT_ASKED)
+    state = parse_readings(readings)
+    asked = tuple(each for each in state.unreadable if each.reason != NOT_ASKED.problem)
+    return state.model_copy(update={"unreadable": asked})
 
 
 class NodeProbe(ProbeFact):

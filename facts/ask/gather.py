@@ -17,15 +17,22 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import gevent
 from pyinfra.api import Config, Host, Inventory, State
+from pyinfra.api.connectors import get_execution_connector
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.state import StateStage
+from pyinfra.connectors.ssh import SSHConnector
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 
-from gpu_node.facts.ask.host_key import UNFINISHED
 from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
-from gpu_node.facts.ask.pyinfra_file import IMPORT, loadable
+from gpu_node.facts.ask.pyinfra_file import (
+    CONNECTOR,
+    INVENTORIES,
+    INVENTORY_DATA,
+    NO_INVENTORY,
+    loadable,
+)
 from gpu_node.facts.ask.session import ProbeError, ask, close, probe, tune
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.protocol import Readings, Section
@@ -36,12 +43,12 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 # Nodes probed at the same time; pyinfra's default is 20 for each processor.
 PARALLEL = 50
+# paramiko's error for a handshake that has not ended.
+_UNFINISHED = "No existing session"
 # pyinfra's default accepts an unknown host key and stores it.
 VERIFIED = {"ssh_strict_host_key_checking": "yes"}
 # The number of a system's error; its words follow, and paramiko's number is None.
 _NUMBER = re.compile(r"\[Errno (?:None|-?[0-9]+)\] ")
-# What an inventory file imports, and its old name, which still exists in the repository itself.
-OLD_NAMES = ("inventories", "inventories.groups")
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class NotConnected(Exception):
     def __init__(self, cause: Exception, seconds: float = 0) -> None:
         reason = _NUMBER.sub("", str(cause))
         # paramiko has the same error, at once, for an sshd that closes the connection.
-        if UNFINISHED in reason and seconds >= CONNECT_SECONDS:
+        if _UNFINISHED in reason and seconds >= CONNECT_SECONDS:
             reason = f"it accepts connections, but sshd sends nothing within {CONNECT_SECONDS} s"
         if "No authentication methods available" in reason:
             reason = (
@@ -239,10 +246,14 @@ def _here() -> str:
 def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) -> Inventory:
     """Load an inventory as pyinfra does; every error of its file is a PyinfraError."""
     try:
-        with loadable(path) as file:
-            inventory: Inventory = make_inventory(
-                file, cwd=cwd, override_data={**(data or {}), **VERIFIED}
-            )
+        file, group_data = loadable(path)
+        inventory: Inventory = make_inventory(
+            file,
+            override_data={**(data or {}), **VERIFIED, INVENTORY_DATA: path},
+            cwd=cwd,
+            group_data_directories=group_data,
+        )
+        _connect_as_ours(inventory)
         return inventory
     except PyinfraError:  # an error in a cluster file has that file and its line
         raise
@@ -255,30 +266,40 @@ def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) ->
         raise PyinfraError(_failed(path, error)) from error
 
 
+def _connect_as_ours(inventory: Inventory) -> None:
+    """Have the hosts that pyinfra would reach by its own SSH reached as those of a cluster file."""
+    hosts = [host for host in inventory if host.connector_cls is SSHConnector]
+    if hosts:
+        connector = get_execution_connector(CONNECTOR)
+        for host in hosts:
+            host.connector_cls = connector
+
+
 def _failed(path: str, error: Exception) -> str:
     """Return the problem of an inventory file that does not run, with the line where it ends."""
     words = error.msg if isinstance(error, SyntaxError) else str(error)
     line = error.lineno if isinstance(error, SyntaxError) else _line_in(path, error)
     place = f"{path}:{line}" if line else path
-    found = " ".join(f"{type(error).__name__}: {words}".split())
-    is_old = isinstance(error, ImportError) and error.name in OLD_NAMES
-    then = f"; next: write {IMPORT}" if is_old else ""
-    return f"{place}: found {found}; allowed: an inventory that Python can run{then}"
+    text = " ".join(f"{type(error).__name__}: {words}".split())
+    # pyinfra runs a file without a suffix; a cluster file may have lost its own.
+    then = "" if Path(path).suffix else "; next: give a cluster file the suffix .yml"
+    return f"{place}: found {text}; allowed: an inventory that Python can run{then}"
 
 
 def _line_in(path: str, error: Exception) -> int | None:
     """Return the line of a file at which it raised an error; None where it is not in the trace."""
     file = os.path.abspath(path)
     frames = extract_tb(error.__traceback__)
-    return next((each.lineno for each in frames if os.path.abspath(each.filename) == file), None)
+    return next((frame.lineno for frame in frames if os.path.abspath(frame.filename) == file), None)
 
 
 def _no_host(path: str) -> NoHosts:
     if os.path.exists(path) or "," in path:
         return NoHosts(f"{path}: found no host; allowed: one host or more")
-    why = "no such inventory file, and no host of that name"
-    allowed = "pyinfra's inventory (.py), or a cluster file (.yml)"
-    return NoHosts(f"INVENTORY: found {path!r} ({why}); allowed: {allowed}; next: ls *.yml */*.yml")
+    why = f"{NO_INVENTORY}, and no host of that name"
+    return NoHosts(
+        f"INVENTORY: found {path!r} ({why}); allowed: {INVENTORIES}; next: ls *.yml */*.yml"
+    )
 
 
 def _limited(hosts: list[Host], limits: list[str], inventory_path: str) -> list[Host]:

@@ -45,23 +45,23 @@ def _proxy(hops: Sequence[str], config: str, left: int) -> list[str]:
             f"more than {_MOST} jump hosts are on the way, or one leads to another and back; "
             "look at ProxyJump in ssh's configuration"
         )
-    found = _HOP.fullmatch(hops[-1])
-    if found is None:
+    match = _HOP.fullmatch(hops[-1])
+    if match is None:
         raise ValueError(
             f"the jump host {hops[-1]!r} is not [user@]host[:port]; correct it in ProxyJump of "
             "ssh's configuration"
         )
-    to = found["host"] or found["address"]
+    to = match["host"] or match["address"]
     words = ["ssh", *STRICT, *(("-F", config) if config else ())]
-    words += ["-l", found["user"]] if found["user"] else []
-    words += ["-p", found["port"]] if found["port"] else []
+    words += ["-l", match["user"]] if match["user"] else []
+    words += ["-p", match["port"]] if match["port"] else []
     # Without hops before it in this list, ssh uses the hops of its own settings.
     before = list(hops[:-1])
     if not before and (named := _jump_hosts([*words[1:], to])):
         before = named.split(",")
     words += _proxy(before, config, left - 1) if before else []
     # ssh expands each % once in the command that it starts.
-    plain = [each.replace("%", "%%") for each in words]
+    plain = [word.replace("%", "%%") for word in words]
     return ["-o", f"ProxyCommand={shlex.join([*plain, *_ONWARD, to.replace('%', '%%')])}"]
 
 

@@ -104,10 +104,10 @@ def _requests(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, ProbeRequest]
 
     Its port does, where the nodes have different ones.
     """
-    found = {name: request_of(dict(data)) for name, data in hosts.items()}
-    ports = {peer.port for request in found.values() for peer in request.nodes}
+    requests = {name: request_of(dict(data)) for name, data in hosts.items()}
+    ports = {peer.port for request in requests.values() for peer in request.nodes}
     less: dict[str, Any] = {"logins": False, **({"address": ""} if len(ports) <= 1 else {})}
-    return {name: replace(request, **less) for name, request in found.items()}
+    return {name: replace(request, **less) for name, request in requests.items()}
 
 
 def _rendered(request: ProbeRequest) -> str:
@@ -126,25 +126,26 @@ def answers(
     asked today has no state, and the reason. `why_none` is that of a path which is no file, as in
     `regular_file`.
     """
-    found: dict[str, Answer] = {}
+    answer_of: dict[str, Answer] = {}
     machines: dict[tuple[str, str], list[str]] = {}
     for name, ask in _questions(hosts, version).items():
         data = hosts[name]
         try:
-            text = _text(folder, name, why_none)  # all at the same time would fill the memory
+            # One after the other: all at the same time would fill the memory.
+            text = _text(folder, name, ask.script, why_none)
             stamp = _stamp(text, name, ask.digest)
-            found[name] = Answer(data, _state(text, ask), reached=True)
+            answer_of[name] = Answer(data, _state(text, ask), reached=True)
         except _NoFile as error:
-            found[name] = Answer(data, error=str(error))
+            answer_of[name] = Answer(data, error=str(error))
         except ProbeError as error:
-            found[name] = Answer(data, error=str(error), reached=True)
+            answer_of[name] = Answer(data, error=str(error), reached=True)
         else:
             if stamp["boot"] != "-":
                 machines.setdefault((stamp["host"], stamp["boot"]), []).append(name)
     for (host, _), names in machines.items():
         for name in names if len(names) > 1 else ():
-            found[name] = _of_one_machine(found[name], host, names[name == names[0]])
-    return {name: found[name] for name in hosts}
+            answer_of[name] = _of_one_machine(answer_of[name], host, names[name == names[0]])
+    return {name: answer_of[name] for name in hosts}
 
 
 @dataclass(frozen=True)
@@ -152,28 +153,30 @@ class _Question:
     """What a node was to be asked; nodes with the same script share its sections."""
 
     request: ProbeRequest
+    script: str
     digest: str
     sections: Sequence[Section]
 
 
 def _questions(hosts: Mapping[str, Mapping[str, Any]], version: str) -> Mapping[str, _Question]:
     requests = _requests(hosts)
-    found = {}
+    questions = {}
     for script in scripts(hosts, version):
         sections = NodeProbe().sections_for(requests[script.name])
         for name in script.nodes:
-            found[name] = _Question(requests[name], script.digest, sections)
-    return found
+            file = f"{script.name}{SCRIPT_SUFFIX}"
+            questions[name] = _Question(requests[name], file, script.digest, sections)
+    return questions
 
 
 class _NoFile(Exception):
     """A node's file does not exist or is not read; str() is the reason and the next step."""
 
 
-def _text(folder: Path, name: str, why_none: Callable[[str, str], str]) -> str:
+def _text(folder: Path, name: str, script: str, why_none: Callable[[str, str], str]) -> str:
     """Return the text of a node's file. Raises _NoFile, and ProbeError for more than is read."""
     file = folder / f"{name}{ANSWER_SUFFIX}"
-    then = f"run its script on the node, > {file.name}"
+    then = f"on the node, sh {script} {name} >{file.name}"
     if why := why_none(str(file), ""):  # a pipe would wait for a writer
         raise _NoFile(_unread(file, why, then))
     try:

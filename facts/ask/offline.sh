@@ -1,6 +1,6 @@
 node=${1:-@node@}
 case $node in
-  '' | *@other@*)
+  ('' | *@other@*)
     echo "usage: sh ${0##*/} NODE >NODE.txt; NODE is the name of this node in the inventory" >&2
     exit 1
     ;;

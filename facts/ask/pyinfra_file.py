@@ -1,20 +1,18 @@
-"""The file that pyinfra loads for INVENTORY: a .py file, or a cluster file (.yml)."""
+"""What pyinfra loads for INVENTORY: a .py file, or a cluster file (.yml) by our connector."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 SUFFIX, CLUSTER_SUFFIX = ".py", ".yml"
-IMPORT = "from gpu_node.inventories.groups import groups_of"
-_STAND_IN = f"""\
-{IMPORT}
-
-globals().update(groups_of({{file!r}}))
-"""
+# The connector of a cluster file, and the host data in which it finds INVENTORY as typed.
+CONNECTOR, INVENTORY_DATA = "gpu-node", "gpu_node_inventory"
+# What a message allows for INVENTORY, and where only a cluster file has what is needed.
+INVENTORIES = "pyinfra's inventory (.py), or a cluster file (.yml)"
+CLUSTER_FILES = "a cluster file (.yml), or the .py file beside it"
+NO_INVENTORY = "no such inventory file"
 
 
 def wrong_suffix(path: str) -> str | None:
@@ -22,13 +20,13 @@ def wrong_suffix(path: str) -> str | None:
 
     pyinfra would run any file as Python.
     """
-    found = Path(path).suffix
-    if found in (SUFFIX, CLUSTER_SUFFIX):
+    suffix = Path(path).suffix
+    if suffix in (SUFFIX, CLUSTER_SUFFIX):
         return None
     allowed = f"{CLUSTER_SUFFIX} (a cluster file) or {SUFFIX} (pyinfra's inventory)"
-    what = f"the suffix {found!r}" if found else "no suffix"
+    what = f"the suffix {suffix!r}" if suffix else "no suffix"
     meant = {SUFFIX: SUFFIX, CLUSTER_SUFFIX: CLUSTER_SUFFIX, ".yaml": CLUSTER_SUFFIX}
-    right = meant.get(found.lower())
+    right = meant.get(suffix.lower())
     then = f"; next: rename it to {Path(path).with_suffix(right)}" if right else ""
     return f"{path}: found {what}; allowed: {allowed}{then}"
 
@@ -36,28 +34,31 @@ def wrong_suffix(path: str) -> str | None:
 def pyinfra_file(inventory: str) -> str:
     """Return the .py file beside a cluster file; `inventory` if there is none or for others."""
     if inventory.endswith(CLUSTER_SUFFIX):
-        beside = inventory.removesuffix(CLUSTER_SUFFIX) + SUFFIX
-        return beside if Path(beside).is_file() else inventory
+        file = inventory.removesuffix(CLUSTER_SUFFIX) + SUFFIX
+        return file if Path(file).is_file() else inventory
     return inventory
 
 
-@contextmanager
-def loadable(inventory: str) -> Iterator[str]:
-    """Yield what pyinfra can load: a temporary .py file for a lone cluster file, else `inventory`.
+def loadable(inventory: str) -> tuple[str, list[str]]:
+    """Return what pyinfra can load, and the folders of group data that it does not find itself.
 
-    pyinfra finds the group data beside the cluster file as well. Raises OSError where no temporary
-    file can be written.
+    A lone cluster file is loaded by our connector; its folder may have group data. Raises
+    PyinfraError for a path that pyinfra would take for two.
     """
-    inventory = pyinfra_file(inventory)
-    if not inventory.endswith(CLUSTER_SUFFIX):
-        yield inventory
-        return
-    cluster_file = Path(inventory).absolute()
-    with TemporaryDirectory(prefix="gpu-node-") as folder:
-        stand_in = Path(folder, cluster_file.name).with_suffix(SUFFIX)
-        stand_in.write_text(_STAND_IN.format(file=str(cluster_file)), encoding="utf-8")
-        Path(folder, "group_data").symlink_to(cluster_file.parent / "group_data")
-        yield str(stand_in)
+    file = pyinfra_file(inventory)
+    if not file.endswith(CLUSTER_SUFFIX):
+        return file, []
+    if "," in file:
+        from pyinfra.api.exceptions import PyinfraError  # not before a command line is understood
+
+        raise PyinfraError(
+            f"{file}: found a comma in the path (pyinfra splits INVENTORY at it); allowed: a path "
+            f"without one; next: rename it, or write {Path(file).with_suffix(SUFFIX).name} beside "
+            "it, as gpu-node init does"
+        )
+    folder = Path(file).absolute().parent / "group_data"
+    is_found = folder == Path.cwd() / "group_data"
+    return f"@{CONNECTOR}/{file}", [] if is_found or not folder.is_dir() else [str(folder)]
 
 
 def deploy_command(inventory: str, options: Sequence[str] = ()) -> str:

@@ -15,7 +15,8 @@ from pyinfra.api import Host
 from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.facts.ask.execute import NoAnswer, NoAnswerInTime, execute
-from gpu_node.facts.probe.bounds import in_words, short
+from gpu_node.facts.ask.waiting import too_late
+from gpu_node.facts.probe.bounds import not_understood, short
 from gpu_node.facts.probe.frame import FIRST_LINE, READER, arrived_in_part, by_stdin
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import ProbeRequest, request_of
@@ -56,8 +57,8 @@ class NotWhole(ProbeError):
 
     def __init__(self, count: str, first: str) -> None:
         why = CUT if first.startswith(FIRST_LINE) else EATEN
-        found = f"{count} bytes of its script arrived, from {first[:40]!a} on"
-        super().__init__(f"the probe could not run: {why} ({found if first else 'none arrived'})")
+        arrived = f"{count} bytes of its script arrived, from {first[:40]!a} on"
+        super().__init__(f"the probe could not run: {why} ({arrived if first else 'none arrived'})")
 
 
 def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False) -> NodeState:
@@ -78,14 +79,14 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     return _reached(state_of(fact, lines, request), connector or host.connector)
 
 
-def _reached(found: NodeState, connector: BaseConnector) -> NodeState:
+def _reached(state: NodeState, connector: BaseConnector) -> NodeState:
     """Add the host key of the session, which known_hosts has: the files may have another one."""
     transport = _transport(connector)
     key = transport.get_remote_server_key() if transport else None
     if key is None:
-        return found
+        return state
     reached = f"{key.get_name()} {key.get_base64()}"
-    return found.model_copy(update={"ssh": found.ssh.model_copy(update={"reached": reached})})
+    return state.model_copy(update={"ssh": state.ssh.model_copy(update={"reached": reached})})
 
 
 def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeState:
@@ -93,10 +94,10 @@ def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeSt
     from gpu_node.facts.workspace.source import with_sources
 
     try:
-        found = fact.state_in(lines)
+        state = fact.state_in(lines)
     except Exception as error:  # an error of one parser must not end the run for the others
-        raise ProbeError(f"its answer is not understood: {in_words(error)}") from error
-    return with_sources(found, request.copies)
+        raise ProbeError(not_understood(error)) from error
+    return with_sources(state, request.copies)
 
 
 def ask(
@@ -108,7 +109,7 @@ def ask(
     try:
         return read(lines, sections)
     except Exception as error:  # as in probe
-        raise ProbeError(f"its answer is not understood: {in_words(error)}") from error
+        raise ProbeError(not_understood(error)) from error
 
 
 def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
@@ -118,7 +119,7 @@ def _answered(connector: BaseConnector, script: str, seconds: int) -> list[str]:
         try:
             status, output = execute(connector, READER, seconds, stdin=by_stdin(script))
         except NoAnswerInTime:
-            raise ProbeError(f"no answer to the probe within {seconds} s") from None
+            raise ProbeError(too_late(seconds)) from None
         except NoAnswer as error:
             raise ProbeError(str(error)) from error
         return whole(status, output.stdout_lines, output.stderr_lines)
@@ -152,8 +153,8 @@ def whole(status: bool, lines: list[str], errors: Sequence[str]) -> list[str]:
 def _last(printed: Sequence[str]) -> str:
     """Return the last line that a login shell printed before it ended, and the next step."""
     last = short(printed[-1]) if printed else ""
-    found = _IN_A_FILE.match(last)
-    then = f"correct {found[1]}: bash -n {shlex.quote(found[1])}" if found else _LOOK
+    match = _IN_A_FILE.match(last)
+    then = f"correct {match[1]}: bash -n {shlex.quote(match[1])}" if match else _LOOK
     return f"{f': {last}' if last else ', and printed nothing'}; next: {then}"
 
 

@@ -54,3 +54,8 @@ class Waiting:
         if now - begun > self.last:
             return f"it has not answered {self.last} s after half of the others: {alone}"
         return ""
+
+
+def too_late(seconds: float) -> str:
+    """Return why a node has no answer whose time limit is over."""
+    return f"no answer to the probe within {seconds:.0f} s"

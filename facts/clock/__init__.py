@@ -35,11 +35,11 @@ class ClockState(State):
 
 def parse_time(text: str) -> tuple[float, float]:
     """Return the seconds since 1970 and the step of the clock from a line of `date`."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise Unreadable(f"not a time: {text.strip()[:40]!r}")
-    fraction = found[2]
-    return (float(text), 1e-6) if fraction.isdigit() else (float(found[1]), 1.0)
+    fraction = match[2]
+    return (float(text), 1e-6) if fraction.isdigit() else (float(match[1]), 1.0)
 
 
 def parse(readings: Readings) -> ClockState:

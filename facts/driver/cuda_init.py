@@ -47,7 +47,9 @@ class CudaInit(State):
 def script(request: ProbeRequest) -> str:
     """Return sh that defines `cuda_init`, for the training user of a request."""
     # A folder whose name the shell would split or expand is left out: the system has a Python.
-    prefixes = [each for each in request.environments if _FOLDER.fullmatch(each)]
+    prefixes = [
+        environment for environment in request.environments if _FOLDER.fullmatch(environment)
+    ]
     return (
         assigned(user=request.user, prefixes=" ".join(prefixes), owner_sudo="no")
         + (owner.ENVIRONMENT_OWNER if prefixes else "")

@@ -1,7 +1,7 @@
 # cuda_init: prints how cuInit ends for the training user, $user, in `cuda` lines; or why it is not
-# called. nvidia-smi can work where no program can use CUDA. $output: nvidia-smi's rows, with the
-# persistence mode in the fourth field and the compute mode in the seventh. $prefixes: Python
-# environments, for a node that has no other Python. Needs $gn_as_user, $gn_owner, $ask_cuda, limited.
+# called. nvidia-smi can work where no program can use CUDA. $output: what nvidia-smi says of each GPU,
+# by key. $prefixes: Python environments, for a node that has no other Python. Needs $gn_as_user,
+# $gn_owner, $ask_cuda, limited.
 cuda_untried() { printf 'cuda untried %s\n' "$1"; exit 0; }
 # cuda_python: prints a Python with ctypes that root, or the training user, may run.
 cuda_python() {
@@ -17,13 +17,11 @@ cuda_python() {
 }
 cuda_init() (
   eval "$gn_as_user$gn_owner"
-  state=$(printf '%s\n' "$output" | awk -F', ' '
-    $2 ~ /^GPU-/ {
-      gpus++
-      if ($4 != "Enabled") off++
-      if ($7 ~ /^(Exclusive|Prohibited)/) mode = $7
-    }
-    END { print gpus + 0, off + 0, mode }')
+  state=$(printf '%s\n' "$output" | awk -F': ' '
+    $1 == "GPU UUID" && $2 ~ /^GPU-/ { gpus++ }
+    $1 == "Persistence Mode" && $2 == "Enabled" { on++ }
+    $1 == "Compute Mode" && $2 ~ /^(Exclusive|Prohibited)/ { mode = $2 }
+    END { print gpus + 0, gpus - on, mode }')
   read -r gpus off mode <<ROWS
 $state
 ROWS
@@ -65,7 +63,7 @@ ROWS
   answer=$output
   [ "$code" != 137 ] || cuda_untried "no answer of a process of $user within 15 s"
   case $answer in
-    *'cuda '*) printf '%s\n' "$answer" | grep '^cuda ' ;;
-    *) cuda_untried "cannot run it as $user: $(printf '%s\n' "$answer" | tail -n 1)" ;;
+    (*'cuda '*) printf '%s\n' "$answer" | grep '^cuda ' ;;
+    (*) cuda_untried "cannot run it as $user: $(printf '%s\n' "$answer" | tail -n 1)" ;;
   esac
 )

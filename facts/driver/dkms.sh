@@ -38,7 +38,7 @@ confs=
     } else odd = 1
   }
   END { flush() }' "$@") || exit 1
-case $confs in *source*) printf '%s\n' "$confs" | grep '^source ' ;; esac
+case $confs in (*source*) printf '%s\n' "$confs" | grep '^source ' ;; esac
 command -v dkms >/dev/null 2>&1 || exit 0
 echo present
 # built FOLDER NAME...: whether a folder has each of these modules.
@@ -60,10 +60,10 @@ by_files() {
   for added in "$tree"/nvidia*/*; do
     version=${added##*/} module=${added%/*}
     module=${module##*/}
-    case $module in *[!-a-z]*) continue ;; esac
+    case $module in (*[!-a-z]*) continue ;; esac
     [ -L "$added/source" ] || [ -d "$added/source" ] || continue
     names=
-    case $newline$confs in *"${newline}names $module $version "*)
+    case $newline$confs in (*"${newline}names $module $version "*)
       names=${confs#*"names $module $version "}
       names=${names%%"$newline"*} ;;
     esac

@@ -28,5 +28,5 @@ def jobs(holders: Iterable[Process], step: Step) -> str:
 
     A process whose program is unknown counts as a job, because a process can choose its name.
     """
-    found = [each for each in holders if each.path not in harmless(step)]
-    return ", ".join(f"pid {each.pid} ({each.user}: {each.command})" for each in found)
+    disturbed = [holder for holder in holders if holder.path not in harmless(step)]
+    return ", ".join(f"pid {each.pid} ({each.user}: {each.command})" for each in disturbed)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from gpu_node.facts.driver import cuda_init
 from gpu_node.facts.driver.cuda_init import CudaInit
-from gpu_node.facts.probe import bounds
+from gpu_node.facts.probe import bounds, checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.shell import assigned, shell
+
+# The first level of the keys that `_gpu` reads; nothing else of a GPU is sent.
+_LEVELS = (
+    *("product name", "product architecture", "gpu uuid", "persistence mode", "compute mode"),
+    *("fb memory usage", "ecc mode", "ecc errors", "retired pages", "remapped rows"),
+)
+_HEAD = re.compile(r"GPU [0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+\.[0-9A-Fa-f]")
+_MODE = re.compile(r"[A-Z][A-Za-z_]+")
+_SWITCHES = {"Enabled": True, "Disabled": False, "Yes": True, "No": False}
+# Architectures of one compute capability; of the others the model decides.
+_CAPABILITIES = {"Volta": "7.0", "Turing": "7.5", "Ada Lovelace": "8.9", "Hopper": "9.0"}
 
 
 def smi_section(request: ProbeRequest) -> Section:
@@ -20,7 +32,7 @@ def smi_section(request: ProbeRequest) -> Section:
     # nvidia-smi is asked once: whether cuInit may be called depends on its answer.
     return Section(
         "driver.smi",
-        cuda_init.script(request) + shell("driver/smi"),
+        cuda_init.script(request) + assigned(kept=f"|{'|'.join(_LEVELS)}|") + shell("driver/smi"),
         seconds=45,
         shared=cuda_init.SHARED,
         root=request.trains_apart,
@@ -40,13 +52,16 @@ SECTIONS = (
 )
 
 
-_GPU = re.compile(r"[^,]+, GPU-[^,]+(, [^,]*){5,6}$")
+UUIDS = Section("driver.uuids", shell("driver/uuids"), seconds=30)
 
 
 class Gpu(State):
     """A GPU as nvidia-smi reports it: `memory` in MiB; None for a value that it does not know.
 
-    `mode` is the compute mode: Default, Exclusive_Process or Prohibited.
+    `mode` is the compute mode: Default, Exclusive_Process or Prohibited. `uncorrected` are the ECC
+    errors since the driver was loaded, `sram_uncorrected` those of its life. A GPU remaps rows of
+    its memory (since Ampere), or retires pages (before): `remap_pending` and `retirement_pending`
+    wait for a reset.
     """
 
     name: str
@@ -55,8 +70,15 @@ class Gpu(State):
     persistence: bool | None
     ecc: bool | None
     driver: str
-    capability: str | None
+    capability: str | None = None
     mode: str | None = None
+    ecc_pending: bool | None = None
+    uncorrected: int | None = None
+    sram_uncorrected: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pages: int | None = None
+    retirement_pending: bool | None = None
 
 
 class Smi(State):
@@ -109,31 +131,81 @@ def parse_answers(text: str) -> tuple[Smi, CudaInit | str]:
 
 
 def parse_smi(text: str) -> Smi:
-    """Parse `code N`, then the output of nvidia-smi: if it succeeded, a line for each GPU."""
+    """Parse `code N`, then lines about all GPUs, and for each one `GPU SLOT` and `KEY: VALUE`s."""
     first, *rest = lines_of(text)
     if first in ("absent", "skipped"):
         return Smi(code=None, gpus=(), output="", skipped=first == "skipped")
-    lines = list(filter(str.strip, rest))
-    # It may list working GPUs together with messages about others, and exit with 14 for a warning.
-    gpus = [line for line in lines if _GPU.match(line)]
+    driver, gpus, output = "", list[dict[str, str]](), list[str]()
+    for line in filter(str.strip, rest):
+        key, colon, value = line.partition(": ")
+        if _HEAD.fullmatch(line):
+            gpus.append({"": line})
+        elif key == "Driver Version":
+            driver = value.strip()
+        elif colon and gpus and key.partition("/")[0].lower() in _LEVELS:
+            gpus[-1][key.lower()] = value.strip()
+        else:  # it may list working GPUs with messages about others, and exit with 14 for a warning
+            output.append(line)
     if len(gpus) > MOST_GPUS:
         raise Unreadable(f"nvidia-smi lists {len(gpus)} GPUs")
-    output = "; ".join(line for line in lines if line not in gpus)
-    return Smi(code=int(first.removeprefix("code ")), gpus=tuple(map(_gpu, gpus)), output=output)
+    present = [gpu for gpu in gpus if gpu.get("gpu uuid", "").startswith("GPU-")]
+    lost = [gpu for gpu in gpus if gpu not in present]
+    output += [f"{each['']}: {each.get('gpu uuid', 'it has no UUID')}" for each in lost]
+    return Smi(
+        code=checked.number(first.removeprefix("code "), 255),
+        gpus=tuple(_gpu(each, driver) for each in present),
+        output="; ".join(output),
+    )
 
 
-def _gpu(line: str) -> Gpu:
-    name, uuid, memory, persistence, ecc, driver, mode, *more = map(str.strip, line.split(","))
-    switch = {"Enabled": True, "Disabled": False}
+def _gpu(known: Mapping[str, str], driver: str) -> Gpu:
+    architecture = known.get("product architecture", "")
+    mode = known.get("compute mode", "")
     return Gpu(
-        name=name,
-        uuid=uuid,
-        memory=int(memory) if memory.isdigit() else None,
-        persistence=switch.get(persistence),
-        ecc=switch.get(ecc),
+        name=known["product name"],
+        uuid=known["gpu uuid"],
+        memory=_number(known.get("fb memory usage/total")),
+        persistence=_switch(known.get("persistence mode")),
+        ecc=_switch(known.get("ecc mode/current")),
         driver=driver,
-        capability=more[0] if more else None,
-        mode=None if mode.startswith("[") else mode,
+        capability=_CAPABILITIES.get(architecture),
+        mode=mode if _MODE.fullmatch(mode) else None,
+        ecc_pending=_switch(known.get("ecc mode/pending")),
+        uncorrected=_errors(known, "ecc errors/volatile/"),
+        sram_uncorrected=_errors(known, "ecc errors/aggregate/sram"),
+        remap_pending=_switch(known.get("remapped rows/pending")),
+        remap_failed=_switch(known.get("remapped rows/remapping failure occurred")),
+        retired_pages=_sum(
+            known.get(f"retired pages/{kind} bit ecc") for kind in ("single", "double")
+        ),
+        retirement_pending=_switch(known.get("retired pages/pending page blacklist")),
+    )
+
+
+def _switch(value: str | None) -> bool | None:
+    """Return a switch; None for N/A, [Not Supported], Unknown Error and a key that is not there."""
+    return _SWITCHES.get(value or "")
+
+
+def _number(value: str | None) -> int | None:
+    """Return a number, which may have a unit; None for N/A and other words."""
+    number = (value or "").partition(" ")[0]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else None
+
+
+def _sum(values: Iterable[str | None]) -> int | None:
+    """Return a sum; None where a number is unknown and the others are 0."""
+    numbers = [_number(value) for value in values]
+    known = sum(number for number in numbers if number is not None)
+    return known if known or (numbers and None not in numbers) else None
+
+
+def _errors(known: Mapping[str, str], place: str) -> int | None:
+    """Return the uncorrected errors of a place: Volta has `Double Bit/Total`, later GPUs names."""
+    return _sum(
+        value
+        for key, value in known.items()
+        if key.startswith(place) and ("uncorrectable" in key or key.endswith("double bit/total"))
     )
 
 
@@ -146,10 +218,19 @@ def parse_devices(text: str) -> tuple[Device, ...]:
 def parse_processes(text: str) -> tuple[Process, ...]:
     """Parse lines of a pid, a user, a command and the path of its executable."""
     rows = [line.split("\t") for line in lines_of(text)]
-    found = [
+    processes = [
         Process(pid=int(pid), user=user, command=name, path=path) for pid, user, name, path in rows
     ]
-    return tuple(sorted(found, key=lambda each: each.pid))
+    return tuple(sorted(processes, key=lambda each: each.pid))
+
+
+def parse_uuids(text: str) -> tuple[str, ...]:
+    """Parse lines of a GPU's UUID."""
+    uuids = tuple(text.split())
+    odd = [each for each in uuids if not each.startswith("GPU-") or "?" in each]
+    if odd:
+        raise Unreadable(f"no UUID of a GPU: {odd[0]}")
+    return uuids
 
 
 def parse(readings: Readings) -> dict[str, object]:
@@ -163,4 +244,7 @@ def parse(readings: Readings) -> dict[str, object]:
         "cuda_init": cuda,
         "devices": readings.take("driver.pci", parse_devices),
         "processes": readings.take("driver.processes", parse_processes),
+        "uuids": readings.take(UUIDS.name, parse_uuids)
+        if UUIDS.name in readings.sections
+        else None,
     }

@@ -173,17 +173,17 @@ def _entries(menu: list[str]) -> Iterator[Entry]:
                 entries += 1
             if entries > MOST_ENTRIES or len(open_) > DEEPEST:
                 raise Unreadable(f"a menu of more than {MOST_ENTRIES} entries, or {DEEPEST} deep")
-        elif (found := _LINUX.match(line)) and open_ and (last := open_[-1]) is not None:
-            open_[-1] = last.model_copy(update={"kernel": found["kernel"]})
+        elif (match := _LINUX.match(line)) and open_ and (last := open_[-1]) is not None:
+            open_[-1] = last.model_copy(update={"kernel": match["kernel"]})
 
 
 def _entry(line: str, above: list[Entry | None], number: int) -> Entry | None:
     """Return the entry that a line opens; None if it opens something else."""
-    found, named = _ENTRY.match(line), _ID.search(line)
-    if found is None:
+    match, named = _ENTRY.match(line), _ID.search(line)
+    if match is None:
         return None
     place = ">".join([each.place for each in above[-1:] if each] + [str(number)])
-    return Entry(place=place, title=found["title"], id=named["id"] if named else "", kernel=None)
+    return Entry(place=place, title=match["title"], id=named["id"] if named else "", kernel=None)
 
 
 def parse_dkms(text: str) -> Dkms:
@@ -199,7 +199,8 @@ def parse_dkms(text: str) -> Dkms:
         present="present" in lines,
         sources=tuple(Source(name=name, version=version) for name, version in sources),
         builds=tuple(
-            Build.model_validate({key: each[key] for key in Build.model_fields}) for each in builds
+            Build.model_validate({key: build[key] for key in Build.model_fields})
+            for build in builds
         ),
     )
 

@@ -4,7 +4,7 @@ PATH=$PATH:/usr/sbin:/sbin; export PATH
 names=nvidia
 for d in /usr/src/nvidia*-[0-9]*; do
   d=${d##*/}
-  case ${d%-*} in nvidia | nvidia-fs | 'nvidia*') ;; *) names="$names ${d%-*}" ;; esac
+  case ${d%-*} in (nvidia | nvidia-fs | 'nvidia*') ;; (*) names="$names ${d%-*}" ;; esac
 done
 running=$(uname -r) || exit 1
 printf 'running\t%s\n' "$running"
@@ -22,10 +22,10 @@ for d in /lib/modules/*; do
   file='' version='' license='' signer=''
   while read -r key value; do
     case $key in
-      filename:) file=${file:-$value} ;;
-      version:) version=${version:-$value} ;;
-      license:) license=${license:-$value} ;;
-      signer:) signer=${signer:-$value} ;;
+      (filename:) file=${file:-$value} ;;
+      (version:) version=${version:-$value} ;;
+      (license:) license=${license:-$value} ;;
+      (signer:) signer=${signer:-$value} ;;
     esac
   done <<END
 $info

@@ -7,7 +7,7 @@ loader_cache() {
 # in_cache NAME: prints the first path of a library in $cache.
 in_cache() {
   while read -r line; do
-    case $line in "$1 "*) printf '%s\n' "${line#*") => "}"; return ;; esac
+    case $line in ("$1 "*) printf '%s\n' "${line#*") => "}"; return ;; esac
   done <<END
 $cache
 END

@@ -29,8 +29,8 @@ if command -v systemctl >/dev/null 2>&1; then
     kind=start /etc/rc.local /etc/rc.d/rc.local /etc/rc[235].d/S* /etc/crontab /etc/cron.d/* \
     /var/spool/cron/root /var/spool/cron/crontabs/root; do
     case $f in
-      kind=*) set -- "$@" "$f" ;;
-      *) [ ! -f "$f" ] || [ ! -r "$f" ] || set -- "$@" "$f" ;;
+      (kind=*) set -- "$@" "$f" ;;
+      (*) [ ! -f "$f" ] || [ ! -r "$f" ] || set -- "$@" "$f" ;;
     esac
   done
   # The command of the daemon is in its unit, or in the last file that changes it: Ubuntu's unit

@@ -34,7 +34,7 @@ list() {
 }
 # A package preserves the time at which a file was built: compare with its time of installation (%Z).
 is_before() {
-  times=$(stat -c '%Y %Z' "$1" "$2") && case $times in *"$newline"*) ;; *) false ;; esac || return 1
+  times=$(stat -c '%Y %Z' "$1" "$2") && case $times in (*"$newline"*) ;; (*) false ;; esac || return 1
   built=${times%%"$newline"*} times=${times#*"$newline"}
   [ "${built% *}" -le "${times#* }" ]
 }
@@ -43,8 +43,8 @@ nouveau_in() {
   [ -z "$barrier" ] || is_before "$1" "$barrier" || return 0
   list "$1"
   case $held in
-    '') answer=closed ;;
-    */nouveau.ko*) answer=yes ;;
+    ('') answer=closed ;;
+    (*/nouveau.ko*) answer=yes ;;
   esac
 }
 # The size distinguishes builds: the version of a module in an image cannot be read from here.

@@ -4,7 +4,7 @@ for d in /sys/bus/pci/devices/*; do
   { read -r vendor <"$d/vendor"; } 2>/dev/null
   [ "$vendor" = 0x10de ] || continue
   { read -r class <"$d/class"; } 2>/dev/null
-  case $class in 0x03*) ;; *) continue ;; esac
+  case $class in (0x03*) ;; (*) continue ;; esac
   { read -r device <"$d/device"; } 2>/dev/null
   driver=$(readlink "$d/driver" 2>/dev/null)
   printf '%s %s %s\n' "${d##*/}" "$device" "${driver##*/}"

@@ -24,8 +24,8 @@ for key; do
   verdict=unknown
   if command -v mokutil >/dev/null 2>&1; then
     case $(mokutil --test-key "$key" 2>&1) in
-      *'not enrolled'*) verdict=no ;;
-      *'already enrolled'*) verdict=yes ;;
+      (*'not enrolled'*) verdict=no ;;
+      (*'already enrolled'*) verdict=yes ;;
     esac
   fi
   printf 'key %s %s\n' "$verdict" "$key"

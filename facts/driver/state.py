@@ -42,7 +42,7 @@ for name in sys.argv[2:]:
 
 
 def _updates() -> str:
-    names = " ".join(each for names in UPDATED.values() for each in names)
+    names = " ".join(name for names in UPDATED.values() for name in names)
     return LIMITED + assigned(names=names, spared=_SPARED.strip()) + shell("driver/updates")
 
 
@@ -60,8 +60,12 @@ SECTIONS = (
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the driver, and about its packages if some are named."""
-    own = [gpus.smi_section(request) if each.name == "driver.smi" else each for each in SECTIONS]
-    return (*own, *packages.sections(request.packages))
+    own = [
+        gpus.smi_section(request) if section.name == "driver.smi" else section
+        for section in SECTIONS
+    ]
+    joining = (gpus.UUIDS,) if request.joining else ()
+    return (*own, *joining, *packages.sections(request.packages))
 
 
 class Updates(State):
@@ -85,7 +89,7 @@ class DriverState(State):
     load, `packages` are the versions of the packages that the inventory names ("": half installed;
     None: it names none). `stale_images` are the kernels whose initramfs is older than their module,
     and whether it contains another nvidia module (None: unknown). `waiting` are files of units that
-    systemd has not read yet.
+    systemd has not read yet. `uuids` of the GPUs are read where a server is to become a node.
     """
 
     kernels: Kernels | None
@@ -105,6 +109,7 @@ class DriverState(State):
     upgrade: Upgrade | None = None
     stale_images: dict[str, bool | None] | None = None
     waiting: tuple[str, ...] | None = None
+    uuids: tuple[str, ...] | None = None
 
 
 def parse_updates(text: str) -> Updates:
@@ -160,7 +165,7 @@ class Driver(AreaFact):
         self, environments: Sequence[str] | str = (), deep: bool = False, only: str = ""
     ) -> str:
         names = [f"driver.{word}" for word in only.split(",") if word]
-        self.asked = [each for each in SECTIONS if not names or each.name in names]
+        self.asked = [section for section in SECTIONS if not names or section.name in names]
         return render(self.asked)
 
     @override

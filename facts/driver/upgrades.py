@@ -56,10 +56,10 @@ def parse_upgrade(text: str) -> Upgrade:
             values["unknown"] = " ".join(row[1:])
     if values.get("candidate") == values.get("version"):
         values["candidate"] = ""
-    found = Upgrade.model_validate(values)
+    upgrade = Upgrade.model_validate(values)
     locks = [" ".join(row[1:]) for row in rows if row[0] == "lock"]
-    return found.model_copy(
-        update={"held": (*found.held, *(each for each in locks if _prevents(each, found)))}
+    return upgrade.model_copy(
+        update={"held": (*upgrade.held, *(lock for lock in locks if _prevents(lock, upgrade)))}
     )
 
 

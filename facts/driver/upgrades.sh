@@ -47,7 +47,7 @@ if [ -n "$version" ]; then
   printf 'candidate %s %s\n' "$manager" "$version"
 elif [ "$code" != 0 ]; then
   case $output in
-    *'No matching Packages'* | *'No Packages'*) ;;
-    *) unknown "$manager -C: $(printf '%s\n' "$output" | tail -n 1 | cut -c 1-200)" ;;
+    (*'No matching Packages'* | *'No Packages'*) ;;
+    (*) unknown "$manager -C: $(printf '%s\n' "$output" | tail -n 1 | cut -c 1-200)" ;;
   esac
 fi

@@ -2,7 +2,7 @@
 set --
 for f in "${NCCL_CONF_FILE:-}" "$home/.nccl.conf" /etc/nccl.conf "$home/.deepspeed_env"; do
   [ -n "$f" ] && [ -e "$f" ] || continue
-  case $f in /*) ;; *) f=./$f ;; esac
+  case $f in (/*) ;; (*) f=./$f ;; esac
   set -- "$@" "$f"
 done
 [ $# -gt 0 ] || exit 0

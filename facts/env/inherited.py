@@ -30,14 +30,14 @@ def parse_processes(text: str) -> tuple[Process, ...]:
     """Parse ~/.bashrc's time, then `PID BEGAN KIND COMMAND open|closed`, then tabbed variables."""
     first, *rows = text.split("\n")
     written = int(first)
-    found: list[tuple[list[str], dict[str, str]]] = []
+    processes: list[tuple[list[str], dict[str, str]]] = []
     for row in filter(None, rows):
         if row.startswith("\t"):
             name, _, value = row[1:].partition("=")
-            found[-1][1][name] = value
+            processes[-1][1][name] = value
         else:
-            found.append((row.split(), {}))
-    return tuple(_process(words, variables, written) for words, variables in found)
+            processes.append((row.split(), {}))
+    return tuple(_process(words, variables, written) for words, variables in processes)
 
 
 def _process(words: list[str], variables: dict[str, str], written: int) -> Process:

@@ -1,7 +1,7 @@
 # Needs $user, $home and $entry of training_user.sh. It starts the login shell as sshd does, with no
 # command to run. A shell other than bash is skipped: what it reads is unknown.
 shell=${entry##*:}
-case $(readlink -f "$shell") in */bash) ;; *) exit 0 ;; esac
+case $(readlink -f "$shell") in (*/bash) ;; (*) exit 0 ;; esac
 limited() {
   if [ "${gn_timeout-}" = yes ] || timeout --version >/dev/null 2>&1; then
     timeout -s KILL 5 "$@"

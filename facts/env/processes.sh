@@ -4,14 +4,23 @@
 eval "$gn_process"
 uid=$(id -u "$user") || exit 1
 environ() { has=$({ tr '\n\0' '?\n' <"/proc/$1/environ"; } 2>/dev/null); }
-# A process that is ending has no environment, and exists for a moment longer.
+# No program is started for a process that is not listed: a node may have thousands.
+# shellcheck disable=SC3013
+of_user() {
+  while read -r key real _; do
+    [ "$key" = Uid: ] || continue
+    [ "$real" = "$uid" ] && [ "/proc/$1/ns/pid" -ef /proc/self/ns/pid ]
+    return
+  done <"/proc/$1/status"
+  return 1
+} 2>/dev/null
 lives() {
-  sleep 1
   state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
-  case $state in [ZX]* | "") return 1 ;; esac
+  case $state in ([ZX]* | "") return 1 ;; esac
 }
-space=$(readlink /proc/self/ns/pid)
-trainers=" "
+trainers=" " ending=
+newline='
+'
 written=$(at_home 'stat -L -c %Y "$home/.bashrc" @env_file@ 2>/dev/null' | sort -n | tail -n 1)
 echo "${written:-0}"
 boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
@@ -35,12 +44,15 @@ rows=$({ process_stat && echo whole; } | awk -v boot="$boot" '
 ') || { echo 'the processes cannot be listed'; exit 1; }
 while read -r pid parent began kind comm; do
   [ -n "$pid" ] || continue # no such process
-  case $trainers in *" $parent "*) continue ;; esac # a data loader's worker
-  [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status" 2>/dev/null)" = "$uid" ] || continue
-  [ "$(readlink "/proc/$pid/ns/pid")" = "$space" ] || continue
-  environ "$pid" || { ! lives "$pid" || echo "$pid $began $kind $comm closed"; continue; }
-  [ "$kind" != trainer ] || printf '%s\n' "$has" | grep -q -E '^(LOCAL_)?RANK=' || continue
-  [ "$kind" != trainer ] || trainers="$trainers$pid "
+  case $trainers in (*" $parent "*) continue ;; esac # a data loader's worker
+  of_user "$pid" || continue
+  environ "$pid" || { ending="$ending$pid $began $kind $comm closed$newline"; continue; }
+  if [ "$kind" = trainer ]; then
+    case $newline$has in
+      (*"$newline"RANK=* | *"$newline"LOCAL_RANK=*) trainers="$trainers$pid " ;;
+      (*) continue ;;
+    esac
+  fi
   echo "$pid $began $kind $comm open"
   printf '%s\n' "$has" | awk -v names="$names" "$gn_hide"'
     BEGIN { wanted = "^(" names ")" }
@@ -50,3 +62,6 @@ while read -r pid parent began kind comm; do
 done <<END
 $rows
 END
+# A process that is ending has no environment, and exists for a moment longer.
+[ -z "$ending" ] || sleep 1
+printf %s "$ending" | while read -r pid line; do ! lives "$pid" || echo "$pid $line"; done

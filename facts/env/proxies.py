@@ -53,20 +53,20 @@ def parse(text: str) -> Proxies:
 
 def _proxy(row: list[str], ports: Iterable[int]) -> Proxy:
     path, line, name, address = row
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not _FILE.fullmatch(path):
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not _FILE.fullmatch(path):
         raise ValueError(f"{address!r} is not a proxy on this machine")
-    listens = int(found[1]) in ports
+    listens = int(match[1]) in ports
     return Proxy(path=path, line=int(line), name=name[:64], address=address, listens=listens)
 
 
 def of_session(variables: dict[str, str], known: Proxies) -> tuple[Proxy, ...]:
     """Return the proxies on the node that only a launcher's session shows, and no line."""
-    found = []
+    proxies = []
     for name, value in variables.items():
         match = _LOCAL.fullmatch(value)
-        if match is None or any(match[1].lower() == each.address for each in known.lines):
+        if match is None or any(match[1].lower() == line.address for line in known.lines):
             continue
         listens = int(match[2]) in known.ports
-        found.append(Proxy(path="", line=0, name=name, address=match[1], listens=listens))
-    return tuple(found)
+        proxies.append(Proxy(path="", line=0, name=name, address=match[1], listens=listens))
+    return tuple(proxies)

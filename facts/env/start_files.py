@@ -1,4 +1,8 @@
-"""Lines that set variables: how a shell, PAM, NCCL and DeepSpeed read them; which are ours."""
+"""Lines that set variables: sh that sends them, how programs read them, and which are ours.
+
+Only the relevant part of each line leaves the node: the names that are searched for with their
+values, and the shell's words that show whether they stay set. All other words are blanked.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,16 @@ import shlex
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.managed_block import Markers
+from gpu_node.facts.probe.redaction import HIDDEN
+from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.users_file import USERS_FILE
+
+_LONGEST = 8192
+# For Section.shared.
+LINES = ("gn_lines", shell("env/setting_lines.awk", hidden=HIDDEN, longest=_LONGEST))
+BASHRC = USERS_FILE + shell("env/bashrc", hidden=HIDDEN)
+SETTINGS = USERS_FILE + shell("env/settings")
+CONF = USERS_FILE + shell("env/conf")
 
 # If nodes share a home, its start file is the same for all: it reads this file of the node itself.
 ENV_FILE = "/etc/gpu-node/env.sh"
@@ -59,13 +73,13 @@ def is_of_interest(name: str) -> bool:
 
 def assignments(path: str, text: str) -> list[tuple[str, str | None]]:
     """Return the variables that a line of a start file sets and that stay set, in order."""
-    if path == _PAM[1] and (found := _OF_PAM.match(text)):
-        pairs = _PAM_VALUE.findall(text[found.end(1) :])
+    if path == _PAM[1] and (match := _OF_PAM.match(text)):
+        pairs = _PAM_VALUE.findall(text[match.end(1) :])
         values = {key: value.strip("\"'") for key, value in pairs}
-        return [(found[1], values.get("OVERRIDE") or values.get("DEFAULT", ""))]
+        return [(match[1], values.get("OVERRIDE") or values.get("DEFAULT", ""))]
     if path in _PAM:
-        found = _ASSIGNMENT.match(text.partition("#")[0].strip().removeprefix("export "))
-        return [(found[1], found[2].strip("\"'"))] if found else []
+        match = _ASSIGNMENT.match(text.partition("#")[0].strip().removeprefix("export "))
+        return [(match[1], match[2].strip("\"'"))] if match else []
     if len(text) > MOST_OF_A_LINE:  # the time of shlex grows with the square of a word's length
         raise ValueError(f"{path} has a line of {len(text)} characters")
     commands = _commands(text)
@@ -84,8 +98,8 @@ def _commands(text: str) -> list[list[str]]:
             else:
                 commands[-1].append(word)
     except ValueError:  # a quote that another line closes
-        found = re.match(r"\s*(?:export\s+)?(\w+=\S*)", text)
-        return [["export", found[1].replace('"', "").replace("'", "")]] if found else []
+        match = re.match(r"\s*(?:export\s+)?(\w+=\S*)", text)
+        return [["export", match[1].replace('"', "").replace("'", "")]] if match else []
     return commands
 
 
@@ -149,11 +163,11 @@ def _blocks(numbered: list[tuple[int, str]]) -> list[Block]:
     text = "".join(f"{line}\n" for _, line in numbered)
     blocks = []
     index = place = 0
-    for found in BLOCKS.find(text):
-        index, count = index + text.count("\n", place, found.start), found.text.count("\n")
-        place = found.start
+    for block in BLOCKS.find(text):
+        index, count = index + text.count("\n", place, block.start), block.text.count("\n")
+        place = block.start
         first, last = numbered[index][0], numbered[index + count - 1][0]
-        blocks.append(Block(first=first, last=last, text=found.text))
+        blocks.append(Block(first=first, last=last, text=block.text))
     return blocks
 
 

@@ -10,14 +10,16 @@ from typing_extensions import override
 
 from gpu_node.facts.env import proxies as proxy_settings
 from gpu_node.facts.env.inherited import PROCESSES, Process, parse_processes
-from gpu_node.facts.env.setting_lines import BASHRC, CONF, SETTINGS
-from gpu_node.facts.env.setting_lines import SHARED as LINES
 from gpu_node.facts.env.start_files import (
+    BASHRC,
+    CONF,
     ENV_FILE,
+    LINES,
     MOST_OF_A_LINE,
     MOST_OF_OURS,
     PREFIXES,
     READ_ENV_FILE,
+    SETTINGS,
     Setting,
     StartFile,
     assignments,
@@ -271,10 +273,10 @@ def _marked(
     """Mark the lines in our blocks as ours."""
     if settings is None or bashrc is None:
         return settings
-    ours = {line for each in bashrc.blocks for line in range(each.first, each.last + 1)}
+    ours = {line for block in bashrc.blocks for line in range(block.first, block.last + 1)}
     return tuple(
-        each.model_copy(update={"ours": each.path == "~/.bashrc" and each.line in ours})
-        for each in settings
+        setting.model_copy(update={"ours": setting.path == "~/.bashrc" and setting.line in ours})
+        for setting in settings
     )
 
 
@@ -287,9 +289,9 @@ def _with_env_file(
     short = [line for line in lines_of(env_file) if len(line) <= MOST_OF_A_LINE]
     pairs = [pair for line in short for pair in assignments(ENV_FILE, line)]
     reading = [
-        each.first + number
-        for each in bashrc.blocks
-        for number, line in enumerate(lines_of(each.text))
+        block.first + number
+        for block in bashrc.blocks
+        for number, line in enumerate(lines_of(block.text))
         if line == READ_ENV_FILE
     ]
     added = [

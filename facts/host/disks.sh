@@ -38,7 +38,7 @@ lexical() {
 # home that does not exist is on no file system; a workspace will be there.
 followed() {
   while IFS=$tab read -r _ path; do
-    case $path in "$home" | "$home/.cache") [ -d "$path" ] || continue ;; esac
+    case $path in ("$home" | "$home/.cache") [ -d "$path" ] || continue ;; esac
     place=$path
     while [ -n "$place" ] && [ ! -d "$place" ]; do place=${place%/*}; done
     # This is a subshell: its own folder is of no importance.
@@ -57,6 +57,11 @@ done <<END
 $held
 END
 [ $# -gt 0 ] || exit 0
+# A disk with errors becomes read-only as a whole: its options are behind the dash.
+awk -v points=" $* " '{
+  point = $5; gsub(/\\040/, " ", point)
+  if (($6 ~ /^ro(,|$)/ || $NF ~ /^ro(,|$)/) && index(points, " " point " ")) print "closed\t" point
+}' /proc/self/mountinfo
 { df -Pk "$@"; echo '=='; df -Pi "$@" 2>/dev/null; } | awk '
   BEGIN { kind = "bytes"; is_head = 1 }
   $0 == "==" { kind = "inodes"; is_head = 1; next }

@@ -14,6 +14,9 @@ from typing import Literal
 
 from typing_extensions import override
 
+from gpu_node.facts.host import newcomer
+from gpu_node.facts.host.newcomer import System
+from gpu_node.facts.packages.sources import Held, PackageSource
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.lines import lines_of
@@ -26,13 +29,16 @@ FIRST_PID_SPACE = 0xEFFFFFFC
 # How many lines about killed processes are sent, the newest ones.
 _MOST_KILLS = 20
 # More rows of `last` than are asked for, and more file systems than a node has for a few paths.
-_MOST_BOOTS, _MOST_DISKS, _MOST_ADDRESSES = 64, 64, 64
+_MOST_BOOTS, _MOST_DISKS = 64, 64
 _MOST = 2**63
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the host; disks are asked about for the named paths too."""
     named = [request.workspace.path] if request.workspace else []
+    if request.joining is not None:
+        named = [*newcomer.FOLDERS, *request.joining.folders]
+    of_newcomer = newcomer.sections(request.joining.data) if request.joining is not None else ()
     disks = f"{assigned(user=request.user)}set -- {shlex.join(named)}\n" + shell("host/disks")
     log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS)
     boots = shell("host/boots", space=FIRST_PID_SPACE)
@@ -43,6 +49,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("host.disks", disks, 8, root=request.trains_apart, light=True),
         Section("host.name", shell("host/name"), seconds=8, light=True),
         Section("host.memory", shell("host/memory"), place="last", light=True),
+        *of_newcomer,
     )
 
 
@@ -137,6 +144,7 @@ class Disk(State):
     available: int
     inodes_used: int | None = None
     inodes_free: int | None = None
+    read_only: bool = False
 
 
 class Name(State):
@@ -162,6 +170,11 @@ class HostState(State):
     boots: Boots | None
     disks: tuple[Disk, ...] | None
     name: Name | None
+    # What is asked only where a server is to become a node; the id is empty where it has none.
+    machine_id: str | None = None
+    system: System | None = None
+    package_lock: tuple[Held, ...] | None = None
+    repositories: tuple[PackageSource, ...] | None = None
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -185,10 +198,10 @@ def _percent(pairs: dict[str, str], name: str) -> float | None:
 
 def parse_swap(text: str) -> Swap:
     """Parse lines of `pswpin`, `pswpout` and `uptime`."""
-    found = _swap(_pairs(text))
-    if found is None:
+    swap = _swap(_pairs(text))
+    if swap is None:
         raise Unreadable("/proc/vmstat has no pswpin and pswpout")
-    return found
+    return swap
 
 
 def _swap(pairs: dict[str, str]) -> Swap | None:
@@ -242,19 +255,19 @@ def parse_log(text: str) -> Log:
     return Log(
         whole=words["whole"] == "yes",
         count=checked.number(words["count"]),
-        kills=tuple(found for line in lines if (found := _kill(line)) is not None),
+        kills=tuple(kill for line in lines if (kill := _kill(line)) is not None),
     )
 
 
 def _kill(line: str) -> Kill | None:
-    found, time = _KILL.search(line), _SINCE_BOOT.match(line)
-    if found is None:
+    match, time = _KILL.search(line), _SINCE_BOOT.match(line)
+    if match is None:
         return None
     resident = _RESIDENT.findall(line)
     return Kill(
         at=float(time[1]) if time else None,
-        pid=int(found[1]),
-        command="".join(each if each.isprintable() else "?" for each in found[2]),
+        pid=int(match[1]),
+        command="".join(each if each.isprintable() else "?" for each in match[2]),
         in_group="Memory cgroup out of memory" in line,
         bytes=sum(map(int, resident)) * 1024 if resident else None,
     )
@@ -272,9 +285,9 @@ def parse_boots(text: str) -> Boots:
         return Boots(container=True)
     lines = [line for line in lines_of(text) if line.strip()]
     _, now, uptime = lines[0].split()
-    rows = [found for line in lines[1 : _MOST_BOOTS + 1] if (found := _ROW.match(line))]
+    rows = [match for line in lines[1 : _MOST_BOOTS + 1] if (match := _ROW.match(line))]
     endings = ("clean", "unclean")
-    journal = next((each for each in endings if f"journal {each}" in lines), "")
+    journal = next((ending for ending in endings if f"journal {ending}" in lines), "")
     return Boots.model_validate(
         {
             "now": _seconds(now),
@@ -298,6 +311,8 @@ _DF = re.compile(
 def parse_disks(text: str) -> tuple[Disk, ...]:
     """Parse `path MOUNT PATH`, then rows of `df -Pk` and `df -Pi`, each behind `bytes` or `inodes`.
 
+    `closed MOUNT` is one that is mounted read-only.
+
     A mount point without a row of sizes is one that `df` could not read: an error.
     """
     lines = lines_of(text)
@@ -309,19 +324,24 @@ def parse_disks(text: str) -> tuple[Disk, ...]:
         if line.startswith("path\t"):
             _, point, path = line.split("\t")
             paths.setdefault(checked.path(point), []).append(checked.path(path))
-        elif found := _DF.fullmatch(line):
-            rows[found[1], found[5]] = found
+        elif match := _DF.fullmatch(line):
+            rows[match[1], match[5]] = match
+    closed = {line.partition("\t")[2] for line in lines if line.startswith("closed\t")}
     missing = [point for point in paths if ("bytes", point) not in rows]
     if missing:
         raise Unreadable(f"df shows no size of {missing[0]}: {lines[-1][:100]!r}")
     return tuple(
-        _disk(point, names, rows["bytes", point], rows.get(("inodes", point)))
+        _disk(point, names, rows["bytes", point], rows.get(("inodes", point)), point in closed)
         for point, names in paths.items()
     )
 
 
 def _disk(
-    point: str, paths: Sequence[str], sizes: re.Match[str], inodes: re.Match[str] | None
+    point: str,
+    paths: Sequence[str],
+    sizes: re.Match[str],
+    inodes: re.Match[str] | None,
+    is_closed: bool,
 ) -> Disk:
     used, available = (checked.number(each, _MOST) for each in (sizes[3], sizes[4]))
     # A file system that makes inodes as it needs them reports none.
@@ -333,6 +353,7 @@ def _disk(
         available=available * 1024,
         inodes_used=checked.number(inodes[3], _MOST) if inodes and has_inodes else None,
         inodes_free=checked.number(inodes[4], _MOST) if inodes and has_inodes else None,
+        read_only=is_closed,
     )
 
 
@@ -360,7 +381,7 @@ def parse_name(text: str) -> Name:
 
 def parse(readings: Readings) -> HostState:
     """Return the area's state from the probe's answers."""
-    return HostState(
+    own = dict(
         swap=readings.take("host.swap", parse_swap),
         memory=readings.take("host.memory", parse_memory),
         log=readings.take("host.log", parse_log),
@@ -368,6 +389,7 @@ def parse(readings: Readings) -> HostState:
         disks=readings.take("host.disks", parse_disks),
         name=readings.take("host.name", parse_name),
     )
+    return HostState.model_validate({**own, **newcomer.parse(readings)})
 
 
 SECTIONS = sections(ProbeRequest())

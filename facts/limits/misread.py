@@ -33,14 +33,14 @@ class Misread(State):
 
 def parse_misread(text: str) -> tuple[Misread, ...]:
     """Parse `PATH:LINE:content`."""
-    found: list[Misread] = []
+    wrong: list[Misread] = []
     for each in text.split("\n"):
         path, _, rest = each.partition(":")
         number, _, content = rest.partition(":")
         if why := misread(content):
             shown = " ".join(content.split())[:_LONGEST]
-            found.append(Misread(path=path, line=int(number), text=shown, why=why))
-    return tuple(found)
+            wrong.append(Misread(path=path, line=int(number), text=shown, why=why))
+    return tuple(wrong)
 
 
 def misread(content: str) -> str:
@@ -62,7 +62,7 @@ def _of_words(words: list[str]) -> str:
         return ""
     if len(words) < 4:
         return f"it has {len(words)} of the 4 words <domain> <type> <item> <value>"
-    kind, item, value = (each.lower() for each in words[1:4])
+    kind, item, value = (word.lower() for word in words[1:4])
     if item not in _ITEMS:
         return f"there is no item {item}"
     if kind not in _KINDS and item not in _ITEMS[-4:]:

@@ -5,7 +5,7 @@ report() {
   name=$1 pid=$2 unit=-
   [ -r "/proc/$pid/limits" ] || return 0
   while IFS=: read -r _ _ path; do
-    case ${path##*/} in *.service) unit=${path##*/} ;; esac
+    case ${path##*/} in (*.service) unit=${path##*/} ;; esac
   done <"/proc/$pid/cgroup"
   [ -d /run/systemd/system ] || unit=-
   echo "service $name $unit"
@@ -23,15 +23,15 @@ pid=$$ sshd=
 while [ "${pid:-0}" -gt 0 ] && [ -r "/proc/$pid/status" ]; do
   comm='' parent=0
   while read -r key value; do
-    case $key in Name:) comm=$value ;; PPid:) parent=$value; break ;; esac
+    case $key in (Name:) comm=$value ;; (PPid:) parent=$value; break ;; esac
   done <"/proc/$pid/status"
-  case $comm in sshd) sshd=$pid ;; esac
+  case $comm in (sshd) sshd=$pid ;; esac
   pid=$parent
 done
 [ -z "$sshd" ] || report sshd "$sshd" || exit 1
 for file in /run/slurmd.pid /run/slurm/slurmd.pid /var/run/slurmd.pid; do
   [ -f "$file" ] && [ -r "$file" ] && read -r pid <"$file" || continue
-  case $pid in '' | *[!0-9]*) continue ;; esac
+  case $pid in ('' | *[!0-9]*) continue ;; esac
   comm=
   { read -r comm <"/proc/$pid/comm"; } 2>/dev/null
   [ "$comm" != slurmd ] || { report slurmd "$pid" || exit 1; break; }

@@ -42,12 +42,6 @@ SECTIONS = (
     Section("limits.nr-open", "cat /proc/sys/fs/nr_open", light=True),
     # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
     Section("limits.files", shell("limits/files"), root=True, light=True),
-    Section(
-        "limits.pending",
-        "".join(shell("limits/pending", own_file=each) for each in OWN_FILES),
-        root=True,
-        light=True,
-    ),
     Section("limits.pam", shell("limits/pam", stack=PAM_STACK), root=True, light=True),
     unsettled.SECTION,
     Section("limits.tasks", shell("limits/tasks"), light=True),
@@ -116,11 +110,9 @@ class LimitsState(State):
     user: User | None
     nr_open: int | None
     files: tuple[Line, ...] | None
-    # Marks of changes of our file that no new session has confirmed yet.
-    pending: tuple[str, ...] | None
     pam: Pam | None
     # Changes of any file that the node undoes unless they are confirmed.
-    unsettled: tuple[Waiting, ...] | None = ()
+    unsettled: tuple[Waiting, ...] | None
     tasks: tuple[Ceiling, ...] | None = None
     services: tuple[daemons.Service, ...] | None = None
     # The training user, who is not the SSH user.
@@ -197,7 +189,6 @@ def parse(readings: Readings) -> LimitsState:
         nr_open=readings.take("limits.nr-open", lambda text: int(text)),
         files=files,
         misread=readings.take("limits.files", parse_misread) if files is not None else None,
-        pending=readings.take("limits.pending", lambda text: tuple(lines_of(text))),
         pam=readings.take("limits.pam", parse_pam),
         unsettled=readings.take("limits.unsettled", unsettled.parse),
         tasks=readings.take("limits.tasks", parse_tasks),

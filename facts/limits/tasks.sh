@@ -4,12 +4,12 @@
 cd /proc/sys/kernel && awk '{ print $1, "kernel." FILENAME }' pid_max threads-max || exit 1
 while IFS=: read -r _ names path; do
   case ,$names, in
-    ,,) root=/sys/fs/cgroup ;;
-    *,pids,*) root=/sys/fs/cgroup/pids ;;
-    *) continue ;;
+    (,,) root=/sys/fs/cgroup ;;
+    (*,pids,*) root=/sys/fs/cgroup/pids ;;
+    (*) continue ;;
   esac
   # In a container the path may be the host's: the top of the mount is then the container's cgroup.
-  case $path/ in */../*) path= ;; esac
+  case $path/ in (*/../*) path= ;; esac
   [ -d "$root$path" ] || path=
   path=${path%/}
   while :; do

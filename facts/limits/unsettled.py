@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import Any
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
 
-# Records that only root can read: see deploy/files/pending.sh.
+# Records that only root can read: see deploy/files/pending.sh. `about` is the line of replace.sh.
 FOLDER = "/var/lib/gpu-node/pending"
 _RECORDS = shell("limits/unsettled")
 _SUM = re.compile(r"[0-9a-f]{64}")
@@ -47,7 +48,7 @@ SECTION = Section("limits.unsettled", listing(), root=True, light=True)
 
 
 def parse(text: str, files: Collection[str] = FILES) -> tuple[Waiting, ...]:
-    """Parse lines `RECORD USER PATH SUM`, separated by tabs; `files` are those of the system.
+    """Parse lines `BEFORE AFTER MODE OWNER USER PATH`; `files` are those of the system.
 
     One file may have several records, of parallel runs: they are settled together.
     """
@@ -61,11 +62,17 @@ def parse(text: str, files: Collection[str] = FILES) -> tuple[Waiting, ...]:
 
 
 def _waiting(line: str, files: Collection[str]) -> Waiting:
-    _, user, path, after = [*line.split("\t"), "", "", ""][:4]
+    _, after, _, _, user, path = [*line.split(" ", 5), "", "", "", "", ""][:6]
     in_home = path.startswith("/") and path.endswith(_KEYS) and "/../" not in path
-    is_ours = (in_home and _USER.fullmatch(user or "root")) or (not user and path in files)
+    is_ours = (in_home and _USER.fullmatch(user)) or (user == "root" and path in files)
     if not is_ours or not _SUM.fullmatch(after):
         raise Unreadable(
             f"gpu-node did not write this record: {line[:160]!r}; remove it from {FOLDER}"
         )
-    return Waiting(user=user, path=path, after=after)
+    return Waiting(user="" if user == "root" else user, path=path, after=after)
+
+
+def waits(limits: dict[str, Any], path: str) -> bool:
+    """Whether a change of a file may wait, by a node's limits; unknown is no reason to skip it."""
+    waiting = limits.get("unsettled")
+    return waiting is None or any(each["path"] == path for each in waiting)

@@ -1,7 +1,5 @@
 [ -d "$folder" ] || exit 0
 [ -r "$folder" ] && [ -x "$folder" ] || { echo "$folder is closed"; exit 1; }
-for each in "$folder"/*/about; do
-  [ -f "$each" ] || continue
-  { echo "${each%/about}"; head -c 4096 "$each"; } | tr '\n' '\t'
-  echo
+for each in "$folder"/*/undo; do
+  [ ! -f "$each" ] || { head -c 4096 "${each%undo}about" | head -n 1; echo; }
 done

@@ -42,19 +42,21 @@ def section(request: ProbeRequest, shared: tuple[tuple[str, str], ...]) -> Secti
 
 def parse(text: str) -> Discovered:
     """Parse the section's lines; an answer has one line, whatever an environment prints."""
-    found = Discovered()
+    discovered = Discovered()
     lines = iter(lines_of(text))
     for line in lines:
         word, _, rest = line.partition("\t")
         if word == "more":
-            return Discovered(found.how, found.answers, found.problems, checked.number(rest))
+            return Discovered(
+                discovered.how, discovered.answers, discovered.problems, checked.number(rest)
+            )
         prefix, _, how = rest.partition("\t")
-        if word != "environment" or not _HOW.fullmatch(how) or len(found.how) == MOST:
+        if word != "environment" or not _HOW.fullmatch(how) or len(discovered.how) == MOST:
             raise Unreadable(f"not a line about an environment: {line[:60]!a}")
-        found.how[checked.path(prefix)] = how
+        discovered.how[checked.path(prefix)] = how
         answer = next(lines, "")
         if answer.startswith("problem\t"):
-            found.problems[prefix] = answer.partition("\t")[2]
+            discovered.problems[prefix] = answer.partition("\t")[2]
         else:
-            found.answers[prefix] = answer
-    return found
+            discovered.answers[prefix] = answer
+    return discovered

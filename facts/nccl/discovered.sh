@@ -13,7 +13,7 @@ of_trainers() {
   [ "$user" = "${gn_me-}" ] || uid=$(id -u "$user") || return
   for process in /proc/[0-9]*; do
     read -r name 2>/dev/null <"$process/comm" || continue
-    case $name in python* | pt_main* | deepspeed* | accelerate* | torchrun* | ray*) ;; *) continue ;; esac
+    case $name in (python* | pt_main* | deepspeed* | accelerate* | torchrun* | ray*) ;; (*) continue ;; esac
     [ "$looked" -lt 32 ] || break
     pid=${process##*/}
     parent=$(sed -n 's/^PPid:[[:space:]]*//p; s/^Uid:[[:space:]]*/ /p' "$process/status" 2>/dev/null)
@@ -21,14 +21,14 @@ of_trainers() {
     owner=${parent#* } parent=${parent%%[!0-9]*}
     [ "${owner%%[!0-9]*}" = "$uid" ] || continue
     # A data loader's worker has the files of its trainer.
-    case $parents in *" $parent "*) parents="$parents$pid "; continue ;; esac
+    case $parents in (*" $parent "*) parents="$parents$pid "; continue ;; esac
     [ "$(readlink "$process/ns/mnt" 2>/dev/null)" = "$space" ] || continue
     looked=$((looked + 1))
     folder=$(sed -n 's,^[^/]*\(/.*\)/lib[^/]*/python3[^/]*/[a-z]*-packages/torch/.*,\1,p' \
       "$process/maps" 2>/dev/null | head -n 1)
     if [ -z "$folder" ]; then
       line=$({ tr '\n\0' '?\n' <"$process/cmdline"; } 2>/dev/null | head -n 8)
-      case $line in *accelerate* | *deepspeed* | *torchrun* | *torch.distributed*) ;; *) continue ;; esac
+      case $line in (*accelerate* | *deepspeed* | *torchrun* | *torch.distributed*) ;; (*) continue ;; esac
       folder=$(printf '%s\n' "$line" | sed -n '1s,^\(/.*\)/bin/[^/]*$,\1,p')
     fi
     parents="$parents$pid "
@@ -45,9 +45,9 @@ of_launcher() {
   fi
   printf '%s\n' "$paths" | while IFS= read -r path; do
     case $path in
-      */shims/python*) path=$(of_shim "$path")/bin/python3 ;; # pyenv's
+      (*/shims/python*) path=$(of_shim "$path")/bin/python3 ;; # pyenv's
     esac
-    case $path in /*/bin/python*) ;; *) continue ;; esac
+    case $path in (/*/bin/python*) ;; (*) continue ;; esac
     # Python finds its packages beside its real file, unless it is one of a venv.
     [ -e "${path%/bin/*}/pyvenv.cfg" ] || path=$(readlink -f "$path") || continue
     printf '%s\tPATH\n' "${path%/bin/*}"
@@ -58,8 +58,8 @@ of_launcher() {
 runs() {
   [ "$user" != "$me" ] || { printf '%s\n' "$1"; return; }
   case $1 in
-    root | "$user") printf '%s\n' "$user" ;;
-    *) echo "$1 owns it, and $user runs only what is root's or its own"; return 1 ;;
+    (root | "$user") printf '%s\n' "$user" ;;
+    (*) echo "$1 owns it, and $user runs only what is root's or its own"; return 1 ;;
   esac
 }
 of_shim() (
@@ -84,9 +84,9 @@ has_torch() {
 began=$(date +%s) known=' ' count=0 more=0 most=@most@
 { of_launcher; of_trainers; of_conda; } | {
   while IFS=$tab read -r prefix how; do
-    case $prefix in *[!\ -~]*) continue ;; esac
+    case $prefix in (*[!\ -~]*) continue ;; esac
     has_torch "$prefix" && real=$(cd -P -- "$prefix" 2>/dev/null && pwd) || continue
-    case $known in *"$tab$real$tab"*) continue ;; esac
+    case $known in (*"$tab$real$tab"*) continue ;; esac
     known="$known$tab$real$tab"
     [ "$count" -lt "$most" ] || { more=$((more + 1)); continue; }
     count=$((count + 1))

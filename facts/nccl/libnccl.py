@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from gpu_node.facts.env.setting_lines import SHARED as LINES
+from gpu_node.facts.env.start_files import LINES
 from gpu_node.facts.packages import locks as package_locks
 from gpu_node.facts.packages.locks import Hold, LockLine, Locks
 from gpu_node.facts.probe import owner
@@ -143,13 +143,13 @@ def parse(readings: Readings) -> dict[str, object]:
     }
 
 
-def _locks(found: Locks | None) -> dict[str, object]:
+def _locks(state: Locks | None) -> dict[str, object]:
     """Return the fields about what holds packages back; None if that could not be read."""
-    if found is None:
+    if state is None:
         return dict.fromkeys(("locks", "lock_lines", "holds", "has_repository"))
     return {
-        "locks": tuple(each.text for each in found.lines if each.kind == "versionlock"),
-        "lock_lines": found.lines,
-        "holds": found.holds,
-        "has_repository": found.has_repository,
+        "locks": tuple(line.text for line in state.lines if line.kind == "versionlock"),
+        "lock_lines": state.lines,
+        "holds": state.holds,
+        "has_repository": state.has_repository,
     }

@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -62,16 +62,16 @@ def places(prefixes: Sequence[str]) -> Section:
 
 # As in sm_70 and sm_90a: the compute capability is the number, its last digit the minor one.
 ARCHITECTURE = re.compile(r"(sm|compute)_[0-9]{2,3}[a-z]?")
+Architecture = Annotated[str, Field(pattern=f"^{ARCHITECTURE.pattern}$")]
+# A release of a compiler or of CUDA: 9, 12.1.
+Release = Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6}){0,4}$")]
 PLACES_SECTION = "nccl.places"
 _PLACES = shell("nccl/places")
 _GONE = Reading(0, "absent")
 
 
 # The same text for all environments.
-_SHARED = (
-    "gn_environment",
-    shell("nccl/is_there") + owner.ENVIRONMENT_OWNER + shell("nccl/environment"),
-)
+_SHARED = ("gn_environment", owner.ENVIRONMENT_OWNER + shell("nccl/environment"))
 
 
 # What a section about environments needs of the texts that are sent once.
@@ -97,9 +97,9 @@ class Compilers(State):
     `cuda` has the first release that is accepted, and the first that is too new.
     """
 
-    least: str
-    header: str | None
-    cuda: Annotated[dict[str, tuple[str, str]], Field(max_length=200)]
+    least: Release
+    header: Release | None
+    cuda: Annotated[dict[Release, tuple[Release, Release]], Field(max_length=200)]
 
 
 class Torch(State):
@@ -112,7 +112,7 @@ class Torch(State):
     cuda: str | None
     wheel: str | None
     nccl: str | None
-    architectures: tuple[str, ...] | None
+    architectures: tuple[Architecture, ...] | None
     compilers: Compilers | None = None
     root: str
 
@@ -127,7 +127,7 @@ class Operator(State):
     name: str
     size: int
     time: int
-    architectures: tuple[str, ...] | None
+    architectures: tuple[Architecture, ...] | None
 
 
 class DeepSpeed(State):
@@ -218,54 +218,37 @@ class NcclState(libnccl.SystemState):
 def parse_environment(text: str) -> Environment:
     """Parse the line of JSON that on_node/environment.py prints."""
     try:
-        found = Environment.model_validate(read_json(lines_of(text.strip())[-1]))
+        environment = Environment.model_validate(read_json(lines_of(text.strip())[-1]))
     except json.JSONDecodeError as error:
         raise Unreadable(f"its Python gave no answer: {error}") from error
-    _require_words(found)
-    return found
+    _require_words(environment)
+    return environment
 
 
-def _require_words(found: Environment) -> None:
+def _require_words(environment: Environment) -> None:
     """Raise Unreadable for odd values that become arguments of pip, here or on the controller."""
-    checked.version(found.python)
-    if found.platform is not None:
-        checked.platform(found.platform)
-    for wheel in found.wheels:
+    checked.version(environment.python)
+    if environment.platform is not None:
+        checked.platform(environment.platform)
+    for wheel in environment.wheels:
         checked.package(wheel.name)
         checked.version(wheel.version)
-    if found.deepspeed is not None:
-        for each in found.deepspeed.operators:
-            _require_architectures(each.architectures)
-        for text in (text for group in found.deepspeed.alike or () for text in group):
+    if environment.deepspeed is not None:
+        for text in (text for group in environment.deepspeed.alike or () for text in group):
             checked.version(text)
-    if found.torch is not None:
-        for text in _texts(found.torch.compilers):
-            checked.version(text)
-        checked.version(found.torch.version)
-        checked.package(found.torch.wheel or "none")
-        checked.version(found.torch.nccl or "0")
-
-
-def _texts(found: Compilers | None) -> Iterator[str]:
-    if found is not None:
-        yield from (found.least, found.header or "0")
-        for cuda, pair in found.cuda.items():
-            yield from (cuda, *pair)
-
-
-def _require_architectures(words: tuple[str, ...] | None) -> None:
-    for word in words or ():
-        if not ARCHITECTURE.fullmatch(word):
-            raise Unreadable(f"not an architecture of a GPU: {word[:60]!a}")
+    if environment.torch is not None:
+        checked.version(environment.torch.version)
+        checked.package(environment.torch.wheel or "none")
+        checked.version(environment.torch.nccl or "0")
 
 
 def parse_environment_places(text: str) -> dict[str, dict[str, Place]]:
     """Parse `environment<tab>FOLDER` lines, each followed by its places."""
-    found: dict[str, dict[str, Place]] = {}
+    by_prefix: dict[str, dict[str, Place]] = {}
     for each in re.split(r"^environment\t", text, flags=re.MULTILINE)[1:]:
         prefix, _, rest = each.partition("\n")
-        found[prefix] = parse_places(rest)
-    return found
+        by_prefix[prefix] = parse_places(rest)
+    return by_prefix
 
 
 def shown(number: int) -> str:
@@ -288,12 +271,12 @@ def parse(readings: Readings) -> NcclState:
         name.removeprefix(prefix): None if name in gone else readings.take(name, parse_environment)
         for name in asked
     }
-    found = _discovered(readings)
-    fields: dict[str, object] = {"discovered": found.how, "undiscovered": found.more}
-    for prefix, line in found.answers.items():
+    discovered = _discovered(readings)
+    fields: dict[str, object] = {"discovered": discovered.how, "undiscovered": discovered.more}
+    for prefix, line in discovered.answers.items():
         readings.sections[section_of(prefix)] = Reading(0, line)
         environments[prefix] = readings.take(section_of(prefix), parse_environment)
-    for prefix, reason in found.problems.items():
+    for prefix, reason in discovered.problems.items():
         readings.unread.append(Unread(section_of(prefix), reason))
         environments[prefix] = None
     fields["environments"] = environments
@@ -305,8 +288,8 @@ def parse(readings: Readings) -> NcclState:
 
 def _discovered(readings: Readings) -> unnamed.Discovered:
     asked = readings.sections.get(unnamed.NAME)
-    found = readings.take(unnamed.NAME, unnamed.parse) if asked else None
-    return found or unnamed.Discovered()
+    discovered = readings.take(unnamed.NAME, unnamed.parse) if asked else None
+    return discovered or unnamed.Discovered()
 
 
 class Nccl(AreaFact):

@@ -25,8 +25,9 @@ Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback
 _MOST_ROUTES = 16
 
 
-def sections(request: ProbeRequest, most: int = _MOST_ROUTES) -> tuple[Section, ...]:
-    """Return the sections about the network; routes are read to at most so many named nodes."""
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections about the network; a newcomer has its routes to all nodes read."""
+    most = max(len(request.nodes), 1) if request.joining else _MOST_ROUTES
     return (
         Section("network.links", shell("network/links"), light=True),
         Section("network.addresses", shell("network/addresses"), light=True),
@@ -101,7 +102,7 @@ def parse_links(text: str) -> tuple[tuple[Link, ...], bool]:
     lines = _few(text)
     ports = {row[1]: row[2:] for row in map(str.split, lines) if row[0] == "=ports"}
     links = [_link(line) for line in lines if not line.startswith("=")]
-    made = tuple(each.model_copy(update=_made_of(ports.get(each.name, ()))) for each in links)
+    made = tuple(link.model_copy(update=_made_of(ports.get(link.name, ()))) for link in links)
     return made, any(line.startswith("=active ") for line in lines)
 
 
@@ -146,8 +147,8 @@ def _address(row: list[str]) -> Address:
     # For a point-to-point interface the prefix is after the address of the other end.
     prefix = "" if "/" in own else "/128" if row[2] == "inet6" else "/32"
     scope = row[row.index("scope") + 1] if "scope" in row else "global"
-    checked.address(own.partition("/")[0])
-    return Address(interface=checked.interface(name), address=own + prefix, scope=scope)
+    address = checked.with_prefix(own + prefix)
+    return Address(interface=checked.interface(name), address=address, scope=scope)
 
 
 def parse_routes(text: str) -> tuple[Route, ...]:

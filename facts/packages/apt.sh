@@ -9,16 +9,16 @@ apt_take() {
 apt_one() {
   url=$1 file=$scratch/$2
   case $url in
-    cdrom:*) printf 'bad\t%s\tit is a disc\n' "$url"; return ;;
-    file:*) path=${url#file:}; path=/${path#"${path%%[!/]*}"}
+    (cdrom:*) printf 'bad\t%s\tit is a disc\n' "$url"; return ;;
+    (file:*) path=${url#file:}; path=/${path#"${path%%[!/]*}"}
       if [ -d "${path%/*}" ]; then printf 'ok\t%s\t\n' "$url"
       else printf 'bad\t%s\tthere is no such folder\n' "$url"; fi
       return ;;
   esac
   answer=$(apt_take "$url" "$file"); code=$?
   case $code$answer in
-    0*) ;;
-    *404*)
+    (0*) ;;
+    (*404*)
       for index in Release Packages Packages.xz Packages.gz; do
         ! apt_take "${url%InRelease}$index" "$file" >/dev/null || { code=0; break; }
       done ;;

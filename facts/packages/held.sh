@@ -6,7 +6,7 @@
 # Whether process $1 belongs to root or to us and has the file $2 open. All known sh have -ef.
 has_open() {
   # A user can have the folder of a process in /proc belong to root.
-  case $(awk '$1 == "Uid:" { print $2 }' "/proc/$1/status" 2>/dev/null) in 0 | "$me") ;; *) return 1 ;; esac
+  case $(awk '$1 == "Uid:" { print $2 }' "/proc/$1/status" 2>/dev/null) in (0 | "$me") ;; (*) return 1 ;; esac
   ls "/proc/$1/fd" 2>/dev/null | {
     # shellcheck disable=SC3013
     while read -r fd; do [ ! "/proc/$1/fd/$fd" -ef "$2" ] || exit 0; done

@@ -12,8 +12,8 @@ if [ -r "$conf" ]; then
     value=${line#*=}
     value=${value#"${value%%[! ]*}"}
     case $line in
-      enabled*=*) case $value in 0* | [Ff]alse* | [Nn]o* | [Oo]ff*) on=no ;; *) on=yes ;; esac ;;
-      locklist*=*) list=$value ;;
+      (enabled*=*) case $value in (0* | [Ff]alse* | [Nn]o* | [Oo]ff*) on=no ;; (*) on=yes ;; esac ;;
+      (locklist*=*) list=$value ;;
     esac
   done <"$conf"
 fi
@@ -30,7 +30,7 @@ for f in $yum /etc/dnf/dnf.conf /etc/yum.repos.d/*.repo; do
   [ ! -f "$f" ] || set -- "$@" kind=exclude "$f"
 done
 for f in /etc/apt/preferences /etc/apt/preferences.d/*; do
-  case ${f##*/} in *.pref) ;; *.*) continue ;; esac
+  case ${f##*/} in (*.pref) ;; (*.*) continue ;; esac
   [ ! -f "$f" ] || set -- "$@" kind=pin "$f"
 done
 [ ! -e "$note" ] || set -- "$@" kind=note "$note"

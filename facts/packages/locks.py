@@ -92,8 +92,8 @@ def name_and_version(text: str) -> tuple[str, str]:
 
     The epoch and the final `.*` are left out; a name alone has no version.
     """
-    found = _ENTRY.fullmatch(text)
-    return (found["name"], found["version"].removesuffix(".*")) if found else (text, "")
+    match = _ENTRY.fullmatch(text)
+    return (match["name"], match["version"].removesuffix(".*")) if match else (text, "")
 
 
 def _versionlock(file: str, line: str, text: str, comment: str) -> LockLine:

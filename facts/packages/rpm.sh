@@ -34,8 +34,8 @@ rpm_one() {
   [ -z "$user" ] || { printf 'unknown\t%s\tit wants the password of %s\n' "$id" "$user"; return; }
   [ -n "$url" ] || { printf 'bad\t%s\tit names no place\n' "$id"; return; }
   set -- -o "$file"
-  case $proxy in '' | _none_) ;; *) set -- "$@" --proxy "$proxy" ;; esac
-  case $verify in 0 | [Ff]alse | [Nn]o) set -- "$@" -k ;; esac
+  case $proxy in ('' | _none_) ;; (*) set -- "$@" --proxy "$proxy" ;; esac
+  case $verify in (0 | [Ff]alse | [Nn]o) set -- "$@" -k ;; esac
   [ -z "$ca" ] || set -- "$@" --cacert "$ca"
   [ -z "$cert" ] || set -- "$@" --cert "$cert"
   [ -z "$key" ] || set -- "$@" --key "$key"

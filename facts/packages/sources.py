@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from gpu_node.facts.nccl.libnccl import SECTIONS as NCCL
-from gpu_node.facts.nccl.libnccl import Manager, parse_manager
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.redaction import without_users
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -28,17 +26,12 @@ _SOURCES = (
 )
 # What a run's scripts read as well; see its first lines for its variables.
 PROXY_FILE = Path(__file__).with_name("proxy.sh")
-_MANAGER = next(each for each in NCCL if each.name == "nccl.manager")
 
 
-def sections(data: Mapping[str, Any] | None = None) -> tuple[Section, ...]:
-    """Return the sections; repositories are asked through the proxy in a node's `data`."""
-    proxy = assigned(**proxy_of(data or {})) + shell("packages/proxy")
-    return (
-        _MANAGER,
-        Section("preflight.held", HELD),
-        Section("preflight.sources", proxy + _SOURCES, seconds=SECONDS),
-    )
+def section(data: Mapping[str, Any]) -> Section:
+    """Return the section about repositories, asked through the proxy in a node's `data`."""
+    proxy = assigned(**proxy_of(data)) + shell("packages/proxy")
+    return Section("host.repositories", proxy + _SOURCES, seconds=SECONDS)
 
 
 def proxy_of(data: Mapping[str, Any]) -> dict[str, str]:
@@ -76,22 +69,5 @@ def parse_sources(text: str) -> tuple[PackageSource, ...]:
     User and password in an address are left out.
     """
     rows = [without_users(line).replace("://...@", "://").split("\t", 2) for line in lines_of(text)]
-    found = [{"state": state, "name": name, "why": why} for state, name, why in rows]
-    return tuple(PackageSource.model_validate(each) for each in found)
-
-
-class Packages(State):
-    """What installs packages, what locks it, and where packages come from."""
-
-    manager: Manager | None
-    held: tuple[Held, ...] | None
-    sources: tuple[PackageSource, ...] | None
-
-
-def parse(readings: Readings) -> Packages:
-    """Return the state from the sections about packages."""
-    return Packages(
-        manager=readings.take("nccl.manager", parse_manager),
-        held=readings.take("preflight.held", parse_held),
-        sources=readings.take("preflight.sources", parse_sources),
-    )
+    sources = [{"state": state, "name": name, "why": why} for state, name, why in rows]
+    return tuple(PackageSource.model_validate(each) for each in sources)

@@ -13,7 +13,13 @@ as_user() {
   elif [ "${gn_uid:-$(id -u)}" = 0 ]; then
     as_user_env su -s /bin/sh "$user" -c "$1"
   else
-    as_user_env sudo -n -u "$user" /bin/sh -c "$1"
+    # With this terminal that user could type commands into it: su gives none to a command, and sudo
+    # does before 1.9.14.
+    as_user_apart=
+    ! command -v setsid >/dev/null 2>&1 || as_user_apart=setsid
+    # shellcheck disable=SC2086 # nothing, or a word
+    as_user_env $as_user_apart sudo -n -u "$user" /bin/sh -c "$1"
+    return $? # were it the last one, a shell could become it; setsid would not wait for its program
   fi
 }
 as_user_env() {

@@ -19,7 +19,7 @@ from gpu_node.facts.probe.request import ProbeRequest, listed
 
 # MAX_ARG_STRLEN of Linux.
 _LONGEST_ARGUMENT = 128 * 1024
-_NOT_ASKED = Reading(0, "", "not asked")
+NOT_ASKED = Reading(0, "", "not asked")
 
 
 class State(BaseModel):
@@ -124,12 +124,12 @@ class AreaFact(ProbeFact):
     def parsed(self, output: list[str]) -> dict[str, Any]:
         readings = read(output, self.asked or self.sections)
         for section in self.sections:
-            readings.sections.setdefault(section.name, _NOT_ASKED)
+            readings.sections.setdefault(section.name, NOT_ASKED)
         state = self.parse(readings)
         unreadable = {
             unread.section: unread.reason
             for unread in readings.unread
-            if unread.reason != _NOT_ASKED.problem
+            if unread.reason != NOT_ASKED.problem
         }
         return {**state.model_dump(mode="json"), "unreadable": unreadable}
 
@@ -147,7 +147,7 @@ class SectionFact(FactBase[dict[str, Any]]):
     def parsed(self, output: list[str], parse: Callable[[str], State]) -> dict[str, Any]:
         """Return the result of the section's answer, in plain types."""
         readings = read(output, [self.asked])
-        found = readings.take(self.asked.name, parse)
-        if found is None:
+        state = readings.take(self.asked.name, parse)
+        if state is None:
             raise FactProcessError(f"{self.name}: {readings.unread[0].reason}")
-        return found.model_dump(mode="json")
+        return state.model_dump(mode="json")

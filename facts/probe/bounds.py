@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 # The 64-bit numbers of a kernel, signed or unsigned.
@@ -66,9 +66,9 @@ def _require_entries(values: Collection[Any], longest: int, depth: int) -> None:
     if type(values) is not tuple and isinstance(values, Mapping):
         _require_entries(values.keys(), longest, depth)
         values = values.values()
-    for each in values:
+    for value in values:
         # Most are a text, or one in a tuple, and of a large cluster millions: they need no call.
-        only = each[0] if type(each) is tuple and len(each) == 1 else each
+        only = value[0] if type(value) is tuple and len(value) == 1 else value
         if type(only) is not str or len(only) > longest or not only.isascii():
             _require(only, longest, depth - 1)
 
@@ -77,6 +77,34 @@ def in_words(error: BaseException) -> str:
     """Return an error's class and text, in one line that fits into a report."""
     words = " ".join(str(error)[: 2 * _MOST_WORDS].split())
     return short(f"{type(error).__name__}: {words}" if words else type(error).__name__)
+
+
+def not_understood(error: BaseException) -> str:
+    """Return why an answer gives no state: reading it, or judging it, raised an error."""
+    return f"its answer is not understood: {in_words(error)}"
+
+
+def breaking(judge: Callable[[tuple[str, ...]], object], names: Iterable[str]) -> dict[str, str]:
+    """Return the nodes without which `judge` does not raise, each with the error.
+
+    The answers were checked when they were read: what breaks a judgement of several nodes is an
+    error of ours, and it is judged once without each of them. If none is found it is all of them.
+    """
+    names = tuple(names)
+    reason = _error(judge, names)
+    if reason is None:
+        return {}
+    without = ((name, tuple(each for each in names if each != name)) for name in names)
+    blamed = [name for name, others in without if _error(judge, others) is None]
+    return dict.fromkeys(blamed or names, reason)
+
+
+def _error(judge: Callable[[tuple[str, ...]], object], names: tuple[str, ...]) -> str | None:
+    try:
+        judge(names)
+    except Exception as error:  # of any class: the answer of a node caused it
+        return in_words(error)
+    return None
 
 
 def short(reason: str) -> str:
@@ -97,10 +125,10 @@ def read_json(text: str) -> Any:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("JSON with the same key twice")
-    return found
+    return mapping
 
 
 def _no_number(word: str) -> Any:

@@ -5,7 +5,7 @@
 gn_by_sudo() {
   if [ "$(id -u)" = 0 ]; then eval "$gn_rooted"; return; fi
   gn_script="$gn_prologue
-cd /; gn_user=\$SUDO_USER gn_top=$gn_top; export gn_user gn_top
+cd /; gn_user=\$SUDO_USER gn_top=$gn_top gn_left=$gn_left; export gn_user gn_top
 $gn_rooted"
   # A command in the background, as gn_limit may have, reads /dev/null in place of stdin.
   gn_text=$( {
@@ -13,12 +13,13 @@ $gn_rooted"
   } 2>&1 </dev/null ); gn_rc=$?
   gn_answer=
   case $gn_text in
-    *"$gn_mark begin "*) gn_answer=${gn_text#*"$gn_mark"} gn_text='' gn_rc=0 ;;
+    (*"$gn_mark begin "*) gn_answer=${gn_text#*"$gn_mark"} gn_text='' gn_rc=0 ;;
   esac
   gn_print sudo
   if [ -n "$gn_answer" ]; then
     printf '\n%s%s\n' "$gn_mark" "$gn_answer"
+    gn_left=$((gn_left - ${#gn_answer}))
   else
-    case $gn_rc in 124 | 137) ;; *) eval "$gn_rooted" ;; esac
+    case $gn_rc in (124 | 137) ;; (*) eval "$gn_rooted" ;; esac
   fi
 }

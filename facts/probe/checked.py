@@ -68,10 +68,10 @@ def public_key(text: str) -> str:
 def public_keys(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the keys of such lines, each once, without types that ssh no longer accepts."""
     now = [line for line in lines if line.split()[:1] not in ([], *OLD_KEY_TYPES)]
-    found = tuple(dict.fromkeys(map(public_key, now)))
-    if len(found) > MOST_KEYS:
-        raise Unreadable(f"{len(found)} public keys, more than {MOST_KEYS}")
-    return found
+    keys = tuple(dict.fromkeys(map(public_key, now)))
+    if len(keys) > MOST_KEYS:
+        raise Unreadable(f"{len(keys)} public keys, more than {MOST_KEYS}")
+    return keys
 
 
 @lru_cache(maxsize=1 << 14)  # every node has the others' addresses
@@ -83,12 +83,21 @@ def address(text: str) -> str:
         raise _odd(text, "an IP address") from None
 
 
+def with_prefix(text: str) -> str:
+    """Return an IP address with the length of its network's prefix, such as 10.0.0.4/24."""
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        raise _odd(text, "an IP address with a prefix") from None
+    return text
+
+
 def addresses(words: Iterable[str]) -> tuple[str, ...]:
     """Return IP addresses, each once, at most as many as a machine may have."""
-    found = tuple(dict.fromkeys(map(address, words)))
-    if len(found) > MOST_ADDRESSES:
-        raise Unreadable(f"{len(found)} addresses, more than {MOST_ADDRESSES}")
-    return found
+    distinct = tuple(dict.fromkeys(map(address, words)))
+    if len(distinct) > MOST_ADDRESSES:
+        raise Unreadable(f"{len(distinct)} addresses, more than {MOST_ADDRESSES}")
+    return distinct
 
 
 def interface(text: str) -> str:

@@ -6,7 +6,7 @@
 # file imports one. Otherwise a report imports none of them: an environment has 100,000 files.
 environment_owner() (
   account=$(owner_of "$1") || exit 1
-  case $account in root) ;; *) printf '%s\n' "$account"; exit ;; esac
+  case $account in (root) ;; (*) printf '%s\n' "$account"; exit ;; esac
   [ -e "$2" ] || { echo root; exit; }
   environment=$1 program=$2 below='*-packages/*/*' depth='-maxdepth 1' more=
   [ -z "${3-}" ] || below=/ depth='' more=${PYTHONPATH-}
@@ -41,7 +41,7 @@ environment_owner() (
   )
   case "
 $lines
-" in *'
+" in (*'
 import
 '*) below=/ depth='' ;; esac
   # What others may change, one path for each owner and mode: owner_of judges it. ls shows an access

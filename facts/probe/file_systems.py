@@ -66,7 +66,7 @@ def _place(line: str) -> tuple[str, Place]:
 
 def only(places: Places | None, path: str) -> Places | None:
     """Return the place of a path, or of the nearest folder above it; None if unknown."""
-    above = [each for each in places or () if f"{path}/".startswith(f"{each.rstrip('/')}/")]
+    above = [place for place in places or () if f"{path}/".startswith(f"{place.rstrip('/')}/")]
     nearest = max(above, key=len, default=None)
     return {nearest: places[nearest]} if places and nearest is not None else None
 

@@ -9,12 +9,20 @@ from gpu_node.facts.probe.lines import decoded
 from gpu_node.facts.probe.shell import shell
 
 MARK = "@@gpu-node"
-# The bytes that a section, and all sections with root together, may print; more is not sent.
-DEFAULT_BYTES, _MOST_OF_ALL = 1024 * 1024, 8 * 1024 * 1024
+# The bytes that a section, all sections with root, all sections, and lists of files beside them may
+# print; more is not sent. A connection takes 16 MiB.
+DEFAULT_BYTES, _MOST_BY_SUDO = 1024 * 1024, 8 * 1024 * 1024
+MOST_OF_ALL_BYTES, _MOST_OF_LISTS = 4 * 1024 * 1024, 47 * 256 * 1024
 # The exit code of a section that prints more: the one for a file that is too large (SIGXFSZ).
 TOO_LONG = 153
 
-PROLOGUE = shell("probe/prologue", most=str(DEFAULT_BYTES), too_long=str(TOO_LONG))
+PROLOGUE = shell(
+    "probe/prologue",
+    most=DEFAULT_BYTES,
+    most_of_all=MOST_OF_ALL_BYTES,
+    most_of_lists=_MOST_OF_LISTS,
+    too_long=TOO_LONG,
+)
 
 BEGIN = shell("probe/begin")
 END = f"""printf '\\n{MARK} done\\n'
@@ -22,7 +30,7 @@ kill "$gn_beat" 2>/dev/null
 wait "$gn_beat" 2>/dev/null
 :"""
 
-BY_SUDO = shell("probe/by_sudo", most=str(_MOST_OF_ALL))
+BY_SUDO = shell("probe/by_sudo", most=_MOST_BY_SUDO)
 
 # Runs a script that comes by stdin, where no limit applies to its length; see `by_stdin`.
 READER = shell("probe/whole", mark=MARK)

@@ -9,7 +9,7 @@ _ANY, _ONE = "*", "?"
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name matches at least one of the patterns."""
-    return any(matches(name, each) for each in patterns)
+    return any(matches(name, pattern) for pattern in patterns)
 
 
 def matches(name: str, pattern: str) -> bool:

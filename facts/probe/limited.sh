@@ -18,8 +18,8 @@ limited() {
   if [ "${#output}" -lt 262144 ] && [ -n "$code" ]; then
     output=${output%?"$code"}
     while :; do
-      case $output in *"
-") output=${output%?} ;; *) break ;; esac
+      case $output in (*"
+") output=${output%?} ;; (*) break ;; esac
     done
   else
     output='' code=153

@@ -12,7 +12,7 @@ _BLANKS = re.compile("[\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\
 def decoded(data: bytes) -> str:
     """Return a node's bytes as text, with escapes for bytes that are not UTF-8 and odd blanks."""
     text = data.decode("utf-8", "backslashreplace")
-    return _BLANKS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _BLANKS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def lines_of(text: str) -> list[str]:
@@ -20,5 +20,5 @@ def lines_of(text: str) -> list[str]:
 
     `str.splitlines` ends a line at a form feed or at U+2028 too: a user could write a second line.
     """
-    found = text.split("\n")
-    return found if found[-1] else found[:-1]
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]

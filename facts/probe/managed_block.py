@@ -25,9 +25,9 @@ class Found:
 def outside(text: str, blocks: Sequence[Found]) -> Iterator[str]:
     """Yield the parts of a text before, between and after blocks."""
     place = 0
-    for each in blocks:
-        yield text[place : each.start]
-        place = each.end
+    for block in blocks:
+        yield text[place : block.start]
+        place = block.end
     yield text[place:]
 
 
@@ -49,7 +49,7 @@ class Markers:
 
         Each line is looked at once: a user may fill a file with marker lines.
         """
-        found: list[Found] = []
+        blocks: list[Found] = []
         is_ours = re.compile(self.line).match
         place, start, body = 0, -1, -1
         for line in text.split("\n"):
@@ -59,12 +59,12 @@ class Markers:
             if is_begin and (start < 0 or self.has_remark):
                 start, body = place, after
             elif start >= 0 and self._is(self.end, line):
-                found.append(Found(start, after, text[start:after], text[body:place]))
+                blocks.append(Found(start, after, text[start:after], text[body:place]))
                 start = -1
             elif start >= 0 and not is_ours(line):
                 start = -1
             place = after
-        return found
+        return blocks
 
     def _is(self, marker: str, line: str) -> bool:
         return line.startswith(marker) if self.has_remark else line == marker
@@ -79,10 +79,10 @@ class Markers:
         If `text` has no block, it is put at the top: no line above it takes effect first, and no
         missing newline must be added.
         """
-        found = self.find(text)
-        if not found:
+        blocks = self.find(text)
+        if not blocks:
             return block + text
-        first, *others = outside(text, found)
+        first, *others = outside(text, blocks)
         return "".join((first, block, *others))
 
     def remove(self, text: str) -> str:
@@ -126,10 +126,10 @@ class Block(State):
     @cached_property
     def by_node(self) -> dict[str, tuple[str, ...]]:
         """The lines by the node that they are about."""
-        found: dict[str, list[str]] = {}
-        for each in self.lines:
-            found.setdefault(each.node, []).append(each.text)
-        return {node: tuple(texts) for node, texts in found.items()}
+        lines: dict[str, list[str]] = {}
+        for line in self.lines:
+            lines.setdefault(line.node, []).append(line.text)
+        return {node: tuple(texts) for node, texts in lines.items()}
 
 
 def parse_block(lines: Iterable[str]) -> Block:

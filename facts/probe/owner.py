@@ -7,8 +7,8 @@ from pathlib import Path
 from gpu_node.facts.probe.shell import shell
 
 # deploy/ also puts this file in front of its scripts.
-PRIVATE_GROUP_FILE = Path(__file__).with_name("private_group.sh")
-OWNER = shell("probe/private_group") + shell("probe/owner")
+WRITERS_FILE = Path(__file__).with_name("writers.sh")
+OWNER = shell("probe/writers") + shell("probe/owner")
 # The options of find that list the files which others than root may change.
 _ODD = r"\( ! -user 0 -o ! -type l \( -perm -020 -o -perm -002 \) \) -exec ls -ldn {} +"
 ENVIRONMENT_OWNER = shell("probe/environment_owner", odd=_ODD)

@@ -8,81 +8,43 @@
 owner_fail() { printf '%s\n' "$1" >&2; exit "${2:-1}"; }
 owner_account() {
   # Every system has the account of root in the first line of this file.
-  case $1 in 0 | root)
+  case $1 in (0 | root)
     { IFS= read -r owner_line </etc/passwd; } 2>/dev/null
-    case $owner_line in root:[!:]:0:*:*:*:*) printf '%s\n' "$owner_line"; return ;; esac
+    case $owner_line in (root:[!:]:0:*:*:*:*) printf '%s\n' "$owner_line"; return ;; esac
   esac
   getent passwd "$1" 2>/dev/null ||
     awk -F: -v key="$1" '$1 == key || $3 == key { print; exit }' /etc/passwd | grep .
 }
-# owner_look MODE LINKS UID GID ...: checks $here by the output of ls; $rest: the rest of the path.
-owner_look() {
-  if [ "$3" != 0 ]; then
-    [ "$found" = 0 ] || [ "$found" = "$3" ] ||
-      owner_fail "$start is not run: uid $3 may change $here, uid $found may change $whose; \
+# owner_sees: takes what `walk` has seen into account for $start.
+owner_sees() {
+  if [ "$walk_uid" != 0 ]; then
+    [ "$found" = 0 ] || [ "$found" = "$walk_uid" ] ||
+      owner_fail "$start is not run: uid $walk_uid may change $walk_at, uid $found may change $whose; \
 give it to one account: chown -R"
-    [ "$found" = "$3" ] || whose=$here
-    found=$3
+    [ "$found" = "$walk_uid" ] || whose=$walk_at
+    found=$walk_uid
   fi
-  case $1:$3:$rest in
-    l* | d????????[tT]*:*:*[!/]*) ;; # others cannot rename what is in a sticky folder
-    d???????w*:*[!/]*) owner_fail "$start is not run: everyone may write $here; chmod +t $here" ;;
-    ????????w*) owner_fail "$start is not run: everyone may write $here; chmod o-w $here" ;;
-    ?????w????+*) owner_fail "$start is not run: others may write $here; setfacl -b $here" ;;
-    ?????w*) doubts="$doubts$4 $here$newline" ;;
+  writers "$walk_mode"
+  case $writers:$walk_rest in (sticky:*[!/]*) return 0 ;; esac
+  case $walk_mode:$walk_rest in
+    ([!l]???????w*:*[!/]*) owner_fail "$start is not run: everyone may write $walk_at; chmod +t $walk_at" ;;
+    ([!l]???????w*) owner_fail "$start is not run: everyone may write $walk_at; chmod o-w $walk_at" ;;
+  esac
+  case $writers in
+    (list) owner_fail "$start is not run: others may write $walk_at; setfacl -b $walk_at" ;;
+    (group | sticky) doubts="$doubts$walk_gid $walk_at$walk_line" ;;
   esac
 }
-# owner_ahead: sets $looks to the lines of ls about $here and all folders ahead of it, up to `..`; it
-# is empty where one of them cannot be examined. One ls costs less than one for each folder, and a
-# folder precedes those below it.
-owner_ahead() {
-  ahead=$rest at=$here
-  set -- "$here"
-  while :; do
-    case $ahead in *[!/]*) ;; *) break ;; esac
-    next=${ahead%%/*} ahead=${ahead#*/}
-    case $next in '' | .) continue ;; ..) break ;; esac
-    at=${at%/}/$next
-    set -- "$@" "$at"
-  done
-  looks=$(ls -ldn "$@" 2>/dev/null) && looks=$looks$newline || looks=
+owner_lacks() {
+  case $walk_why in (*'ermission denied'*) [ "$found" = 0 ] || return 1 ;; esac
+  owner_fail "$start is not run: cannot look at $walk_at: ${walk_why##*: }"
 }
 owner_of() (
-  set -f
   unset IFS
-  found=0 whose='' doubts='' newline='
-'
+  found=0 whose='' doubts=''
   for start; do
-    case $start in '' | *"$newline"* | [!/]*) owner_fail "no path to run: $start" ;; esac
-    here=/ rest=$start/ links=0 looks='' new=''
-    owner_ahead
-    while :; do
-      if [ -n "$looks" ]; then
-        look=${looks%%"$newline"*} looks=${looks#*"$newline"}
-      else
-        look=$(ls -ldn "$here" 2>&1) || {
-          case $look in *'ermission denied'*) [ "$found" = 0 ] || break ;; esac
-          owner_fail "$start is not run: cannot look at $here: ${look##*: }"
-        }
-      fi
-      # shellcheck disable=SC2086 # into words
-      owner_look $look
-      # What ls has printed after a link is about its target.
-      if [ -L "$here" ]; then
-        looks='' new=yes
-        links=$((links + 1))
-        [ "$links" -lt 40 ] && to=$(readlink "$here") || owner_fail "$start: cannot follow $here"
-        rest=$to/$rest
-        case $to in /*) here=/ ;; *) here=${here%/*} ;; esac
-      fi
-      while :; do
-        case $rest in *[!/]*) ;; *) break 2 ;; esac
-        part=${rest%%/*} rest=${rest#*/}
-        case $part in '' | .) ;; ..) here=${here%/*} looks='' new=yes ;; *) break ;; esac
-      done
-      here=${here%/}/$part
-      [ -z "$new" ] || { owner_ahead; new=; }
-    done
+    case $start in ('' | *"$walk_line"* | [!/]*) owner_fail "no path to run: $start" ;; esac
+    walk "$start" owner_sees owner_lacks || [ -z "$walk_link" ] || owner_fail "$start: cannot follow $walk_link"
   done
   account=$(owner_account "$found") || owner_fail "$1 is not run: uid $found has no account here"
   IFS=: read -r account _ _ own _ <<END

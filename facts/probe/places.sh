@@ -42,7 +42,7 @@ places_of() {
     shift
     left=$((left - 1))
     if [ ! -L "$file" ] && [ -e "$file" ] && [ -n "${file%/*}" ] && [ -n "${file##*/}" ]; then
-      case ${file##*/} in . | ..) ;; *)
+      case ${file##*/} in (. | ..) ;; (*)
         [ "${file%/*}" = "$folder" ] || {
           folder=${file%/*}
           above_it=$(cd -P -- "$folder/" 2>/dev/null && pwd -P) || above_it=
@@ -52,7 +52,7 @@ places_of() {
     fi
     [ -n "$real" ] || real=$(readlink -f "$file" 2>/dev/null) || continue
     # A user's link may lead to a name with lines like these.
-    case $real in *"$tab"* | *"$newline"*) continue ;; esac
+    case $real in (*"$tab"* | *"$newline"*) continue ;; esac
     printf 'file\t%s\t%s\n' "$file" "$real"
     set -- "$@" "$real"
   done
@@ -66,6 +66,6 @@ places_of() {
 }
 # above FILE: the same for the nearest existing folder above a missing file.
 above() {
-  case $1 in /*/*) up=${1%/*} ;; *) up=/ ;; esac
+  case $1 in (/*/*) up=${1%/*} ;; (*) up=/ ;; esac
   if [ -e "$up" ]; then places "$up"; else above "$up"; fi
 }

@@ -9,7 +9,7 @@ of_processes() {
   of_each=$1
   shift
   printf '%s\0' "${root-}"/proc/[0-9]*/"$of_each" | xargs -0 "$@"
-  case $? in 0 | 123) ;; *) return 1 ;; esac
+  case $? in (0 | 123) ;; (*) return 1 ;; esac
 }
 # process_stat: for each /proc/PID/stat a line `PID STATE PPID PGRP SESSION TTY ...<tab>NAME` with ?
 # for odd bytes; the start, in ticks since the boot, is field 21. It fails unless it has read each: take

@@ -9,7 +9,7 @@ gn_preload=${LD_PRELOAD-}; export gn_preload; unset LD_PRELOAD
 # another user. A name with a quote is asked for again each time.
 unset gn_me gn_uid
 gn_me=$(id -un 2>/dev/null) gn_uid=$(id -u 2>/dev/null)
-case $gn_me in *"'"*) gn_me= ;; esac
+case $gn_me in (*"'"*) gn_me= ;; esac
 gn_who="gn_me='$gn_me' gn_uid='$gn_uid'"
 gn_run='gn_text=$({ (eval "$1") 2>&1; printf "\n%s" "$?"; } | head -c "$2")
 gn_rc=${gn_text##*[!0-9]}
@@ -18,6 +18,10 @@ printf "%s" "${gn_text%?"$gn_rc"}"; exit "$gn_rc"'
 gn_timeout=no
 ! timeout --version >/dev/null 2>&1 || gn_timeout=yes
 export gn_timeout
+# How many bytes all sections may still send, and lists of files more than that: of an answer that is
+# too long nothing is read, so that a user who fills some sections would hide all others.
+# shellcheck disable=SC2034 # for gn_print
+gn_left=@most_of_all@ gn_lists=@most_of_lists@ gn_spare=0
 # It replaces the shell that calls it: one process less.
 gn_limit() {
   if [ "$gn_timeout" = yes ]; then
@@ -39,16 +43,24 @@ gn_section() {
     { [ -z "${5-}" ] || eval "export $5"; gn_limit "$2" "$gn_who
 $3" "${4:-@most@}"; } 2>&1 </dev/null
   ); gn_rc=$?; } 2>/dev/null # dash prints that a shell was killed
+  # Lists come last, but for a few short sections.
+  # shellcheck disable=SC2034 # for gn_print
+  [ "${4:-@most@}" = @most@ ] || gn_left=$((gn_left + gn_lists)) gn_lists=0 gn_spare=65536
   gn_print "$1"
+  # shellcheck disable=SC2034 # for gn_print
+  gn_spare=0
 }
-# The sh of light sections has these too.
+# The sh of light sections has these too. No text has our mark as it is: a shell that is killed while it
+# prints leaves a section without its end, and what follows would be taken for sections.
 gn_printing='gn_blank=$(printf "\t\nx"); gn_blank=${gn_blank%x}
 gn_print() {
   gn_coding=raw
   case $gn_text in
-    *[!\ -~"$gn_blank"]*) gn_coding=hex
+    (*[!\ -~"$gn_blank"]* | *"$gn_mark"*) gn_coding=hex
       gn_text=$(printf "%s" "$gn_text" | od -An -v -tx1 | tr -d " \n") ;;
   esac
+  [ "${#gn_text}" -le $((gn_left - gn_spare)) ] || gn_text="" gn_rc=@too_long@ gn_coding=raw
+  gn_left=$((gn_left - ${#gn_text}))
   printf "\n%s begin %s %s %s %s\n" "$gn_mark" "$1" "$gn_rc" "$gn_coding" "${#gn_text}"
   printf "%s\n%s end %s\n" "$gn_text" "$gn_mark" "$1${gn_at:+ $gn_at}"
 }'
@@ -78,14 +90,15 @@ $2"
   while [ "$gn_done" -lt $# ]; do
     gn_rc=1 gn_all=''
     [ "$gn_timeout" = no ] || {
-      gn_all=$(exec timeout -s KILL "$gn_most" sh -c "gn_skip=$gn_done gn_alone=
+      gn_all=$(exec timeout -s KILL "$gn_most" sh -c "gn_skip=$gn_done gn_alone= gn_left=$gn_left gn_spare=0
 $gn_calls" </dev/null)
       gn_rc=$?
     } 2>/dev/null
     [ -z "$gn_all" ] || printf '%s\n' "$gn_all"
+    gn_left=$((gn_left - ${#gn_all}))
     [ "$gn_rc" != 0 ] || break
     gn_last=${gn_all##* }
-    case $gn_last in '' | *[!0-9]*) ;; *) [ "$gn_last" -gt $# ] || gn_done=$gn_last ;; esac
+    case $gn_last in ('' | *[!0-9]*) ;; (*) [ "$gn_last" -gt $# ] || gn_done=$gn_last ;; esac
     gn_done=$((gn_done + 1))
     [ "$gn_done" -le $# ] || break
     eval "gn_this=\${$gn_done}"

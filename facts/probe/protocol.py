@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from gpu_node.facts.probe import bounds, frame
-from gpu_node.facts.probe.frame import BEGIN, BY_SUDO, DEFAULT_BYTES, END, PROLOGUE, TOO_LONG
+from gpu_node.facts.probe.frame import (
+    BEGIN,
+    BY_SUDO,
+    DEFAULT_BYTES,
+    END,
+    MOST_OF_ALL_BYTES,
+    PROLOGUE,
+    TOO_LONG,
+)
 from gpu_node.facts.probe.lines import decoded, lines_of
 from gpu_node.facts.probe.shell import assigned
 
@@ -26,9 +34,9 @@ _MOST_OF_SUDO = 1000
 # Of the calls of light sections, in bytes: Linux limits an argument to 128 KiB.
 _MOST_OF_LIGHT = 100_000
 _CUT = "too long: it printed more than a section may; the rest was not sent"
-# The limit for the output of all sections of a node, without lists of files. An honest node with
+# The limit for the lines of all sections of a node, without lists of files. An honest node with
 # many environments needs a tenth of it; a line of 20 bytes becomes objects of 2 KiB here.
-_MOST_OF_ALL_BYTES, _MOST_OF_ALL_LINES = 4 * 1024 * 1024, 40_000
+_MOST_OF_ALL_LINES = 40_000
 _TOO_MUCH = "too long: all output of the node is more than a report takes; this was not read"
 # The exit codes of a command killed by `timeout`: 124 from timeout itself, 137 from SIGKILL.
 TIMED_OUT = frozenset({124, 137})
@@ -134,9 +142,9 @@ class Readings:
         """Parse one section's output; None, and an entry in `unread`, if that fails."""
         reading = self.sections[section]
         try:
-            found = parse(reading.require())
-            bounds.require(found, bounds.LONGEST)
-            return found
+            value = parse(reading.require())
+            bounds.require(value, bounds.LONGEST)
+            return value
         except Unreadable as error:
             self.unread.append(Unread(section, bounds.short(str(error))))
         except Exception as error:  # of any class: the output of a node caused it
@@ -153,9 +161,12 @@ def render(sections: Iterable[Section], sudo: bool = False) -> str:
     """
     sections = list(sections)
     rooted = [section for section in sections if sudo and section.root]
-    own = [each for each in sections if each not in rooted and each.place != "last"]
+    others = [each for each in sections if each not in rooted]
+    own = [other for other in others if other.place != "last" and not _is_list(other)]
     own.sort(key=lambda each: each.place != "first")
-    ends = [each for each in sections if each not in rooted and each.place == "last"]
+    # Lists of files use what the other sections leave of the answer.
+    lists = [other for other in others if other.place != "last" and _is_list(other)]
+    ends = [other for other in others if other.place == "last"]
     prologue = assigned(gn_mark=MARK) + PROLOGUE
     # The script that sudo runs begins in the same way.
     first = (
@@ -163,7 +174,11 @@ def render(sections: Iterable[Section], sudo: bool = False) -> str:
     )
     last = [_packed("gn_rooted", rooted), BY_SUDO, f"gn_by_sudo {_sudo_seconds(rooted)}"]
     script = [*first, *_calls(own), *(last if rooted else ())]
-    return "\n".join([BEGIN, *script, *_calls(ends), END])
+    return "\n".join([BEGIN, *script, *_calls(lists), *_calls(ends), END])
+
+
+def _is_list(section: Section) -> bool:
+    return section.bytes > DEFAULT_BYTES
 
 
 def _packed(name: str, sections: list[Section]) -> str:
@@ -230,12 +245,13 @@ def _together(sections: list[Section]) -> str:
 
     The programs that it starts do not: a section prints its variables.
     """
-    names = dict.fromkeys(name for each in sections for name, _ in each.shared)
+    names = dict.fromkeys(name for section in sections for name, _ in section.shared)
     kept = [f"gn_kept=${name}; unset {name}; {name}=$gn_kept" for name in names]
     calls = shlex.quote("\n".join([*kept, *map(_light_call, sections)]))
-    words = " ".join(shlex.quote(f"{each.seconds}:{each.name}") for each in sections)
-    call = f"gn_lights {max(each.seconds for each in sections)} {calls} {words}"
-    return f"( export {' '.join(names)}; {call} )" if names else call
+    words = " ".join(shlex.quote(f"{section.seconds}:{section.name}") for section in sections)
+    call = f"gn_lights {max(section.seconds for section in sections)} {calls} {words}"
+    # Not in a subshell: what is left of the answer is counted in variables of sh.
+    return "\n".join([f"export {' '.join(names)}", call, *kept]) if names else call
 
 
 def _light_call(section: Section) -> str:
@@ -263,26 +279,33 @@ def read(
 ) -> Readings:
     """Return the readings of `sections` from the lines of a probe's `output`."""
     text, sections = "\n".join(output), list(sections)
-    limits = {each.name: (each.seconds, each.bytes) for each in sections}
+    limits = {section.name: (section.seconds, section.bytes) for section in sections}
     limits[SUDO] = _sudo_seconds(sections), DEFAULT_BYTES
     lost = Reading(0, "", "the node's answer ended before this section")
-    found = dict.fromkeys(limits, lost)
+    readings = dict.fromkeys(limits, lost)
     position = size = lines = 0
     while begin := _BEGIN.search(text, position):
         name = begin["name"]
         reading, position = _reading(text, begin, *limits.get(name, limits[SUDO]))
         if limits.get(name, limits[SUDO])[1] == DEFAULT_BYTES:
-            size, lines = size + len(reading.text), lines + reading.text.count("\n")
-            if size > _MOST_OF_ALL_BYTES or lines > _MOST_OF_ALL_LINES:
+            # It is left out alone: a user who fills a section would hide the next ones.
+            more = size + len(reading.text), lines + reading.text.count("\n")
+            if more[0] > MOST_OF_ALL_BYTES or more[1] > _MOST_OF_ALL_LINES:
                 reading = Reading(reading.rc, "", _TOO_MUCH)
-        if name in found:
-            found[name] = reading
-    sudo = found.pop(SUDO)
+            else:
+                size, lines = more
+        if name in readings:
+            readings[name] = reading
+    sudo = readings.pop(SUDO)
     if sudo.rc in TIMED_OUT:
         late = Reading(0, "", f"sudo: {sudo.problem}")
-        found |= {each.name: late for each in sections if each.root and found[each.name] is lost}
-    about = {each.name: each.about for each in sections if each.about}
-    return Readings(found, sudo=None if sudo is lost else sudo, times=times, about=about)
+        readings |= {
+            section.name: late
+            for section in sections
+            if section.root and readings[section.name] is lost
+        }
+    about = {section.name: section.about for section in sections if section.about}
+    return Readings(readings, sudo=None if sudo is lost else sudo, times=times, about=about)
 
 
 def _reading(text: str, begin: re.Match[str], seconds: int, most: int) -> tuple[Reading, int]:

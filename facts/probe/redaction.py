@@ -94,9 +94,9 @@ def _line(text: str) -> str:
     text = _command(text)
     done: list[str] = []
     position = 0
-    while found := _NAME.search(text, position):
-        name, end = found["name"], found.end()
-        done.append(text[position : found.start("name")])
+    while match := _NAME.search(text, position):
+        name, end = match["name"], match.end()
+        done.append(text[position : match.start("name")])
         position = end
         if len(name) >= _LONG and _SHAPE.match(name):
             done.append(HIDDEN)
@@ -106,7 +106,7 @@ def _line(text: str) -> str:
         if after is None:
             continue
         scheme = name.lower() == "bearer" and after["option"] is not None
-        named = is_secret(name) and (after["option"] is None or bool(found["before"]))
+        named = is_secret(name) and (after["option"] is None or bool(match["before"]))
         if not (scheme or named):
             continue
         done.append(after[0])
@@ -121,12 +121,12 @@ def _command(text: str) -> str:
     """Return a text without the words that are secrets because of the words before them."""
     done: list[str] = []
     position, state = 0, _State()
-    while found := _COMMAND_WORD.search(text, position):
-        shown = _hidden(found[0].translate(_QUOTES), state)
-        end = found.end()
+    while match := _COMMAND_WORD.search(text, position):
+        shown = _hidden(match[0].translate(_QUOTES), state)
+        end = match.end()
         if shown:
-            end = max(end, _end_of_value(text, found.start()))
-        done += [text[position : found.start()], shown or found[0]]
+            end = max(end, _end_of_value(text, match.start()))
+        done += [text[position : match.start()], shown or match[0]]
         position = end
     return "".join(done) + text[position:]
 
@@ -185,8 +185,8 @@ class _State:
 
 def _end_of_value(text: str, start: int) -> int:
     """Return where a value ends; after a scheme, or the name of a secret, with the next word."""
-    found = _VALUE.match(text, start)
-    end = found.end() if found else len(text)
+    match = _VALUE.match(text, start)
+    end = match.end() if match else len(text)
     word = text[start:end].lower()
     if word in _SCHEMES or (word[-1:] in (":", "=") and is_secret(word.strip("-:="))):
         following = re.compile(r"[ \t]+\S+").match(text, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
@@ -12,6 +12,8 @@ from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 CONTROLLER = "controller"
 # The key and the value with which every login is tried in a large cluster: --data mesh=all.
 MESH, EVERY_LOGIN = "mesh", "all"
+# The key with which a command gives a job.
+JOB = "_job"
 _PACKAGES = ("driver_packages_apt", "driver_packages_rpm")
 
 
@@ -31,6 +33,37 @@ class Copied:
 
 
 @dataclass(frozen=True)
+class Joining:
+    """What is asked where a server is to become a node, of itself and of the nodes about it.
+
+    `server` is that server, `scanned` whose host keys are looked at, `pinned` those that are known
+    by name. `folders` are to be filled on it, and `data` has the inventory's proxy.
+    """
+
+    server: Peer
+    scanned: tuple[Peer, ...] = ()
+    pinned: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobAsked:
+    """What is asked of a node about a job, whose working directory is `folder` (empty: the home).
+
+    `files` are read, `paths` looked at, `programs` looked for, `names` looked up; those of the
+    `hostfile` are names too.
+    """
+
+    folder: str = ""
+    hostfile: str = ""
+    files: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ProbeRequest:
     """What to read from a node, besides the node itself.
 
@@ -43,7 +76,7 @@ class ProbeRequest:
     `below` are the directories whose content is examined too, each with its mode.
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
     packages, for apt and for rpm. `workspaces` are the directories that are copied beside
-    `workspace`.
+    `workspace`. `joining`: a server is to become a node. `job`: a job is to start.
     """
 
     environments: Sequence[str] = ()
@@ -63,6 +96,8 @@ class ProbeRequest:
     workspace: Copied | None = None
     workspaces: Sequence[Copied] = ()
     packages: Sequence[str] = ()
+    joining: Joining | None = None
+    job: JobAsked | None = None
 
     @property
     def copies(self) -> tuple[Copied, ...]:
@@ -101,6 +136,7 @@ def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
             for each in data.get("workspaces") or ()
         ),
         packages=tuple(each for key in _PACKAGES for each in listed(data.get(key) or ())),
+        job=data.get(JOB),
     )
 
 

@@ -25,7 +25,7 @@ def shell(name: str, **words: object) -> str:
     text = compact(path.read_text(encoding="utf-8"))
     if {*_WORD.findall(text)} != words.keys():
         raise ValueError(f"{path.name} has other words than {sorted(words)}")
-    return _WORD.sub(lambda found: str(words[found[1]]), text)
+    return _WORD.sub(lambda match: str(words[match[1]]), text)
 
 
 def assigned(**values: object) -> str:

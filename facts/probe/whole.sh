@@ -3,8 +3,8 @@
 # many bytes arrived, and the first ones in hex.
 gn_script=$(cat)
 case $gn_script in
-  "# @mark@ script"*"# @mark@ end of script") eval "$gn_script" ;;
-  *)
+  ("# @mark@ script"*"# @mark@ end of script") eval "$gn_script" ;;
+  (*)
     echo "@mark@ script is not whole"
     printf '%s' "$gn_script" | wc -c
     printf '%s' "$gn_script" | head -c 60 | od -An -v -tx1

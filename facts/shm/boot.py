@@ -1,4 +1,4 @@
-"""Files beside /etc/fstab that give /dev/shm a size at boot: systemd units, drop-ins, rc.local."""
+"""What gives /dev/shm a size at boot beside /etc/fstab: systemd units, drop-ins, rc.local."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal, cast
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.shell import shell
 
+# It also prints the lines of /etc/fstab, which `parse_fstab` of state.py takes out.
 ASK = shell("shm/boot")
 
 

@@ -1,3 +1,6 @@
+# Prints NUMBER LINE of the lines of /etc/fstab for /dev/shm.
+[ ! -e /etc/fstab ] ||
+  awk '$1 !~ /^#/ && $2 ~ "^/dev/shm/?$" { print NR " " $0 }' /etc/fstab || exit 1
 # Prints STATE (runs, waits, ignored), PATH, line number and line, separated by tabs. A unit runs at
 # boot if a target wants it. Of files with the same name, the one in the first folder counts.
 set --
@@ -7,7 +10,7 @@ done
 [ -L /lib ] || [ ! -d /lib/systemd/system ] || set -- "$@" /lib/systemd/system
 is_hidden() {
   for folder; do
-    case $file in "$folder"/*) return 1 ;; esac
+    case $file in ("$folder"/*) return 1 ;; esac
     [ ! -e "$folder/$below" ] && [ ! -L "$folder/$below" ] || return 0
   done
 }

@@ -18,12 +18,16 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
+from gpu_node.facts.probe.redaction import HIDDEN
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
 
 SECTION, ROOTLESS, CONTAINERS = "shm.docker", "shm.rootless", "shm.containers"
 _MOST_CONTAINERS = 256
-_DAEMON = ("gn_docker", assigned(users_files=USERS_FILE) + shell("shm/docker_daemon"))
+_DAEMON = (
+    "gn_docker",
+    assigned(users_files=USERS_FILE) + shell("shm/docker_daemon", hidden=HIDDEN),
+)
 SECTIONS = (
     Section(SECTION, shell("shm/docker"), shared=(_DAEMON,), root=True, light=True),
     Section(
@@ -55,7 +59,7 @@ class Flag(State):
 
 
 class UnitLine(State):
-    """A line of docker's unit, or of a file that the unit reads, that has such an option."""
+    """A line of docker's unit, or of a file that the unit reads: such options in it."""
 
     path: str
     line: int
@@ -65,7 +69,8 @@ class UnitLine(State):
 class Daemon(State):
     """A dockerd; `pid` is None where it does not run.
 
-    `text` is its daemon.json, None where there is none; `problem` is why it cannot be read.
+    `text` is its daemon.json with `...` for all texts but a size, None where there is none;
+    `problem` is why it cannot be read.
     `is_later`: the file is newer than the process. `limits` are the soft limits that its containers
     inherit.
     """
@@ -119,19 +124,19 @@ def taken(readings: Readings) -> Docker | None:
 
 def taken_containers(readings: Readings) -> tuple[GpuContainer, ...] | None:
     """Return the known containers; None if no container is known, and some were not examined."""
-    found = _taken_in_part(readings, CONTAINERS, parse_containers)
+    containers = _taken_in_part(readings, CONTAINERS, parse_containers)
     is_unread = CONTAINERS in {each.section for each in readings.unread}
-    return None if not found and is_unread else found
+    return None if not containers and is_unread else containers
 
 
 def _taken_in_part(
     readings: Readings, section: str, parse: Callable[[str], tuple[T, str]]
 ) -> T | None:
     """Return what is known of a section; why the rest is unknown is unread as well."""
-    found, why = readings.take(section, parse) or (None, "")
+    part, why = readings.take(section, parse) or (None, "")
     if why:
         readings.unread.append(Unread(section, bounds.short(why)))
-    return found
+    return part
 
 
 def parse_rootless(text: str) -> tuple[Docker, str]:
@@ -181,9 +186,9 @@ def parse(text: str) -> Docker:
             lines.append("\t".join(rest))
         else:
             raise Unreadable(f"not understood: {row[:80]!r}")
-    for each in daemons:
-        text_lines = each.get("text")
-        each["text"] = "\n".join(text_lines) if isinstance(text_lines, list) else None
+    for daemon in daemons:
+        text_lines = daemon.get("text")
+        daemon["text"] = "\n".join(text_lines) if isinstance(text_lines, list) else None
     return Docker(
         daemons=tuple(map(Daemon.model_validate, daemons)),
         podman=tuple(sizes) if has_podman else None,
@@ -193,9 +198,9 @@ def parse(text: str) -> Docker:
 def parse_containers(text: str) -> tuple[tuple[GpuContainer, ...], str]:
     """Parse the lines of gpu_containers.sh, and why some containers are unknown: `more N`."""
     lines = lines_of(text)
-    found = tuple(_container(line) for line in lines if not line.startswith("more "))
+    containers = tuple(_container(line) for line in lines if not line.startswith("more "))
     whys = [line.removeprefix("more ") for line in lines if line.startswith("more ")]
-    return found, f"{whys[0]} mount namespaces were not examined" if whys else ""
+    return containers, f"{whys[0]} mount namespaces were not examined" if whys else ""
 
 
 def _container(line: str) -> GpuContainer:

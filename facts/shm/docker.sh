@@ -15,7 +15,11 @@ if of_root /run/docker.pid || command -v "${root-}/usr/bin/dockerd" >/dev/null 2
     /lib/systemd/system/docker.service /etc/default/docker /etc/sysconfig/docker; do
     [ ! -f "${root-}$file" ] || awk -v f="$file" -v named="$named" '
       /^[ \t]*[#;]/ { next }
-      $0 ~ named { gsub(/\t/, " "); print "unit\t" f "\t" NR "\t" substr($0, 1, 300) }
+      $0 ~ named {
+        text = ""
+        for (i = 1; i <= NF; i++) if ($i ~ named) text = text " " $i ($i ~ /=/ ? "" : " " $(i + 1))
+        print "unit\t" f "\t" NR "\t" substr(text, 2, 300)
+      }
     ' "${root-}$file"
   done
 fi

@@ -2,7 +2,8 @@
 # as lines separated by tabs. `daemon KIND PID STARTED` is followed by what belongs to it: `flag
 # --NAME=VALUE` of its command line, `limit NAME SOFT HARD` that its containers inherit, and `file PATH
 # SECONDS` with `text` lines of its daemon.json or `problem WHY`. KIND is root, snap or rootless;
-# without a PID it does not run. Needs $users_files.
+# without a PID it does not run. Texts in daemon.json but the size stay on the node: a proxy's password
+# or a log driver's token may be among them. Needs $users_files.
 newline='
 '
 named='--default-shm-size|--default-ulimit|--config-file'
@@ -15,10 +16,12 @@ started() {
 # a file names may be another's by now. Root's counts by its program: a user may have started sudo by
 # this name. A user who is not root cannot read its program.
 runs() {
-  case $1 in *[!0-9]* | '') return 1 ;; esac
+  case $1 in (*[!0-9]* | '') return 1 ;; esac
   [ "$(awk '$1 == "Uid:" { print $2, $3, $4 }' "${root-}/proc/$1/status" 2>/dev/null)" = "$2 $2 $2" ] ||
     return 1
   [ "$2:${gn_uid:-$(id -u)}" = 0:0 ] || { [ "$(cat "${root-}/proc/$1/comm")" = dockerd ]; return; }
+  # In a container any root can have that name, and its flags name files of the container.
+  [ "$(readlink "${root-}/proc/$1/ns/pid")" = "$(readlink "${root-}/proc/self/ns/pid")" ] || return 1
   program=$(readlink "${root-}/proc/$1/exe")
   program=${program% (deleted)}
   [ "${program##*/}" = dockerd ]
@@ -60,10 +63,27 @@ daemon() {
     file=${given:-$file}
     # shellcheck disable=SC2154
     set -- "$kind" "$file" "$(eval "$users_files"; set -- "${root-}$file"; eval "$config")"
-    case ${3%%"$newline"*} in *[!0-9]*) printf '%s\n' "$3"; exit 1 ;; esac
+    case ${3%%"$newline"*} in (*[!0-9]*) printf '%s\n' "$3"; exit 1 ;; esac
   fi
   printf '%s\n' "$3" | file=$file awk '
-    NR > 1 { print "text\t" $0; next }
+    # What is outside of texts, if it can be JSON: else a text may have begun elsewhere.
+    function plain(part,   rest) {
+      rest = part; gsub(/true|false|null/, "", rest)
+      return rest ~ /^[][{}:, \t\r0-9.eE+-]*$/ ? part : "?"
+    }
+    NR > 1 {
+      printf "text\t"
+      while (match($0, /"([^"\\]|\\.)*"/)) {
+        word = substr($0, RSTART, RLENGTH)
+        printf "%s", plain(substr($0, 1, RSTART - 1))
+        $0 = substr($0, RSTART + RLENGTH)
+        is_key = /^[ \t]*:/
+        if (is_key) key = word
+        printf "%s", (is_key || key == "\"default-shm-size\"" ? word : "\"@hidden@\"")
+      }
+      print plain($0)
+      next
+    }
     { printf "file\t%s\t%s\n", ENVIRON["file"], /^[0-9]+$/ ? $0 : "" }
     /[^0-9]/ { gsub(/\t/, " "); print "problem\t" substr($0, 1, 300) }'
 }

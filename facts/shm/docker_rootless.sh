@@ -22,8 +22,8 @@ END
     shift
     '"$config" sh "$file" "${root-}$home" 2>/dev/null | $within head -c 70000) 2>/dev/null
   case $theirs in
-    "pid "*) ;;
-    *) printf 'unread\t%s\n' "the docker of uid $uid: no answer from $file"; continue ;;
+    ("pid "*) ;;
+    (*) printf 'unread\t%s\n' "the docker of uid $uid: no answer from $file"; continue ;;
   esac
   theirs=${theirs#pid }
   pid=${theirs%%"$newline"*}

@@ -10,6 +10,10 @@ that pid now, it is unknown whether the file is in use.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import PROCESS
@@ -40,7 +44,7 @@ class Segment(State):
     inode: int
     modified: int
     size: int
-    mode: str
+    mode: Annotated[str, Field(pattern="^[0-7]{1,4}$")]
     uid: int
     owner: str
 

@@ -25,7 +25,7 @@ _MEMORY = (
     Section("shm.mount", shell("shm/mount"), light=True),
     Section("shm.size", "df -Pk /dev/shm | tail -n 1", seconds=5, light=True),
     Section("shm.mode", "ls -ldn /dev/shm/.", light=True),
-    Section("shm.fstab", shell("shm/fstab") + shm_boot.ASK, light=True),
+    Section("shm.fstab", shm_boot.ASK, light=True),
     Section("shm.container", shell("shm/container"), root=True, light=True),
     Section("shm.memory", "awk '$1 == \"MemTotal:\" { print $2 }' /proc/meminfo", light=True),
 )
@@ -130,7 +130,7 @@ def parse_mode(text: str) -> Mode:
 
 
 def parse_fstab(text: str) -> tuple[tuple[FstabLine, ...], tuple[shm_boot.BootLine, ...]]:
-    """Parse lines `NUMBER device point type options …` (fstab(5)), and those of `shm_boot.ASK`."""
+    """Parse lines `NUMBER device point type options …` (fstab(5)), and of `shm_boot.parse`."""
     lines = [line for line in lines_of(text) if line.strip()]
     fstab = [line for line in lines if line[0].isdigit()]
     others = [line for line in lines if not line[0].isdigit()]

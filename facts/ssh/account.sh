@@ -6,10 +6,10 @@ for each in "$home" "$home/.ssh" "$home/.ssh/authorized_keys" "$key"; do
 done
 [ $# = 0 ] || ls -ldnL "$@" | while IFS= read -r line; do
   case $line in
-    *" $key") kind=key ;;
-    *" $home/.ssh/authorized_keys") kind=authorized ;;
-    *" $home/.ssh") kind=folder ;;
-    *) kind=home ;;
+    (*" $key") kind=key ;;
+    (*" $home/.ssh/authorized_keys") kind=authorized ;;
+    (*" $home/.ssh") kind=folder ;;
+    (*) kind=home ;;
   esac
   printf 'mode %s %s\n' "$kind" "$line"
 done

@@ -34,11 +34,11 @@ apart_in() {
           else if (words[i] != "*") print "host " tolower(words[i]) } }' "$file"
   done | while read -r word rest; do
     case $word$rest in
-      include/*) ;;
-      include~/*) rest=$home/${rest#??} ;;
-      include~*) echo '?'; continue ;;
-      include*) rest=$folder/$rest ;;
-      *) printf '%s\n' "$word${rest:+ $rest}"; continue ;;
+      (include/*) ;;
+      (include~/*) rest=$home/${rest#??} ;;
+      (include~*) echo '?'; continue ;;
+      (include*) rest=$folder/$rest ;;
+      (*) printf '%s\n' "$word${rest:+ $rest}"; continue ;;
     esac
     # shellcheck disable=SC2086 # a pattern of files
     (set +f; IFS=''; set -- $rest; unset IFS; apart_in "$depth" "$folder" "$@")
@@ -47,9 +47,9 @@ apart_in() {
 # same_for_all NODE: prints what ssh does for each node but those in $apart; nothing if that is not
 # the same. A program in the place of ssh may read other files: a node is asked about, too.
 same_for_all() {
-  case $apart in *'?'*) return ;; esac
+  case $apart in (*'?'*) return ;; esac
   same=$(client @no_node@ '*')
-  case $same in *@no_node@* | '') return ;; esac
+  case $same in (*@no_node@* | '') return ;; esac
   [ -z "$1" ] || [ "$(client "$1" '*')" = "$same" ] || return
   printf '%s\n' "$same"
 }

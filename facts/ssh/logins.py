@@ -161,8 +161,8 @@ def parse_logins(text: str) -> tuple[Login, ...]:
     the same results send the same text.
     """
     lines = (line for line in lines_of(text) if not line.startswith("untried "))
-    found = [_login(line) for line in lines if not is_left(line)]
-    return tuple(sorted(found, key=lambda each: place(each.node, each.how)))
+    logins = [_login(line) for line in lines if not is_left(line)]
+    return tuple(sorted(logins, key=lambda each: place(each.node, each.how)))
 
 
 def place(node: str, how: str) -> tuple[str, bool]:

@@ -25,9 +25,9 @@ try() {
 # Whether sshd closed the connection before it sent its version: then it counts no failed login.
 is_dropped() {
   [ "$code" = 255 ] || return 1
-  case $output in *'Remote protocol version '*) return 1 ;; esac
+  case $output in (*'Remote protocol version '*) return 1 ;; esac
   case $last in
-    *exchange_identification* | *'Connection reset by'* | *'Connection closed by'*) return 0 ;;
+    (*exchange_identification* | *'Connection reset by'* | *'Connection closed by'*) return 0 ;;
   esac
   return 1
 }

@@ -31,11 +31,13 @@ NAME_SECONDS = 8
 
 _AUTHORIZED = USERS_FILE + MANAGED_BLOCK + shell("ssh/authorized")
 _KNOWN = shell("ssh/known", users_known_hosts=USERS_KNOWN_HOSTS, known_hosts=KNOWN_HOSTS)
-_KNOWN_BLOCK = MANAGED_BLOCK + shell("ssh/known_block", known_hosts=KNOWN_HOSTS)
+_KNOWN_BLOCK = (
+    f"{MANAGED_BLOCK}[ ! -r {KNOWN_HOSTS} ] || managed_block <{KNOWN_HOSTS} | sed 's/^/block /'\n"
+)
 # All names are asked about at once first, within _SOON seconds.
 _SOON = 2
 _NAMES = LIMITED + ROUTES_TO + shell("ssh/names", seconds=NAME_SECONDS, soon=_SOON)
-_HOSTS = MANAGED_BLOCK + shell("ssh/hosts", hosts=HOSTS) + shell("ssh/hosts_managed")
+_HOSTS = MANAGED_BLOCK + shell("ssh/hosts", hosts=HOSTS)
 
 
 # A shell of another user may not receive our variables; this one contains no quote.
@@ -48,7 +50,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     asked = f"{_user(request)}{_HANDED}{shlex.quote(HOME + _known(request))}"
     known = f"{asked} || exit 1\n{_KNOWN_BLOCK}"
     login, apart = _as_user(request, logins.script(request)), request.trains_apart
-    authorized, pending = _as_user(request, _AUTHORIZED), _as_user(request, shell("ssh/pending"))
+    authorized = _as_user(request, _AUTHORIZED)
     return (
         Section("ssh.host-keys", shell("ssh/host_keys"), root=True, light=True),
         account(request),
@@ -56,9 +58,8 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section(
             "ssh.sshd", ssh_settings.sshd(request), 20, shared=(AS_USER,), root=True, light=True
         ),
-        Section("ssh.pending", pending, shared=(AS_USER,), root=apart, light=True),
         Section("ssh.known", known, 20, shared=(HIDE, AS_USER), root=apart),
-        Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4, light=True),
+        names(request),
         # Only root can read user-data.
         Section("ssh.hosts", _hosts(request), root=True, light=True),
         Section(
@@ -70,6 +71,11 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
             about=logins.pairs(request),
         ),
     )
+
+
+def names(request: ProbeRequest) -> Section:
+    """Return the section about the addresses of the names of nodes."""
+    return Section("ssh.names", _names(request), seconds=2 * NAME_SECONDS + 4, light=True)
 
 
 def account(request: ProbeRequest) -> Section:

@@ -4,9 +4,9 @@ command -v getent >/dev/null 2>&1 || { echo "there is no getent here"; exit 1; }
 resolve() {
   limited @seconds@ getent ahosts "$3"
   case $code in
-    0) output=$(printf '%s\n' "$output" | awk '!seen[$1]++ { printf " %s", $1 }') ;;
-    2) output= ;;
-    *) output=" ?" ;;
+    (0) output=$(printf '%s\n' "$output" | awk '!seen[$1]++ { printf " %s", $1 }') ;;
+    (2) output= ;;
+    (*) output=" ?" ;;
   esac
   printf '%s %s%s\n' "$1" "$2" "$output"
 }
@@ -17,14 +17,14 @@ set --
 while read -r node address; do
   [ -n "$node" ] || continue
   set -- "$@" "$node"
-  case $address in *[!0-9.]*) set -- "$@" "$address" ;; esac
+  case $address in (*[!0-9.]*) set -- "$@" "$address" ;; esac
 done <<END
 $asked
 END
 limited @soon@ getent ahosts "$@"
 # A resolver that answers is asked about few names at a time; else all of them wait at once.
 at_once=200
-case $code in 0 | 2) ;; *) output='' at_once=2000 ;; esac
+case $code in (0 | 2) ;; (*) output='' at_once=2000 ;; esac
 answers=$(printf '%s\n=\n%s\n' "$asked" "$output" | awk '
   !answers && $0 == "=" { answers = 1; next }
   !answers && NF > 1 {

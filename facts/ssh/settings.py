@@ -136,12 +136,12 @@ def parse_client(text: str) -> ClientSettings:
 
 
 def _client(settings: dict[str, str]) -> Client:
-    proxies = [settings.get(each, "none") for each in PROXIES]
+    proxies = [settings.get(proxy, "none") for proxy in PROXIES]
     return Client(
         hostname=settings["hostname"],
         port=int(settings["port"]),
         user=settings["user"],
-        proxy=next((each for each in proxies if each.lower() != "none"), ""),
+        proxy=next((proxy for proxy in proxies if proxy.lower() != "none"), ""),
         alias=settings.get("hostkeyalias", ""),
         known_hosts=tuple(settings.get(GLOBAL_KNOWN_HOSTS, "").split()),
         identities=tuple(lines_of(settings.get("identityfile", ""))),
@@ -191,4 +191,4 @@ def _setting(text: str) -> str:
 def lines_about(settings: ClientSettings, keywords: Iterable[str]) -> tuple[SettingLine, ...]:
     """Return the lines that set one of the keywords."""
     wanted = set(keywords)
-    return tuple(each for each in settings.lines if each.keyword in wanted)
+    return tuple(line for line in settings.lines if line.keyword in wanted)

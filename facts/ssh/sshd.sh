@@ -19,11 +19,11 @@ set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |
       print tolower($1) }')
 [ -n "$set" ] || exit 0
 many=
-case $set in *match* | *include*) many=yes ;; esac
+case $set in (*match* | *include*) many=yes ;; esac
 ask() {
   address=$2
   case $address in
-    *:* | *[!0-9.]*)
+    (*:* | *[!0-9.]*)
       resolved=$(getent ahosts "$address" 2>/dev/null | awk '{ print $1; exit }')
       address=${resolved:-$address} ;;
   esac
@@ -58,7 +58,7 @@ each() {
     rest=$answer
     while [ -n "$rest" ]; do
       printf 'server %s %s\n' "$node" "${rest%%"$newline"*}"
-      case $rest in *"$newline"*) rest=${rest#*"$newline"} ;; *) rest= ;; esac
+      case $rest in (*"$newline"*) rest=${rest#*"$newline"} ;; (*) rest= ;; esac
     done
   done <<END
 $asked
@@ -70,7 +70,7 @@ each | awk -v ssh="$home/.ssh/" '{ print }
   NF > 3 && index(file, ssh) != 1 && !seen[file]++ { print "file " file }' |
 while IFS= read -r line; do
   case $line in
-    'file '*) keys "${line#file }" ;;
-    *) printf '%s\n' "$line" ;;
+    ('file '*) keys "${line#file }" ;;
+    (*) printf '%s\n' "$line" ;;
   esac
 done

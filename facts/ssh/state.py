@@ -7,7 +7,7 @@ import binascii
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from typing_extensions import override
@@ -21,7 +21,7 @@ from gpu_node.facts.probe.peers import ALIKE
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable, read
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.shm.state import Mode, parse_mode
-from gpu_node.facts.ssh import mesh
+from gpu_node.facts.ssh import mesh, scans
 from gpu_node.facts.ssh.logins import (
     Login,
     is_left,
@@ -30,13 +30,20 @@ from gpu_node.facts.ssh.logins import (
     parse_untried,
     place,
 )
+from gpu_node.facts.ssh.scans import Scan, parse_scans
 from gpu_node.facts.ssh.settings import ClientSettings, ServerSettings, parse_client, parse_sshd
 
 SECTIONS = mesh.sections(ProbeRequest())
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
-    """Return the sections to ask: the host keys alone if an inventory names nodes and no mesh."""
+    """Return the sections to ask: the host keys alone if an inventory names nodes and no mesh.
+
+    Where a server is to become a node, only its name and the host keys at its address are asked.
+    """
+    if request.joining is not None:
+        named = mesh.names(ProbeRequest(nodes=(request.joining.server,)))
+        return (named, scans.section(request.joining))
     return mesh.sections(request) if request.mesh or not request.nodes else (_KEYS_ALONE,)
 
 
@@ -55,7 +62,7 @@ class Account(State):
     user: str
     uid: int
     home: str
-    modes: dict[str, Mode]
+    modes: dict[Literal["home", "folder", "authorized", "key"], Mode]
     public: str | None
     unusable: str
     stray: str = ""
@@ -122,8 +129,6 @@ class SshState(State):
     authorized: Block | None
     # The key that the sshd showed when this machine connected; None where another program asked.
     reached: str | None = None
-    # Marks of changes of authorized_keys that no new session has confirmed yet.
-    pending: tuple[str, ...] | None
     known_hosts: Known | None
     names: Names | None
     hosts: Hosts | None
@@ -135,6 +140,8 @@ class SshState(State):
     server: ServerSettings | None = None
     # The output of sudo if the inventory allows it but the node refuses it; also without a mesh.
     sudo_refusal: str | None = None
+    # The host keys seen at the addresses of others; read where a server is to become a node.
+    scans: dict[str, Scan] | None = None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -157,17 +164,20 @@ def parse_account(text: str) -> Account:
     """Parse lines of a word and its value; a mode is a line of `ls -ldn`."""
     pairs = [line.partition(" ")[::2] for line in lines_of(text)]
     values = dict(pairs)
-    modes = dict(value.partition(" ")[::2] for word, value in pairs if word == "mode")
     public = values.get("public")
-    return Account(
-        user=checked.user(values["user"]),
-        uid=checked.number(values["uid"]),
-        home=checked.path(values["home"]),
-        modes={name: parse_mode(listed) for name, listed in modes.items()},
-        public=None if public is None else checked.public_key(public),
-        unusable=values.get("unusable", ""),
-        stray=values.get("stray", ""),
-        places=parse_places("\n".join(value for word, value in pairs if word == "place")),
+    modes = dict(value.partition(" ")[::2] for word, value in pairs if word == "mode")
+    places = "\n".join(value for word, value in pairs if word == "place")
+    return Account.model_validate(
+        {
+            "user": checked.user(values["user"]),
+            "uid": checked.number(values["uid"]),
+            "home": checked.path(values["home"]),
+            "modes": {name: parse_mode(listed) for name, listed in modes.items()},
+            "public": None if public is None else checked.public_key(public),
+            "unusable": values.get("unusable", ""),
+            "stray": values.get("stray", ""),
+            "places": parse_places(places),
+        }
     )
 
 
@@ -179,8 +189,8 @@ def parse_known(text: str) -> Known:
         if line.startswith("known "):
             _, lookup, key = line.split(" ", 2)
             keys.setdefault(lookup, []).append(fingerprint(key))
-    found = {lookup: tuple(dict.fromkeys(each)) for lookup, each in keys.items()}
-    return Known(keys=found, block=parse_block(_about(text, "block ")))
+    lookups = {lookup: tuple(dict.fromkeys(each)) for lookup, each in keys.items()}
+    return Known(keys=lookups, block=parse_block(_about(text, "block ")))
 
 
 @lru_cache(maxsize=1 << 13)
@@ -203,7 +213,7 @@ def parse_names(text: str) -> Names:
         word, node, addresses = _answer(line)
         if addresses is not None:
             answers[word][node] = addresses
-    sources = tuple(sorted({found[0] for found in answers["source"].values()}))
+    sources = tuple(sorted({answer[0] for answer in answers["source"].values()}))
     checked.addresses(sources)
     for each in (answers["name"], answers["address"]):
         bounds.require(each)
@@ -304,7 +314,6 @@ def parse(readings: Readings) -> SshState:
         host_keys=readings.take("ssh.host-keys", parse_host_keys),
         account=readings.take("ssh.account", parse_account),
         authorized=readings.take("ssh.authorized", parse_authorized),
-        pending=readings.take("ssh.pending", lambda text: tuple(lines_of(text))),
         known_hosts=known,
         names=readings.take("ssh.names", parse_names),
         hosts=readings.take("ssh.hosts", parse_hosts),
@@ -313,6 +322,7 @@ def parse(readings: Readings) -> SshState:
         client=readings.take("ssh.known", parse_client) if known is not None else None,
         server=readings.take("ssh.sshd", parse_sshd),
         sudo_refusal=refusal,
+        scans=readings.take("ssh.scans", parse_scans) if "ssh.scans" in readings.sections else None,
     )
 
 
@@ -341,7 +351,7 @@ class OfUser(ProbeFact):
 
     @override
     def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return [each for each in mesh.sections(request) if each.name == self.section]
+        return [section for section in mesh.sections(request) if section.name == self.section]
 
 
 class TrainingAccount(OfUser):
@@ -356,14 +366,3 @@ class TrainingAccount(OfUser):
     def parsed(self, output: list[str]) -> dict[str, Any]:
         account = read(output, self.asked).take(self.section, parse_account)
         return account.model_dump(mode="json") if account is not None else {}
-
-
-class PendingKeys(OfUser):
-    """Returns {"pending": [...]}: unconfirmed changes of authorized_keys; {} means no answer."""
-
-    section = "ssh.pending"
-
-    @override
-    def parsed(self, output: list[str]) -> dict[str, Any]:
-        pending = read(output, self.asked).take(self.section, lines_of)
-        return {"pending": pending} if pending is not None else {}

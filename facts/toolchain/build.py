@@ -125,9 +125,9 @@ def parse(text: str) -> Build:
 def _nvcc(row: list[str] | None) -> Program | None:
     if row is None:
         return None
-    found = _RELEASE.search(row[2])
-    output = (found[2] or "") if found else row[2][:200]
-    return _program(row, found[1] if found else None, output)
+    match = _RELEASE.search(row[2])
+    output = (match[2] or "") if match else row[2][:200]
+    return _program(row, match[1] if match else None, output)
 
 
 def _compiler(row: list[str] | None) -> Program | None:

@@ -8,11 +8,11 @@ way=$PATH PATH=$PATH:/usr/bin:/bin
 # find_program NAME: sets $at to a program in the PATH of the launcher's shell.
 find_program() {
   at=
-  case $1 in /*) [ ! -x "$1" ] || at=$1; return ;; esac
+  case $1 in (/*) [ ! -x "$1" ] || at=$1; return ;; esac
   set -f; IFS=:
   for folder in $way; do
     case $folder in
-      /*) [ ! -f "$folder/$1" ] || [ ! -x "$folder/$1" ] || { at=$folder/$1; break; } ;;
+      (/*) [ ! -f "$folder/$1" ] || [ ! -x "$folder/$1" ] || { at=$folder/$1; break; } ;;
     esac
   done
   set +f; unset IFS
@@ -28,7 +28,7 @@ ask() {
 # The last output of ~/.bashrc may have no newline at its end.
 printf '\npath\t%s\n' "$way"
 [ "${DS_SKIP_CUDA_CHECK-}" != 1 ] || echo skips
-case ${TORCH_DONT_CHECK_COMPILER_ABI-} in ON | 1 | YES | TRUE | Y) echo unchecked ;; esac
+case ${TORCH_DONT_CHECK_COMPILER_ABI-} in (ON | 1 | YES | TRUE | Y) echo unchecked ;; esac
 cuda=${CUDA_HOME:-${CUDA_PATH-}}
 [ -n "$cuda" ] || {
   find_program nvcc
@@ -36,7 +36,7 @@ cuda=${CUDA_HOME:-${CUDA_PATH-}}
   [ -n "$cuda" ] || [ ! -d /usr/local/cuda ] || cuda=/usr/local/cuda
 }
 case $cuda in
-  /*) printf 'cuda\t%s\n' "$cuda" ;;
+  (/*) printf 'cuda\t%s\n' "$cuda" ;;
 esac
 if [ -f "$cuda/bin/nvcc" ] && [ -x "$cuda/bin/nvcc" ]; then
   ask nvcc "$cuda/bin/nvcc" -V
@@ -56,11 +56,11 @@ if [ -f "$cuda/bin/nvcc" ] && [ -x "$cuda/bin/nvcc" ]; then
     kind=other
     IFS= read -r first <"$at" 2>/dev/null || first=
     case $first in
-      '#!'*)
+      ('#!'*)
         first=${first#??} first=${first# }
         ! head -c 4096 "$at" | grep -q 'ninja import' || kind=broken
         [ "$kind" = other ] || [ ! -x "${first%% *}" ] || kind=ninja ;;
-      *) ! head -c 4194304 "$at" | grep -q 'build stopped' || kind=ninja ;;
+      (*) ! head -c 4194304 "$at" | grep -q 'build stopped' || kind=ninja ;;
     esac
     printf 'ninja\t%s\t%s\n' "$at" "$kind"
   }

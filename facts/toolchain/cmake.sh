@@ -10,7 +10,7 @@ for d in $PATH; do
   p=${d:-.}/cmake
   [ -f "$p" ] && [ -x "$p" ] || continue
   printf '%s\n%s\n' "$p" "$(readlink -f "$p" || echo "$p")"
-  case $p in /*) ;; *) p=$PWD/$p ;; esac
+  case $p in (/*) ;; (*) p=$PWD/$p ;; esac
   account=$me
   [ "$account" != root ] || account=$(owner_of "$p") || exit 1
   way=$PATH
@@ -25,7 +25,7 @@ for p in cmake cpack ctest ccmake cmake-gui; do
   [ -e "$p" ] || [ -L "$p" ] || continue
   to=
   [ ! -L "$p" ] || to=$(readlink "$p")
-  case $to in /opt/cmake-*/bin/"${p##*/}") continue ;; esac
+  case $to in (/opt/cmake-*/bin/"${p##*/}") continue ;; esac
   printf 'taken\t%s\n' "$p"
 done
 for p in /opt/cmake-*; do

@@ -40,7 +40,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
 SECTIONS = sections(ProbeRequest())
 
 _KINDS = ("taken", "release")
-_VERSION = re.compile(r"^cmake\d* version (\d+(?:\.\d+)+)")
+_VERSION = re.compile(r"^cmake\d* version ([0-9]{1,9}(?:\.[0-9]{1,9}){1,5})(?![0-9])")
 
 
 class Cmake(State):
@@ -111,12 +111,12 @@ def _plain(path: str) -> str:
 
 def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
     """Return each file once, where PATH first reaches it (/bin is /usr/bin on merged systems)."""
-    found: dict[str, Cmake] = {}
+    cmakes: dict[str, Cmake] = {}
     for path, real, output in triples:
         match = _VERSION.match(output)
         version = match[1] if match else None
-        found.setdefault(real, Cmake(path=_plain(path), real=real, version=version, output=output))
-    return list(found.values())
+        cmakes.setdefault(real, Cmake(path=_plain(path), real=real, version=version, output=output))
+    return list(cmakes.values())
 
 
 def parse(readings: Readings) -> ToolchainState:

@@ -43,14 +43,14 @@ class Versions(State):
 
 def parse(text: str) -> Versions:
     """Parse lines `KIND<tab>PATH<tab>OUTPUT`, one at most of a kind."""
-    found: dict[str, Program] = {}
+    programs: dict[str, Program] = {}
     for line in lines_of(text):
         kind, path, output = [*line.split("\t", 2), "", ""][:3]
-        if kind not in _KINDS or kind in found:
+        if kind not in _KINDS or kind in programs:
             raise Unreadable(f"not a line about a tool: {line[:60]!a}")
         version = _version(kind, output)
-        found[kind] = Program(path=checked.path(path), version=version, output=output[:200])
-    return Versions(**found)
+        programs[kind] = Program(path=checked.path(path), version=version, output=output[:200])
+    return Versions(**programs)
 
 
 def _version(kind: str, output: str) -> str | None:

@@ -31,11 +31,11 @@ if [ -n "$home" ] && [ -e "$home/bin/nvcc" ]; then
   say cuda "$home" "${text:-unknown}"
 fi
 path=$(command -v gcc) || path=
-case $path in /*) say gcc "$path" "$(of_program "$path" | head -n 1)" ;; esac
+case $path in (/*) say gcc "$path" "$(of_program "$path" | head -n 1)" ;; esac
 # The name of its real file has the version that matters, at no cost: python3.11.
 path=$(command -v python3) || path=
 real=$(readlink -f "$path" 2>/dev/null) || real=$path
 case $path:$real in
-  /*:*/python3.[0-9]*) say python3 "$path" "Python ${real##*/python}" ;;
-  /*) say python3 "$path" "$(of_program "$path" | head -n 1)" ;;
+  (/*:*/python3.[0-9]*) say python3 "$path" "Python ${real##*/python}" ;;
+  (/*) say python3 "$path" "$(of_program "$path" | head -n 1)" ;;
 esac

@@ -17,7 +17,7 @@ if [ "${gn_uid:-$(id -u)}" = 0 ]; then
 fi
 TZ=UTC; export TZ
 listed() {
-  case $who in '' | root) "$@" ;; *) as_account "$who" env TZ=UTC "$@" ;; esac
+  case $who in ('' | root) "$@" ;; (*) as_account "$who" env TZ=UTC "$@" ;; esac
 }
 command -v base64 >/dev/null && echo base64 || echo hex
 { listed "$@" "$path/" 2>&1; echo "end $?"; } | gzip -c | code

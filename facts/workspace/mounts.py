@@ -9,17 +9,17 @@ ASK = shell("workspace/mounts")
 
 def parse(text: str) -> tuple[dict[str, str | bool], str]:
     """Return the fields from the leading lines of `ASK`, and the lines after them."""
-    found: dict[str, str | bool] = {}
+    fields: dict[str, str | bool] = {}
     start = 0
     while start < len(text):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         line = text[start:end]
         if line == "mountpoint":
-            found["is_mount"] = True
+            fields["is_mount"] = True
         elif line.startswith("unmounted /"):
-            found["unmounted"] = line.removeprefix("unmounted ")
+            fields["unmounted"] = line.removeprefix("unmounted ")
         else:
             break
         start = end + 1
-    return found, text[start:]
+    return fields, text[start:]

@@ -29,6 +29,11 @@ def require_short(entries: int) -> None:
         raise Unreadable(_TOO_LONG.format(f"{MOST_ENTRIES} files"))
 
 
+def broken(why: object) -> Unreadable:
+    """Return the error of a list of files that cannot be read."""
+    return Unreadable(f"the list of files is broken: {why}")
+
+
 def unpacked(packed: bytes, encoding: str = "utf-8") -> Iterator[str]:
     """Yield the lines of compressed text, of which only some MiB are in memory at a time.
 
@@ -39,15 +44,15 @@ def unpacked(packed: bytes, encoding: str = "utf-8") -> Iterator[str]:
         try:
             part = stream.decompress(packed, _AT_ONCE)
         except zlib.error as error:
-            raise Unreadable(f"the list of files is broken: {error}") from error
+            raise broken(error) from error
         packed, size = stream.unconsumed_tail, size + len(part)
         if size > MOST_LISTED:
             raise Unreadable(_TOO_LONG.format(f"{MOST_LISTED // 1024 // 1024} MiB"))
         if not (part or packed or stream.eof):
-            raise Unreadable("the list of files is broken: it was cut off")
+            raise broken("it was cut off")
         *lines, begun = (begun + part).split(b"\n")
         if len(begun) > _MOST_OF_A_LINE:
-            raise Unreadable("the list of files is broken: a line of it does not end")
+            raise broken("a line of it does not end")
         yield from (line.decode(encoding, "backslashreplace") for line in lines)
     if begun:
         yield begun.decode(encoding, "backslashreplace")
@@ -75,11 +80,11 @@ _NO_SETUID = str.maketrans("sS", "x-")
 
 def entry_of(line: str) -> tuple[str, str, int | None] | None:
     """Return the path, what is compared, and a file's bytes; None if the line is not an entry."""
-    found = _LINE.fullmatch(line)
+    match = _LINE.fullmatch(line)
     # The mode of the folder itself is set by `directories`, if at all.
-    if found is None or found[6] == ".":
+    if match is None or match[6] == ".":
         return None
-    kind, mode, size, day, time, path = found.groups()
+    kind, mode, size, day, time, path = match.groups()
     if kind == "d":
         return path, f"d {mode}", None
     if kind == "l":

@@ -27,7 +27,7 @@ _SUFFIXES = (
 _MOST, _SHOWN, _SECONDS = 5000, 200, 15
 _LOOK = shell(
     "workspace/pointers",
-    suffixes=" -o ".join(f'-name "*.{each}"' for each in _SUFFIXES),
+    suffixes=" -o ".join(f'-name "*.{suffix}"' for suffix in _SUFFIXES),
     most=_MOST,
     shown=_SHOWN,
     seconds=_SECONDS,
@@ -78,19 +78,19 @@ class _Tree:
 
 def parse(text: str) -> dict[str, Pointers]:
     """Parse the lines of pointers.sh: the folders that exist, each with its pointers."""
-    found: dict[str, _Tree] = {}
+    trees: dict[str, _Tree] = {}
     tree = None
     for line in filter(None, text.split("\n")):
         first, _, rest = line.partition("\t")
         if first == "tree":
-            tree = found[rest] = _Tree()
+            tree = trees[rest] = _Tree()
         elif tree is None or not rest:
             raise Unreadable(f"not understood: {line[:80]!r}")
         elif first == "end":
             tree.end(rest)
         else:
             tree.begun.append((normpath(first), normpath(rest)))
-    return {path: _pointers(each) for path, each in found.items()}
+    return {path: _pointers(each) for path, each in trees.items()}
 
 
 def _pointers(tree: _Tree) -> Pointers:

@@ -14,12 +14,12 @@ apart=
 echo "end $?"; } | {
   seen=0 found=0 end=137
   while IFS= read -r name; do
-    case $name in "end "*) end=${name#end }; continue ;; esac
+    case $name in ("end "*) end=${name#end }; continue ;; esac
     [ "$((seen += 1))" -le @most@ ] && [ "$found" -le @shown@ ] || { end=most; break; }
     [ -z "$apart" ] || [ ! -d "$name" ] || { printf "below\t%s\n" "$name"; continue; }
     first=
     { IFS= read -r first; } 2>/dev/null <"$name"
-    case $first in "version https://git-lfs.github.com/spec/v1"*) ;; *) continue ;; esac
+    case $first in ("version https://git-lfs.github.com/spec/v1"*) ;; (*) continue ;; esac
     found=$((found + 1))
     clone=${name%/*}
     while [ "$clone" != . ] && [ ! -e "$clone/.git" ]; do clone=${clone%/*}; done
@@ -36,7 +36,7 @@ look_in() {
   who=${gn_me:-$(id -un)}
   [ "${gn_uid:-$(id -u)}" != 0 ] || who=$(owner_of "$1" 2>/dev/null) || {
     who=$user
-    case $who in '' | root) who=nobody ;; esac
+    case $who in ('' | root) who=nobody ;; esac
   }
   as_account "$who" sh -c "$look" sh "$1" "$who" "$2" 2>/dev/null
 }
@@ -49,15 +49,15 @@ for path; do
     while IFS= read -r line; do
       # Another process of that account may write here, too: each line is about this folder.
       case $line in
-        "below$tab"*) ;;
-        ".$tab"* | ./* | "end$tab"*) printf '%s\n' "$line"; continue ;;
-        *) continue ;;
+        ("below$tab"*) ;;
+        (".$tab"* | ./* | "end$tab"*) printf '%s\n' "$line"; continue ;;
+        (*) continue ;;
       esac
       [ "$((count += 1))" -le 16 ] || { [ "$count" != 17 ] || printf 'end\tmost\n'; continue; }
       below=${line#*"$tab"}
       found=$(look_in "$path/$below" "$below/" | head -c 262144)
       printf '%s\n' "$found" | grep -e '^\./' -e "^end$tab"
-      case $found in *"end$tab"*) ;; *) printf 'end\t1\n' ;; esac
+      case $found in (*"end$tab"*) ;; (*) printf 'end\t1\n' ;; esac
     done
   }
 done | tr -c '\11\12\40-\176' '?'

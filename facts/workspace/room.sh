@@ -7,5 +7,5 @@ for path; do
   while [ ! -d "$folder/" ] && [ -n "$folder" ]; do folder=${folder%/*}; done
   # shellcheck disable=SC2086 # into words
   free=$({ $limit df -Pk "$folder/"; } 2>/dev/null | awk 'NR > 1 { kib = $4 } END { print kib }')
-  case $free in *[!0-9]* | '') ;; *) printf '%s\t%s\n' "$path" "$((free * 1024))" ;; esac
+  case $free in (*[!0-9]* | '') ;; (*) printf '%s\t%s\n' "$path" "$((free * 1024))" ;; esac
 done

@@ -27,36 +27,36 @@ _KEPT_SECONDS = 5.0
 _kept: dict[Copied, tuple[float, Tree]] = {}
 
 
-def with_source(found: NodeState, copied: Copied | None) -> NodeState:
+def with_source(state: NodeState, copied: Copied | None) -> NodeState:
     """Return a node's state, with the controller's tree if the controller is the source."""
     if copied is None or copied.source != CONTROLLER:
-        return found
+        return state
     try:
         version = parse_rsync(_run(["rsync", "--version"]).stdout.partition("\n")[0])
         known = {"source_rsync": version, "source": own_tree(copied)}
     except Unreadable as error:
         section = f"{section_of(copied.origin)} on the controller"
         unread = UnreadSection(area="workspace", section=section, reason=str(error))
-        return found.model_copy(update={"unreadable": (*found.unreadable, unread)})
-    workspace = found.workspace.model_copy(update=known)
-    return found.model_copy(update={"workspace": workspace})
+        return state.model_copy(update={"unreadable": (*state.unreadable, unread)})
+    workspace = state.workspace.model_copy(update=known)
+    return state.model_copy(update={"workspace": workspace})
 
 
-def with_sources(found: NodeState, copies: Sequence[Copied]) -> NodeState:
+def with_sources(state: NodeState, copies: Sequence[Copied]) -> NodeState:
     """Return a node's state, with each of the controller's trees that is a source."""
     trees: dict[str, Tree] = {}
     for copied in copies:
         if copied.source == CONTROLLER:
-            found = with_source(found, copied)
-            if found.workspace.source is not None:
-                trees[copied.origin] = found.workspace.source
+            state = with_source(state, copied)
+            if state.workspace.source is not None:
+                trees[copied.origin] = state.workspace.source
             # The next one may be unreadable: it has no tree, and not this one.
-            unknown = found.workspace.model_copy(update={"source": None})
-            found = found.model_copy(update={"workspace": unknown})
+            unknown = state.workspace.model_copy(update={"source": None})
+            state = state.model_copy(update={"workspace": unknown})
     if not trees:
-        return found
+        return state
     known = {"sources": trees, "source": next(iter(trees.values()))}
-    return found.model_copy(update={"workspace": found.workspace.model_copy(update=known)})
+    return state.model_copy(update={"workspace": state.workspace.model_copy(update=known)})
 
 
 def own_tree(copied: Copied) -> Tree:
@@ -64,9 +64,9 @@ def own_tree(copied: Copied) -> Tree:
     kept = _kept.get(copied)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
         return kept[1]
-    found = _listed(copied).model_copy(update=_mount(copied.origin))
-    _kept[copied] = (time.monotonic(), found)
-    return found
+    ours = _listed(copied).model_copy(update=_mount(copied.origin))
+    _kept[copied] = (time.monotonic(), ours)
+    return ours
 
 
 def _mount(path: str) -> dict[str, str | bool]:

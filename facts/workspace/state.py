@@ -29,7 +29,7 @@ from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.workspace import below as below_it
 from gpu_node.facts.workspace import mounts
 from gpu_node.facts.workspace import pointers as lfs
-from gpu_node.facts.workspace.packed import entry_of, pack, require_short, unpacked
+from gpu_node.facts.workspace.packed import broken, entry_of, pack, require_short, unpacked
 
 # The partial file of an interrupted transfer, in the folder of the file.
 PARTIAL = ".gpu-node-partial"
@@ -61,21 +61,21 @@ def excluding(excludes: Sequence[str]) -> list[str]:
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the directories and the workspace that an inventory names."""
-    found = [RSYNC]
+    asked = [RSYNC]
     if request.directories:
-        found.append(_directories(request.directories))
+        asked.append(_directories(request.directories))
     if request.below:
-        found.append(below_it.section(request.below))
+        asked.append(below_it.section(request.below))
     if request.copies:
-        trees = {path: each.excludes for each in reversed(request.copies) for path in each.paths}
-        paths = list(dict.fromkeys(path for each in request.copies for path in each.paths))
-        found += [_tree(each, trees[each], request.user) for each in paths]
+        trees = {path: copy.excludes for copy in reversed(request.copies) for path in copy.paths}
+        paths = list(dict.fromkeys(path for copy in request.copies for path in copy.paths))
+        asked += [_tree(each, trees[each], request.user) for each in paths]
         places = f"set -- {shlex.join(paths)}\n{_PLACES}"
-        found.append(Section(PLACES_SECTION, places, shared=(SHARED,), light=True))
-        found.append(lfs.section(paths, request.user))
+        asked.append(Section(PLACES_SECTION, places, shared=(SHARED,), light=True))
+        asked.append(lfs.section(paths, request.user))
         room = f"set -- {shlex.join(paths)}\n{_ROOM}"
-        found.append(Section(ROOM_SECTION, room, seconds=5 + 6 * len(paths)))
-    return tuple(found)
+        asked.append(Section(ROOM_SECTION, room, seconds=5 + 6 * len(paths)))
+    return tuple(asked)
 
 
 def _directories(paths: Sequence[str]) -> Section:
@@ -156,10 +156,10 @@ class WorkspaceState(State):
 
 def parse_rsync(text: str) -> str:
     """Parse the first line of `rsync --version`."""
-    found = re.match(r"rsync +version v?(\d{1,4}(?:\.\w{1,12}){0,4})\b", text, re.ASCII)
-    if found is None and text.strip():
+    match = re.match(r"rsync +version v?(\d{1,4}(?:\.\w{1,12}){0,4})\b", text, re.ASCII)
+    if match is None and text.strip():
         raise Unreadable(f"{text.strip()!r} is not a version of rsync")
-    return found[1] if found else ""
+    return match[1] if match else ""
 
 
 def parse_directories(text: str) -> dict[str, Directory]:
@@ -193,7 +193,7 @@ def parse_tree(text: str) -> Tree:
     try:
         packed = base64.b64decode(coded) if kind == "base64" else bytes.fromhex(coded)
     except (ValueError, binascii.Error) as error:
-        raise Unreadable(f"the list of files is broken: {error}") from error
+        raise broken(error) from error
     return _mounted(_listed(unpacked(packed, "ascii")), mount)
 
 

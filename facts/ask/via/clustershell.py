@@ -53,14 +53,14 @@ def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
         raise NoClusterShell(f"no Python library {LIBRARY}")
     if shutil.which("ssh") is None:
         raise NoClusterShell("no program ssh in PATH", "install OpenSSH's client")
-    named = [each for each in questions if NAME.fullmatch(each.name)]
+    named = [question for question in questions if NAME.fullmatch(question.name)]
     ways = dict(zip((each.name for each in named), Pool(_WAYS).map(_way, named), strict=True))
     asked = {each.name: each for each in named if not isinstance(ways[each.name], ValueError)}
-    found = {each.name: _answer(asked[each.name], each) for each in _carried(asked, ways, last)}
+    answers = {each.name: _answer(asked[each.name], each) for each in _carried(asked, ways, last)}
     return {
-        each.name: found.get(each.name)
-        or Answer(dict(each.data), error=str(ways.get(each.name, _NO_NAME)))
-        for each in questions
+        question.name: answers.get(question.name)
+        or Answer(dict(question.data), error=str(ways.get(question.name, _NO_NAME)))
+        for question in questions
     }
 
 
@@ -126,12 +126,12 @@ def _orders(
         "last": last,
     }
     yield json.dumps(first).encode() + b"\n"
-    for each in questions:
+    for question in questions:
         node = {
-            "name": each.name,
-            "ssh": ways[each.name],
-            "seconds": each.seconds,
-            "script": each.script.decode(),
+            "name": question.name,
+            "ssh": ways[question.name],
+            "seconds": question.seconds,
+            "script": question.script.decode(),
         }
         yield json.dumps(node).encode() + b"\n"
 
@@ -155,6 +155,6 @@ def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
 
 
 def _read(line: bytes) -> Carried:
-    found: dict[str, Any] = json.loads(line)
-    streams = {key: base64.b64decode(found[key]) for key in ("out", "err")}
-    return Carried(**{**found, **streams})
+    fields: dict[str, Any] = json.loads(line)
+    streams = {key: base64.b64decode(fields[key]) for key in ("out", "err")}
+    return Carried(**{**fields, **streams})

@@ -25,10 +25,15 @@ ALONE = (
     *("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"),
 )
 _NO_ROUTE = re.compile(r"ssh: connect to host (\S+) port (\d+): (.*)")
-_NO_NAME = re.compile(r"ssh: Could not resolve hostname \S+: (.*)")
+_NO_NAME = re.compile(r"ssh: Could not resolve hostname (\S+): (.*)")
 _UNKNOWN = re.compile(r"No \S+ host key is known for (\S+) and you have requested strict checking")
 _OFFERED = re.compile(r"^(SHA256:[A-Za-z0-9+/=]+)\.?$")
 _DENIED = re.compile(r"Permission denied \(")
+# As our own connection says.
+_CORRECT = (
+    "next: correct the node's address in the inventory, or the name in this machine's DNS or "
+    "/etc/hosts"
+)
 # Lines that follow an error and have no reason.
 _AFTER = ("Host key verification failed.", "Connection closed by")
 
@@ -61,8 +66,8 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
     Its `__context__` is the refusal of a key, where it is one.
     """
     text = "\n".join(errors)
-    if found := _UNKNOWN.search(text):
-        refused = SSHException(f"No host key for {found[1]} found in known_hosts")
+    if match := _UNKNOWN.search(text):
+        refused = SSHException(f"No host key for {match[1]} found in known_hosts")
         return _because(f"SSH error ({refused})", refused)
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "host key has changed" in text:
         offered = next((each[1] for line in errors if (each := _OFFERED.match(line))), "unknown")
@@ -74,15 +79,15 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
         given += [f"key={data['ssh_key']}"] if data.get("ssh_key") else []
         why = f"Authentication error ({', '.join(given)}) (Authentication failed.)"
         return _because(why, AuthenticationException(text))
-    if found := _NO_ROUTE.search(text):
-        if "timed out" in found[3]:
+    if match := _NO_ROUTE.search(text):
+        if "timed out" in match[3]:
             return ConnectError("Could not connect (timed out)")
         return ConnectError(
-            f"Could not connect (Unable to connect to port {found[2]} on {found[1]})"
+            f"Could not connect (Unable to connect to port {match[2]} on {match[1]})"
         )
-    if found := _NO_NAME.search(text):
-        return ConnectError(f"Could not resolve hostname ({found[1]})")
-    reasons = [each for each in errors if not each.startswith(_AFTER)] or list(errors)
+    if match := _NO_NAME.search(text):
+        return ConnectError(f"Could not resolve hostname {match[1]!r} ({match[2]}); {_CORRECT}")
+    reasons = [error for error in errors if not error.startswith(_AFTER)] or list(errors)
     return ConnectError(f"SSH error ({reasons[-1] if reasons else 'ssh ended without a reason'})")
 
 

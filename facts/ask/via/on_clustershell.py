@@ -24,7 +24,7 @@ from ClusterShell.Task import Task, task_self
 from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
 from typing_extensions import override
 
-from gpu_node.facts.ask.waiting import Waiting
+from gpu_node.facts.ask.waiting import Waiting, too_late
 
 BEHIND = (
     "topology.conf has a gateway for it, whose root could run code on this machine; next: report "
@@ -97,7 +97,7 @@ class _Run(EventHandler):  # type: ignore[misc]
         """A worker has ended, with its time limit where its node has not ended before."""
         for name in worker.nodes:
             one = self.nodes[str(name)]
-            self.end(one, problem=f"no answer to the probe within {one.seconds:.0f} s")
+            self.end(one, problem=too_late(one.seconds))
 
     def ev_timer(self, timer: Any) -> None:
         """Give up what is much slower than the others."""
@@ -128,7 +128,7 @@ class _Run(EventHandler):  # type: ignore[misc]
         }
         one.out, one.err, one.script = [], [], ""
         print(json.dumps(answer), flush=True)
-        if all(each.done for each in self.nodes.values()):
+        if all(node.done for node in self.nodes.values()):
             self.stop(0)
 
     def stop(self, code: int) -> None:
@@ -204,7 +204,7 @@ def _is_behind(task: Task, name: str) -> bool:
     if not task._default_tree_is_enabled():
         return False
     near = [task.topology.root, *task.topology.root.children()]
-    return any(name in each.nodeset for each in task.topology.groups if each not in near)
+    return any(name in group.nodeset for group in task.topology.groups if group not in near)
 
 
 def main() -> None:

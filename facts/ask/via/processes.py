@@ -23,7 +23,7 @@ from gevent.pool import Pool
 
 from gpu_node.facts.ask.offline import MOST_BYTES
 from gpu_node.facts.ask.via.question import TOO_MUCH, Carried
-from gpu_node.facts.ask.waiting import Waiting
+from gpu_node.facts.ask.waiting import Waiting, too_late
 
 # A program that is terminated has so long to end what it has started elsewhere.
 GRACE_SECONDS = 10
@@ -103,8 +103,8 @@ def run_all(
     waiting, running = Waiting(len(todo), last), list[_Running]()
     watch = gevent.spawn(_watch, running, waiting)
     try:
-        found = Pool(parallel).map(lambda each: judge(_run(each, running, waiting)), todo)
-        return {each.name: one for each, one in zip(todo, found, strict=True)}
+        results = Pool(parallel).map(lambda each: judge(_run(each, running, waiting)), todo)
+        return {each.name: one for each, one in zip(todo, results, strict=True)}
     finally:
         watch.kill()
 
@@ -156,7 +156,7 @@ def _ended(one: _Running) -> int:
     while (code := one.process.poll()) is None:
         now = time.monotonic()
         if now - one.asked > one.errand.seconds:
-            one.give_up(f"no answer to the probe within {one.errand.seconds:.0f} s")
+            one.give_up(too_late(one.errand.seconds))
         if one.problem and killed_at == math.inf:
             killed_at = now + GRACE_SECONDS
         if now > killed_at:

@@ -22,7 +22,6 @@ from gpu_node.facts.probe.frame import MARK, READER, by_stdin
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Times, time_limit
 from gpu_node.facts.probe.request import ProbeRequest, request_of
-from gpu_node.facts.probe.shell import shell
 
 # Names that are one word to every engine and to sh, and that an answer may have.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
@@ -34,6 +33,8 @@ TOO_MUCH = (
 COMMAND = READER
 # What a job prints whose environment does not name its node.
 UNNAMED = f"{MARK} unnamed"
+_NAMED = f'[ -n "${{SLURMD_NODENAME-}}" ] || {{ echo "{UNNAMED}"; exit 1; }}\n'
+_JOB_ID = f'echo "{MARK} job ${{SLURM_JOB_ID:--}}"\n'
 _UNNAMED = re.compile(rf"^{UNNAMED}$", re.MULTILINE)
 _JOB = re.compile(rf"^{MARK} job (?P<id>[0-9]{{1,10}})$", re.MULTILINE)
 
@@ -97,7 +98,7 @@ class Question:
         node = "$SLURMD_NODENAME" if self.in_job else self.name
         head = beginning(node, self.number)
         if self.in_job:
-            head = shell("ask/via/named", unnamed=UNNAMED) + head + shell("ask/via/job", mark=MARK)
+            head = _NAMED + head + _JOB_ID
         lines = by_stdin(head + self.fact.script_for(self.request))
         return "".join(f"{line}\n" for line in lines).encode()
 

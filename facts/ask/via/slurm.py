@@ -91,13 +91,14 @@ def gather(questions: Sequence[Question], last: float) -> dict[str, Answer]:
     if shutil.which("srun") is None:
         raise NoSlurm("no program srun in PATH")
     members = known()
-    closed = {each.name: _closed(each.name, members) for each in questions}
-    asked = {each.name: each for each in questions if not closed[each.name]}
+    closed = {question.name: _closed(question.name, members) for question in questions}
+    asked = {question.name: question for question in questions if not closed[question.name]}
     errands = [_errand(each, members[name]) for name, each in asked.items()]
-    found = run_all(errands, last, PARALLEL, lambda each: _answer(asked[each.name], each))
+    answers = run_all(errands, last, PARALLEL, lambda each: _answer(asked[each.name], each))
     return {
-        each.name: found.get(each.name) or Answer(dict(each.data), error=closed[each.name])
-        for each in questions
+        question.name: answers.get(question.name)
+        or Answer(dict(question.data), error=closed[question.name])
+        for question in questions
     }
 
 
@@ -111,13 +112,13 @@ def known() -> dict[str, Member]:
         raise NoSlurm(f"sinfo did not end within {_SINFO_SECONDS} s") from None
     if done.returncode != 0:
         raise NoSlurm(f"sinfo: {_last(lines_of(done.stderr)) or f'exit {done.returncode}'}")
-    found = {}
+    members = {}
     for line in lines_of(done.stdout):
         name, *rest = line.split("|", 3)
         if len(rest) == 3:
             state, gres, reason = rest
-            found[name] = Member(state, "" if reason == "none" else reason, _gpus(gres))
-    return found
+            members[name] = Member(state, "" if reason == "none" else reason, _gpus(gres))
+    return members
 
 
 def _gpus(gres: str) -> int:
@@ -137,7 +138,7 @@ def _closed(name: str, members: Mapping[str, Member]) -> str:
 def _errand(question: Question, member: Member) -> Errand:
     """Return the job of a node. It has all of the node's GPUs: cgroups hide those of others."""
     minutes = math.ceil((question.seconds + _MORE_SECONDS) / 60)
-    gpus = member.gpus if not any(each in os.environ for each in _GPU_VARIABLES) else 0
+    gpus = member.gpus if not any(variable in os.environ for variable in _GPU_VARIABLES) else 0
     argv = [
         *("srun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={question.name}"),
         *("--job-name=gpu-node", f"--immediate={START_SECONDS}", f"--time={minutes}"),
@@ -163,5 +164,5 @@ def _answer(question: Question, carried: Carried) -> Answer:
 
 def _last(lines: Sequence[str]) -> str:
     """Return the last error that Slurm prints, without its program's name."""
-    errors = [_PROGRAM.sub("", each) for each in lines if each and not _NOISE.match(each)]
+    errors = [_PROGRAM.sub("", line) for line in lines if line and not _NOISE.match(line)]
     return errors[-1].strip() if errors else ""

@@ -27,7 +27,7 @@ def called(path):
 
 def main(path):
     """Print the devices that this user may not open, and the result."""
-    lines = ["closed " + each for each in DEVICES if not os.access(each, os.R_OK | os.W_OK)]
+    lines = ["closed " + device for device in DEVICES if not os.access(device, os.R_OK | os.W_OK)]
     receive, send = os.pipe()
     child = os.fork()
     if not child:

@@ -35,9 +35,9 @@ BLOCK = 1 << 22
 MOST_CONSTANTS = 1 << 30
 
 
-def torch_of(found):
+def torch_of(packages):
     """torch's version, its CUDA, the NCCL that it pins, and the GPUs it has kernels for."""
-    several = [(version, folder) for name, version, folder in found if name == "torch"]
+    several = [(version, folder) for name, version, folder in packages if name == "torch"]
     if not several:
         return None
     root = os.path.join(os.path.dirname(several[0][1]), "torch")
@@ -120,7 +120,7 @@ def built_in(path):
             block = source.read(min(size, BLOCK))
             match = BUILT_IN.search(rest + block)
             if match or not block:
-                return [each.decode("ascii") for each in match.groups(b"")] if match else None
+                return [group.decode("ascii") for group in match.groups(b"")] if match else None
             size, rest = size - len(block), block[-LONGEST:]
     return None
 
@@ -144,9 +144,9 @@ def section(source, wanted):
     return 0, 0
 
 
-def deepspeed_of(found):
+def deepspeed_of(packages):
     """The CUDA releases that DeepSpeed takes for one another, and its compiled operators."""
-    for name, _, folder in found:
+    for name, _, folder in packages:
         if name == "deepspeed":
             root = os.path.join(os.path.dirname(folder), "deepspeed", "ops")
             table = ALIKE.search(text(os.path.join(root, "op_builder", "builder.py")))
@@ -161,10 +161,10 @@ def deepspeed_of(found):
 def operators(root):
     """The operators that were compiled at the installation, with the GPUs they are for."""
     paths = sorted(
-        os.path.join(above, each)
+        os.path.join(above, name)
         for above, _, names in os.walk(root)
-        for each in names
-        if each.endswith(".so")
+        for name in names
+        if name.endswith(".so")
     )
     return [operator(path, root) for path in paths[:MOST_OPERATORS]]
 
@@ -172,15 +172,15 @@ def operators(root):
 def operator(path, root):
     """An operator; size and time show whether that of another node is the same file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
         with opened(path) as source:
             built = kernels(source)
     except OSError:
         return {"name": os.path.relpath(path, root), "size": 0, "time": 0, "architectures": None}
     return {
         "name": os.path.relpath(path, root),
-        "size": found.st_size,
-        "time": int(found.st_mtime),
+        "size": status.st_size,
+        "time": int(status.st_mtime),
         "architectures": built,
     }
 
@@ -188,8 +188,8 @@ def operator(path, root):
 def kernels(source):
     """The architectures that a library has kernels for: [] if it has none, None if unknown."""
     try:
-        found = section(source, b".nv_fatbin")
-        return None if found is None else sorted(set(containers(source, *found)))
+        part = section(source, b".nv_fatbin")
+        return None if part is None else sorted(set(containers(source, *part)))
     except (struct.error, ValueError):
         return None
 
@@ -217,9 +217,9 @@ def containers(source, place, size):
     raise ValueError("too many")
 
 
-def libraries(package, found):
+def libraries(package, packages):
     """The names of the libraries in a package's folder; None if it is not installed."""
-    for name, _, folder in found:
+    for name, _, folder in packages:
         if name == package:
             place = os.path.join(os.path.dirname(folder), package)
             entries = os.listdir(place) if os.path.isdir(place) else []

@@ -17,10 +17,11 @@ from gpu_node.facts.nccl.on_node.loading import loaded, text
 
 # Where every nvidia-nccl-cuXX wheel puts its library, whatever XX is.
 IN_WHEEL = "nvidia/nccl/lib/libnccl.so.2"
-# A name that begins with ~ was moved away by a pip that was killed.
-DIST = re.compile(r"^(?P<name>[^~]+?)-(?P<version>[^-]+)(?:-py[^-]*)?\.(?:dist|egg)-info$")
+# A name that begins with ~ was moved away by a pip that was killed. One with a newline is of no
+# package: what removes these folders takes each line for a path.
+DIST = re.compile(r"^(?P<name>[^~\n]+?)-(?P<version>[^-\n]+)(?:-py[^-\n]*)?\.(?:dist|egg)-info\Z")
 # Metadata that pip has not written whole.
-UNFINISHED = re.compile(r"^(?:INSTALLER|RECORD|REQUESTED|direct_url\.json)\w+\.tmp$")
+UNFINISHED = re.compile(r"^(?:INSTALLER|RECORD|REQUESTED|direct_url\.json)\w+\.tmp\Z")
 # In an environment's own folder, while packages_pip.sh installs what it lists.
 MARK = ".gpu-node-pip"
 
@@ -28,13 +29,13 @@ MARK = ".gpu-node-pip"
 def folders():
     """The folders that hold packages, in the order in which Python searches them, each once."""
     own = [path for path in sys.path if path.endswith("-packages")]
-    found, seen = [], set()
+    kept, seen = [], set()
     for path in [*ahead(), *own]:
         real = os.path.realpath(path)
         if os.path.isdir(path) and real not in seen:  # lib64 may be a link to lib
             seen.add(real)
-            found.append(path)
-    return found
+            kept.append(path)
+    return kept
 
 
 def ahead():
@@ -60,17 +61,17 @@ def plain_name(name):
 
 def distributions(places):
     """Every distribution as name, version and metadata folder; the first of a name is used."""
-    found = []
+    packages = []
     for place in places:
         for entry in sorted(os.listdir(place)):
             match = DIST.match(entry)
             if match:
                 name = plain_name(match.group("name"))
-                found.append((name, match.group("version"), os.path.join(place, entry)))
-    return found
+                packages.append((name, match.group("version"), os.path.join(place, entry)))
+    return packages
 
 
-def halves(found):
+def halves(packages):
     """The metadata folders made by a killed run of packages_pip.sh; the last one is incomplete.
 
     The run lists what it installs in a file, and removes that at its end: the folders are newer.
@@ -83,7 +84,7 @@ def halves(found):
     since = os.stat(mark).st_mtime_ns
     return {
         folder
-        for name, _, folder in found
+        for name, _, folder in packages
         if name in begun and os.stat(folder).st_mtime_ns >= since
     }
 
@@ -93,22 +94,22 @@ def is_ours(name):
     return name == "torch" or name.startswith("nvidia-nccl-")
 
 
-def outside(found):
+def outside(packages):
     """torch and NCCL wheels that precede the environment's own packages."""
     before = {os.path.realpath(path) for path in ahead()}
     return [
         "%s %s in %s" % (name, version, os.path.dirname(folder))
-        for name, version, folder in found
+        for name, version, folder in packages
         if is_ours(name) and os.path.realpath(os.path.dirname(folder)) in before
     ]
 
 
-def twice(found):
+def twice(packages):
     """Metadata folders of torch and NCCL wheels that have more than one in the same place."""
-    places = [(name, os.path.dirname(folder)) for name, _, folder in found if is_ours(name)]
+    places = [(name, os.path.dirname(folder)) for name, _, folder in packages if is_ours(name)]
     return [
         folder
-        for name, _, folder in found
+        for name, _, folder in packages
         if is_ours(name) and places.count((name, os.path.dirname(folder))) > 1
     ]
 
@@ -119,10 +120,10 @@ def is_external():
     return sys.prefix == sys.base_prefix and os.path.exists(marker)
 
 
-def wheels(found):
+def wheels(packages):
     """The nvidia-nccl distributions, each name once, with the library's entry in its RECORD."""
     entries = []
-    for name, version, folder in found:
+    for name, version, folder in packages:
         if not name.startswith("nvidia-nccl-") or name in [entry["name"] for entry in entries]:
             continue
         entry = {"name": name, "version": version, "sha256": None, "size": None}
@@ -159,10 +160,10 @@ def platform():
 def main(deep):
     """Print all of it."""
     places = folders()
-    found = distributions(places)
-    entries = wheels(found)
-    half = halves(found)
-    torch = torch_of(found)
+    packages = distributions(places)
+    entries = wheels(packages)
+    half = halves(packages)
+    torch = torch_of(packages)
     sums = {(entry["version"], entry["size"]) for entry in entries}
 
     def doubtful(version, size):
@@ -186,16 +187,18 @@ def main(deep):
                 "platform": platform(),
                 "torch": torch,
                 "wheels": entries,
-                "outside": outside(found),
-                "twice": twice(found),
+                "outside": outside(packages),
+                "twice": twice(packages),
                 "external": is_external(),
                 "file": library(own, doubtful) if own else None,
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
-                "bitsandbytes": libraries("bitsandbytes", found),
-                "deepspeed": deepspeed_of(found),
+                "bitsandbytes": libraries("bitsandbytes", packages),
+                "deepspeed": deepspeed_of(packages),
                 "packages": {
-                    name: version for name, version, folder in reversed(found) if folder not in half
+                    name: version
+                    for name, version, folder in reversed(packages)
+                    if folder not in half
                 },
             },
             sort_keys=True,
@@ -230,7 +233,7 @@ def moved(place, names):
 
     pip puts a ~ in place of the first character, and removes them when it has replaced them.
     """
-    found = []
+    aside = []
     for entry in sorted(os.listdir(place)):
         match = DIST.match(entry[1:]) if entry.startswith("~") else None
         if match is None or plain_name(match.group("name")) not in {name[1:] for name in names}:
@@ -241,9 +244,9 @@ def moved(place, names):
             head, name = os.path.split(folder)
             away = os.path.join(place, head, "~" + name[1:])
             if os.path.isdir(away) and away != metadata:
-                found.append(away)
-        found.append(metadata)
-    return found
+                aside.append(away)
+        aside.append(metadata)
+    return aside
 
 
 def above(path):
@@ -259,17 +262,17 @@ def whole(name):
     places = folders()
     entries = [entry for entry in wheels(distributions(places)) if entry["name"] == name]
     paths = [os.path.join(place, IN_WHEEL) for place in places]
-    found = [library(path, lambda *_: True) for path in paths if os.path.exists(path)]
-    if len(entries) != 1 or not found:
-        sys.exit("%s: %d wheels and %d libraries installed" % (name, len(entries), len(found)))
-    if os.path.islink(found[0]["path"]):
-        sys.exit("%(path)s is a link" % found[0])
-    if found[0]["problem"]:
-        sys.exit("%(path)s cannot be loaded: %(problem)s" % found[0])
-    if entries[0]["sha256"] != found[0]["sha256"] or entries[0]["size"] != found[0]["size"]:
-        sys.exit("%s is not the file that the RECORD of %s names" % (found[0]["path"], name))
-    if found[0]["version"] != code(entries[0]["version"]):
-        sys.exit("%(path)s reports the version %(version)s" % found[0])
+    installed = [library(path, lambda *_: True) for path in paths if os.path.exists(path)]
+    if len(entries) != 1 or not installed:
+        sys.exit("%s: %d wheels and %d libraries installed" % (name, len(entries), len(installed)))
+    if os.path.islink(installed[0]["path"]):
+        sys.exit("%(path)s is a link" % installed[0])
+    if installed[0]["problem"]:
+        sys.exit("%(path)s cannot be loaded: %(problem)s" % installed[0])
+    if entries[0]["sha256"] != installed[0]["sha256"] or entries[0]["size"] != installed[0]["size"]:
+        sys.exit("%s is not the file that the RECORD of %s names" % (installed[0]["path"], name))
+    if installed[0]["version"] != code(entries[0]["version"]):
+        sys.exit("%(path)s reports the version %(version)s" % installed[0])
 
 
 if __name__ == "__main__":

@@ -18,12 +18,18 @@ MOST_TEXT = 32 << 20
 
 
 def opened(path):
-    """Open a regular file: a user may put a pipe in its place, which blocks, or a device."""
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise OSError("%s is not a regular file" % path)
-    return os.fdopen(number, "rb")
+    """Open a regular file; a user may put a pipe, which blocks, or a device in its place.
+
+    To open either one has an effect, so the file is examined by a handle first (O_PATH), which has
+    none.
+    """
+    handle = os.open(path, os.O_PATH)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError("%s is not a regular file" % path)
+        return open("/proc/self/fd/%d" % handle, "rb")
+    finally:
+        os.close(handle)
 
 
 def text(path):
@@ -75,10 +81,10 @@ def dynamic(path):
             raise ValueError("no dynamic strings")
 
     def named(tag):
-        found = [
+        names = [
             strings[value : strings.index(b"\0", value)] for key, value in entries if key == tag
         ]
-        return [name.decode("utf-8", "replace") for name in found]
+        return [name.decode("utf-8", "replace") for name in names]
 
     return {"needed": named(1), "rpath": named(15), "runpath": named(29)}
 

@@ -76,17 +76,17 @@ def is_alone(gid):
 
 def writer(path):
     """Who may write at a path, besides root and this account: as text, or nothing."""
-    found = os.lstat(path)
-    if found.st_uid not in (0, os.geteuid()):
-        return "uid %d owns %s" % (found.st_uid, path)
-    if stat.S_ISLNK(found.st_mode):
+    status = os.lstat(path)
+    if status.st_uid not in (0, os.geteuid()):
+        return "uid %d owns %s" % (status.st_uid, path)
+    if stat.S_ISLNK(status.st_mode):
         return ""
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return "everyone may write %s" % path
-    if found.st_mode & stat.S_IWGRP and not is_alone(found.st_gid):
-        return "the group %d may write %s" % (found.st_gid, path)
+    if status.st_mode & stat.S_IWGRP and not is_alone(status.st_gid):
+        return "the group %d may write %s" % (status.st_gid, path)
     # With an access list, the group's bits are the maximum that one of its entries may grant.
-    if found.st_mode & stat.S_IWGRP and has_list(path):
+    if status.st_mode & stat.S_IWGRP and has_list(path):
         return "an access list lets others write %s" % path
     return ""
 
@@ -189,9 +189,9 @@ def lines_of(path):
         yield re.sub(r"\$\{([A-Z0-9_]+)\}", variable, COMMENT.sub("", line).strip())
 
 
-def variable(found):
+def variable(match):
     """The value of a variable in a requirements file; pip does not replace an empty one."""
-    return os.environ.get(found.group(1)) or found.group(0)
+    return os.environ.get(match.group(1)) or match.group(0)
 
 
 def option(words):
@@ -210,15 +210,15 @@ def option(words):
 
 def of_option(name, value, path, depth):
     """What is wrong with an option of a requirements file; or nothing."""
-    beside = os.path.join(os.path.dirname(path), value or "")
+    target = os.path.join(os.path.dirname(path), value or "")
     if name in (HARMLESS if value is None else HARMLESS_WITH_VALUE):
         return ""
     if name in ("--index-url", "--extra-index-url", "--pypi-url"):
         return wrong(value)
     if name == "--find-links":
-        return wrong(beside if not SCHEME.match(value) and os.path.exists(beside) else value)
+        return wrong(target if not SCHEME.match(value) and os.path.exists(target) else value)
     if name in ("--constraint", "--requirement"):
-        return within(value if SCHEME.match(value) else beside, depth + 1)
+        return within(value if SCHEME.match(value) else target, depth + 1)
     return "the option %s, which may be unsafe" % shown(name)
 
 
@@ -230,33 +230,33 @@ def of_line(line, path, depth):
     for text in (requirement, reference.group(1) if reference else ""):
         place = re.sub(r"\[[^]]*\]$", "", re.split(r"\s", text)[0])
         is_place = SCHEME.match(place) or "/" in place or place[:1] == "." or os.path.isfile(place)
-        found = wrong(place) if is_place else ""
-        if found:
-            return found
+        problem = wrong(place) if is_place else ""
+        if problem:
+            return problem
     if PLAIN.search(requirement):
         return shown(requirement)
     words = shlex.split(line[len(requirement) :])
     while words:
         name, value = option(words)
-        found = of_option(name, value, path, depth)
-        if found:
-            return found
+        problem = of_option(name, value, path, depth)
+        if problem:
+            return problem
     return ""
 
 
 def within(place, depth=0):
     """What in a requirements file makes pip trust what it should not; or nothing."""
-    found = wrong(place)
+    problem = wrong(place)
     path = local(place)
-    if found or path is None:
-        return found
+    if problem or path is None:
+        return problem
     if depth > DEEPEST:
         return "%s names too many others" % place
     try:
         for line in lines_of(path):
-            found = of_line(line, path, depth)
-            if found:
-                return "%s: %s" % (path, found)
+            problem = of_line(line, path, depth)
+            if problem:
+                return "%s: %s" % (path, problem)
     except ValueError as error:
         return "%s: %s" % (path, error)
     return ""
@@ -284,15 +284,15 @@ def problems(pairs, command="install"):
             yield "%s = %s" % (name, shown(value))
         check = wrong if key in PLACES else within if key in FILES else None
         for place in ([value] if key in SINGLE else value.split()) if check else ():
-            found = check(place)
-            if found:
-                yield "%s = %s" % (name, found)
+            problem = check(place)
+            if problem:
+                yield "%s = %s" % (name, problem)
 
 
 if __name__ == "__main__":
     try:
-        found = list(problems(settings(), *sys.argv[1:]))
+        refused = list(problems(settings(), *sys.argv[1:]))
     except (OSError, ValueError, SyntaxError, KeyError, subprocess.SubprocessError) as error:
         sys.exit("its settings cannot be read: %s" % error)
-    if found:
-        sys.exit("its settings name %s" % "; ".join(found))
+    if refused:
+        sys.exit("its settings name %s" % "; ".join(refused))

@@ -1,18 +1,20 @@
-"""NVLink: the switches on the PCI bus, their fabric manager, and the working links of the GPUs."""
+"""Fabric: the NVSwitches on the PCI bus, their fabric manager, and the NVLinks of the GPUs."""
 
 from __future__ import annotations
 
 import re
 
-from gpu_node.facts.probe.base import State
+from typing_extensions import override
+
+from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
-from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
-    Section("preflight.switches", shell("driver/switches"), shared=(PROCESS,)),
-    Section("preflight.nvlink", shell("driver/nvlink"), seconds=30),
+    Section("fabric.switches", shell("fabric/switches"), shared=(PROCESS,), light=True),
+    Section("fabric.nvlink", shell("fabric/nvlink"), seconds=30),
 )
 
 _LINK = re.compile(r"\s+Link \d+: (?P<state>.*)")
@@ -49,6 +51,13 @@ class NvLinks(State):
     output: str
 
 
+class FabricState(State):
+    """Everything about the fabric that rules use."""
+
+    switches: Switches | None
+    nvlinks: NvLinks | None
+
+
 def parse_switches(text: str) -> Switches:
     """Parse `switch SLOT ID` lines, and the words `installed` and `running`."""
     rows = [line.split() for line in lines_of(text)]
@@ -78,3 +87,18 @@ def parse_nvlink(text: str) -> NvLinks:
             output.append(line.strip())
     code = int(first.removeprefix("code "))
     return NvLinks(code=code, gpus=tuple(gpus), output="; ".join(output))
+
+
+class Fabric(AreaFact):
+    """Returns `FabricState` as a dict: {"switches": {"found": [...]}, "nvlinks": {...}}."""
+
+    sections = SECTIONS
+    state = FabricState
+
+    @staticmethod
+    @override
+    def parse(readings: Readings) -> FabricState:
+        return FabricState(
+            switches=readings.take("fabric.switches", parse_switches),
+            nvlinks=readings.take("fabric.nvlink", parse_nvlink),
+        )

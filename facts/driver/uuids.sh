@@ -3,7 +3,7 @@
 uuids=$(cat /proc/driver/nvidia/gpus/*/information 2>/dev/null |
   sed -n 's/^GPU UUID:[[:space:]]*//p')
 case $uuids in
-  '' | *\?*)
+  ('' | *\?*)
     [ ! -d /sys/module/nvidia ] || ! command -v nvidia-smi >/dev/null 2>&1 ||
       uuids=$(nvidia-smi -L 2>/dev/null | sed -n 's/.*(UUID: \(GPU-[^)]*\)).*/\1/p') ;;
 esac

@@ -5,4 +5,4 @@ value() { sed -n "s/^$1=//p" "$os" 2>/dev/null | tail -n 1 | tr -d "\"'"; }
 name=$(value PRETTY_NAME)
 [ ! -r /etc/redhat-release ] || name=$(head -n 1 /etc/redhat-release)
 printf 'id %s\nversion %s\nname %s\n' "$(value ID)" "$(value VERSION_ID)" "$name"
-printf 'machine %s\nkernel %s\n' "$(uname -m)" "$(uname -r)"
+printf 'machine %s\n' "$(uname -m)"

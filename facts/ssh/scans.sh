@@ -8,7 +8,7 @@ scan() {
     keys=$(printf '%s\n' "$output" | awk -v name="$1" '
       $2 ~ /^(ssh-|ecdsa-)/ && NF > 2 { print "key " name " " $2 " " $3 }')
     [ -z "$keys" ] || { printf '%s\n' "$keys"; return; }
-    case $output in *'No route'* | *unreachable* | *resolve* | *'not known'*) break ;; esac
+    case $output in (*'No route'* | *unreachable* | *resolve* | *'not known'*) break ;; esac
   done
   last=$(printf '%s\n' "$output" | sed '/^#/d; /^[[:space:]]*$/d' | tail -n 1)
   printf 'none %s %s\n' "$1" "${last:-no SSH answers there}"

@@ -1,1 +1,0 @@
-printf '%s job %s\n' '@mark@' "${SLURM_JOB_ID:--}"

@@ -1,1 +1,0 @@
-[ -n "${SLURMD_NODENAME-}" ] || { echo '@unnamed@'; exit 1; }

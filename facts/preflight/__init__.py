@@ -1,1 +1,0 @@
-"""What is asked of a server before it becomes a node."""
